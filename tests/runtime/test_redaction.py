@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, Team, Turn, load_team
 from teamwright.errors import AgentError
-from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, whole_characters
+from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, replace_lone_surrogates
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.custom import Custom
@@ -97,7 +97,7 @@ secrets_drawn = st.text("ab1-", min_size=12, max_size=20).filter(is_maskable)
 
 def shown(redactor: Redactor, pieces: Sequence[str]) -> str:
     coming = RedactedStream(redactor)
-    return "".join(coming.take(piece)[0] for piece in pieces) + coming.rest()
+    return "".join(coming.feed(piece)[0] for piece in pieces) + coming.finish()
 
 
 @given(
@@ -125,12 +125,12 @@ def test_a_stream_shows_what_the_whole_text_would(drawn: tuple[list[str], str], 
 
 def test_a_stream_waits_only_where_a_secret_may_have_begun() -> None:
     coming = RedactedStream(Redactor([LONG]))
-    assert [coming.take(piece) for piece in ("Words", " and hun", "ters", " of ", LONG, "!")] == [
+    assert [coming.feed(piece) for piece in ("Words", " and hun", "ters", " of ", LONG, "!")] == [
         ("Words", 5), (" and ", 5), ("hunters", 7), (" of ", 4), (HIDDEN, len(LONG)), ("!", 1),
     ]  # fmt: skip
-    assert coming.take("日本語 hunter") == ("日本語 ", 4)
-    assert coming.rest() == "hunter"
-    assert coming.rest() == ""
+    assert coming.feed("日本語 hunter") == ("日本語 ", 4)
+    assert coming.finish() == "hunter"
+    assert coming.finish() == ""
 
 
 # S-01
@@ -219,9 +219,9 @@ def test_other_environment_variables_are_not(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_half_a_character_is_fixed_and_whole_ones_stay() -> None:
-    assert whole_characters("a\ud800b") == "a\ufffdb"
-    assert whole_characters("\ud83d\ude00") == "😀"
-    assert whole_characters("größe 漢字 😀 \x00") == "größe 漢字 😀 \x00"
+    assert replace_lone_surrogates("a\ud800b") == "a\ufffdb"
+    assert replace_lone_surrogates("\ud83d\ude00") == "😀"
+    assert replace_lone_surrogates("größe 漢字 😀 \x00") == "größe 漢字 😀 \x00"
 
 
 async def tell_everything(turn: Turn, ctx: Context) -> Reply:

@@ -106,7 +106,7 @@ async def test_a_run_without_a_driver_cannot_be_paused() -> None:
         await gated.reached.wait()
         handle.interrupt()
         await handle.result()
-        with pytest.raises(NotResumable, match="nobody drives it"):
+        with pytest.raises(NotResumable, match="it has no driver"):
             await engine.runs.pause("r")
         gated.go.set()
         assert (await engine.resume("r", team=gated.team())).status == "completed"

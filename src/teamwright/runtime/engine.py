@@ -295,7 +295,7 @@ class Engine:
 
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
-        await self._deliveries.settled()
+        await self._deliveries.wait_settled()
 
     def release(self, run_id: str) -> None:
         """Remove a run from the live runs; its handle calls this."""

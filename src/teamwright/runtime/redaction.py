@@ -1,7 +1,7 @@
-"""Masks known secrets in everything before it is recorded, delivered or shown, and mends what no journal can hold.
+"""Masks known secrets in everything before it is recorded, delivered or shown, and replaces what no journal can hold.
 
 The work is linear in the text, whatever the text and the secrets look like. Texts that only look like a secret are left
-alone here; exits mask them (`values.secret_patterns`).
+alone here; they are masked on output (`values.secrets.patterns`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from teamwright.values.secrets.classification import (
 from teamwright.values.secrets.patterns import Span, masked, merged
 
 CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|WEBHOOK)$")
-"""Variables that hold a credential of this process: programs and providers read them without a manifest naming them."""
+"""Names of environment variables with credentials, which programs and providers read without any manifest."""
 
 
 class Redactor:
-    """Knows the secret values of one run."""
+    """Masks the secret values of one run."""
 
     __slots__ = ("_needles", "values")
 
@@ -37,16 +37,16 @@ class Redactor:
         self._needles: dict[str, Needle] = {}
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text with secrets masked."""
         if not text.isascii():
-            text = whole_characters(text)
+            text = replace_lone_surrogates(text)
         for value in self.values:
             if value in text:
                 return masked(text, self.spans(text))
         return text
 
     def content(self, content: str | bytes) -> str | bytes:
-        """The content of an artifact without secrets, also where it is binary."""
+        """Return the content of an artifact, text or binary, with secrets masked."""
         if isinstance(content, str):
             return self.text(content)
         text = content.decode("latin-1")  # one character for each byte
@@ -57,7 +57,7 @@ class Redactor:
         return masked(text, merged(found)).encode("latin-1") if found else content
 
     def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
-        """The value without secrets in any of its strings, but for those that are known to be clean."""
+        """Return the JSON value with secrets masked in all its strings, except those known to be clean."""
         match value:
             case str():
                 return value if value in clean else self.text(value)
@@ -69,7 +69,7 @@ class Redactor:
                 return value
 
     def spans(self, text: str) -> list[Span]:
-        """Where secrets stand, in order; occurrences that overlap are one."""
+        """Return where secrets occur, in order; overlapping occurrences are merged."""
         found: list[Span] = []
         for value in self.values:
             if value in text:
@@ -77,14 +77,14 @@ class Redactor:
         return merged(found) if found else found
 
     def needle(self, value: str) -> Needle:
-        """A secret, prepared for being searched for. Few of them ever are."""
+        """Return the search index of a secret, which is built at its first use."""
         if value not in self._needles:
             self._needles[value] = Needle(value)
         return self._needles[value]
 
 
 class Needle:
-    """One text to be found wherever it stands, also where its occurrences overlap."""
+    """One text, prepared so that all its occurrences can be found, also overlapping ones."""
 
     __slots__ = ("_borders", "_period", "value")
 
@@ -93,7 +93,7 @@ class Needle:
         self._period = len(value) - self._borders[-1]
 
     def spans(self, text: str) -> list[Span]:
-        """Where it stands. Two searches begin at least half its length apart, so that they stay linear together."""
+        """Return where it occurs. Two searches start at least half its length apart, so that the total is linear."""
         value, period, found = self.value, self._period, list[Span]()
         again = value[-period:]
         start = text.find(value)
@@ -105,8 +105,10 @@ class Needle:
             start = text.find(value, end - period + 1)  # no other occurrence begins before
         return found
 
-    def advanced(self, state: int, piece: str) -> int:
-        """How many of its first characters a text ends with, after so many before the piece (Knuth, Morris, Pratt)."""
+    def advance(self, state: int, piece: str) -> int:
+        """Return how long a prefix of it the text ends with, given that length before the piece (Knuth, Morris,
+        Pratt).
+        """
         value, borders = self.value, self._borders
         if len(piece) >= len(value):
             state, piece = 0, piece[1 - len(value) :]
@@ -132,48 +134,48 @@ def _borders(value: str) -> list[int]:
 
 
 class RedactedStream:
-    """A text that comes in pieces. What may be the beginning of a secret waits until that is known."""
+    """Redacts a text that arrives in pieces. What may be the beginning of a secret is held back until that is known."""
 
-    __slots__ = ("_begun", "_by_first", "_covered", "_held", "_redactor")
+    __slots__ = ("_by_first", "_covered", "_held", "_partial", "_redactor")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held = ""
         self._covered = 0
-        """So many characters of what is held are masked and have been told."""
-        self._begun: dict[str, int] = {}
+        """How many characters of the held text are masked and have been emitted."""
+        self._partial: dict[str, int] = {}
         self._by_first: dict[str, list[str]] = {}
         for value in redactor.values:
             self._by_first.setdefault(value[0], []).append(value)
 
-    def take(self, piece: str) -> tuple[str, int]:
-        """What can be shown now, without secrets, and the length of the text that it stands for."""
+    def feed(self, piece: str) -> tuple[str, int]:
+        """Add a piece; returns what can be shown now, redacted, and the length of the text it stands for."""
         if not piece.isascii():
-            piece = whole_characters(piece)
+            piece = replace_lone_surrogates(piece)
         if not self._by_first or not (self._held or any(first in piece for first in self._by_first)):
             return piece, len(piece)
         text = self._held + piece
-        keep = len(text) - self._longest_beginning(piece)
+        keep = len(text) - self._longest_partial(piece)
         spans = self._redactor.spans(text) if len(text) >= SHORTEST else []
-        return self._told(text, keep, spans)
+        return self._emit(text, keep, spans)
 
-    def rest(self) -> str:
-        """What was held back, when nothing more comes."""
-        text, self._begun = self._held, {}
-        return self._told(text, len(text), self._redactor.spans(text))[0]
+    def finish(self) -> str:
+        """Return what was held back, when nothing more arrives."""
+        text, self._partial = self._held, {}
+        return self._emit(text, len(text), self._redactor.spans(text))[0]
 
-    def _longest_beginning(self, piece: str) -> int:
-        """How much of the end of the text may be the beginning of a secret."""
-        candidates = set(self._begun)
+    def _longest_partial(self, piece: str) -> int:
+        """Return how much of the end of the text may be the beginning of a secret."""
+        candidates = set(self._partial)
         for first, values in self._by_first.items():
             if first in piece:
                 candidates.update(values)
-        states = {one: self._redactor.needle(one).advanced(self._begun.get(one, 0), piece) for one in candidates}
-        self._begun = {value: state for value, state in states.items() if state}
-        return max(self._begun.values(), default=0)
+        states = {one: self._redactor.needle(one).advance(self._partial.get(one, 0), piece) for one in candidates}
+        self._partial = {value: state for value, state in states.items() if state}
+        return max(self._partial.values(), default=0)
 
-    def _told(self, text: str, keep: int, spans: list[Span]) -> tuple[str, int]:
-        """The text up to `keep`, and the mark of a secret that reaches beyond. The rest is held."""
+    def _emit(self, text: str, keep: int, spans: list[Span]) -> tuple[str, int]:
+        """Return the text up to `keep`, and the mask of a secret that extends beyond it; the rest is held back."""
         parts: list[str] = []
         at = self._covered
         for start, end in spans:
@@ -190,8 +192,8 @@ class RedactedStream:
         return "".join(parts), length
 
 
-def whole_characters(text: str) -> str:
-    """The text as UTF-8 can carry it: half of a surrogate pair, which some programs let through, is replaced."""
+def replace_lone_surrogates(text: str) -> str:
+    """Return the text as UTF-8 can encode it: lone surrogates, which some programs emit, are replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -200,7 +202,7 @@ def whole_characters(text: str) -> str:
 
 
 def environment_secrets(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Values of environment variables that hold a credential, by their names; the path of a file is none."""
+    """Return the values of environment variables whose names say that they hold a credential; no file paths."""
     variables = os.environ if environment is None else environment
     found = (value for name, value in variables.items() if CREDENTIALS.search(name.upper()))
     return [value for value in found if is_maskable(value) and not _is_file(value)]

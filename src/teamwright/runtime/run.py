@@ -52,7 +52,7 @@ from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
 PAUSE_REASONS: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
-"""Why a run is set down when it waits for people: what is most pressing decides."""
+"""The stop reason of a run that pauses for people, by the kind of question; the first kind that is open decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class RunInput:
     origin: Origin | None = None
     limits: Limits | None = None
     named: bool = True
-    """Whether others may know the run's id already, and have sent it something."""
+    """Whether the caller chose the run id, so that the inbox may already hold items for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A run whose run_input is recorded: its outermost scope, and the turn of its team."""
+    """A run whose start is recorded: its outermost scope, and the turn of its team."""
 
     scope: Scope
     turn: Turn
 
 
 class Run:
-    """Drives a team to its ending. `drive` may be called once, under the driver's lock, which may be held before."""
+    """Drives a team to its ending, under the driver lock, which the caller may hold already. Call `drive` once."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class Run:
         self._seconds_waited = 0.0
         self.interactive = False
         self.webhook_delivery: Delivery | None = None
-        """What is to be sent to a webhook once this driver has released the run."""
+        """The notice to send to a webhook once this driver has released the run."""
         self.begun = asyncio.Event()
-        """Set when the run can be found in the journal, or will not be."""
+        """Set when the run is in the journal, or when it is certain that it will not be."""
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
@@ -129,10 +129,10 @@ class Run:
         self.last_inbox_id = 0
 
     async def drive(self, run_input: RunInput | None = None) -> RunResult | None:
-        """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
+        """Start or resume the run and drive it to its end; returns `None` if it is paused or interrupted first."""
         async with self._lock:
-            known = run_input is None or run_input.named
-            items = await self._journal.inbox(self.run_id) if known else []
+            may_have_inbox = run_input is None or run_input.named
+            items = await self._journal.inbox(self.run_id) if may_have_inbox else []
             opening: asyncio.Future[OpenedRun] = asyncio.get_running_loop().create_future()
             root = self._start_root_task(opening)
             try:
@@ -143,17 +143,17 @@ class Run:
             except BaseException:
                 root.stop()
                 raise
-            with anyio.CancelScope(shield=True):  # the engine interrupts a run by `interrupt`
-                with suppress(asyncio.CancelledError):  # by which the root task has been stopped
+            with anyio.CancelScope(shield=True):  # the engine stops a run with `interrupt`
+                with suppress(asyncio.CancelledError):  # which has stopped the root task already
                     await root.wait()
             return await self._finish(root, opened.scope)
 
     def _start_root_task(self, opening: asyncio.Future[OpenedRun]) -> ContainedTask[RunResult | None]:
-        """Start the root task of the run, which ends the run if nothing stops it before.
+        """Start the root task of the run, which ends the run unless something stops it first.
 
-        It runs after this go of the event loop, in which the run is opened: the first events become one batch.
-
-        The run's members work in there. So a cancellation of the driver always arrives in `drive`, as an interruption.
+        It begins after this event-loop iteration, in which the run is opened, so that the first events become one
+        batch. All members work inside it, so a cancellation of the driver always arrives in `drive`, as an
+        interruption.
         """
         state = self._state
         state.driver = asyncio.current_task()
@@ -167,7 +167,7 @@ class Run:
         return state.root
 
     def _open(self, run_input: RunInput | None) -> OpenedRun:
-        """Record that the run begins or is resumed."""
+        """Record that the run starts or is resumed."""
         state = self._state
         task, history = self._begin(run_input) if run_input else self._resume()
         if state.limits is not None:
@@ -178,7 +178,7 @@ class Run:
         return OpenedRun(scope, Turn(task, history))
 
     async def _run_team(self, opening: asyncio.Future[OpenedRun]) -> RunResult | None:
-        """Let the team answer and end the run with that; nothing when the run is being stopped."""
+        """Let the team answer and end the run with its reply; returns `None` when the run is being stopped."""
         if self._state.stopped:
             return None
         opened = opening.result()
@@ -188,7 +188,7 @@ class Run:
         return await self._end(ending_of(reply, opened.scope.usage))
 
     async def _finish(self, root: ContainedTask[RunResult | None], scope: Scope) -> RunResult | None:
-        """What comes of a run whose root task has ended or was abandoned."""
+        """Return the result of a run whose root task has ended or was abandoned, or record why there is none."""
         state = self._state
         if state.error is not None:
             raise state.error
@@ -202,26 +202,26 @@ class Run:
             return await self._record_pause(self._pause_reason)
         if state.closing or not state.cancelled:
             return await self._record_interruption()
-        said = tuple(scope.messages)
+        messages = tuple(scope.messages)
         if state.aborted is not None:
-            return await self._end(ending_of(abort_failure(state.aborted, said), scope.usage))
+            return await self._end(ending_of(abort_failure(state.aborted, messages), scope.usage))
         assert self._cancel_request is not None
-        why = self._cancel_request.reason or "cancelled"
-        cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
+        reason = self._cancel_request.reason or "cancelled"
+        cancelled = Failure(member=self._team.name, error="cancelled", message=reason, messages=messages)
         return await self._end(ending_of(cancelled, scope.usage))
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything that this driver wrote down is durable."""
+        """Whether any event of this driver is durable."""
         return self._state.recorder.last_durable > self._record.number
 
     @property
     def pending_cancel(self) -> Cancel | None:
-        """A cancel that arrived while the driver was leaving, and that nobody has carried out yet."""
+        """A cancel that arrived while the driver was stopping and has not been carried out."""
         return self._cancel_request if self._state.closing and not self._ended else None
 
     def _publish(self, events: Sequence[Event]) -> None:
-        """Publish events that are durable; from the first of them on, others can find the run."""
+        """Publish durable events; from the first one on, other processes can find the run."""
         self.begun.set()
         self._state.bus.publish(events)
 
@@ -247,7 +247,7 @@ class Run:
             ),
         )
         self._state.limits = run_input.limits
-        # As recorded, so that a resumed run begins at the same instant.
+        # As recorded, so that a resumed run starts at the same instant.
         self._record.started_at = self._state.now = event.time
         self._state.task = task
         self._record.driver_time.apply_change(event)
@@ -256,7 +256,7 @@ class Run:
     def _resume(self) -> tuple[str, History]:
         started = self._record.started
         if started is None:
-            raise NotResumable(f"Run {self.run_id!r} has no run_input in the journal.")
+            raise NotResumable(f"Run {self.run_id!r} has no start event in the journal.")
         if started.format > RUN_FORMAT:
             raise NotResumable(
                 f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, and this"
@@ -279,7 +279,7 @@ class Run:
         return state.task, History.of(self._record.bodies.messages(started.history))
 
     def _check_scripts(self, ending: Ending) -> Ending:
-        """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
+        """Fail a run that would succeed if a strict script has unused rules, counted from the record."""
         if ending.failure is not None:
             return ending
         from teamwright.agents.scripted.agent import unused_rules
@@ -293,7 +293,7 @@ class Run:
         return ending_of(failure, ending.usage)
 
     def _check_open_asks(self, ending: Ending) -> None:
-        """A run that ends well has come to everything that was under way when its record ended."""
+        """Abort a run that would succeed without having reached every ask that was open when its record ended."""
         if ending.status == "completed" and (ask := self._state.unreached_ask()):
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
 
@@ -303,7 +303,7 @@ class Run:
         seconds = self._seconds()
         recorder = self._state.recorder
         self._ended = self._is_over = True
-        self._state.closing = True  # also for a task that a strategy made by itself and left behind
+        self._state.closing = True  # also stops tasks that a strategy has created itself
         recorder.add(
             "",
             "",
@@ -324,7 +324,7 @@ class Run:
         return ending.result(self.run_id, self._record.started_at, seconds)
 
     async def _record_pause(self, reason: StopReason) -> None:
-        """Leave the run where it is; resuming goes on from here."""
+        """Record that the run is paused, and prepare the notice to a webhook if people are needed."""
         recorder = self._state.recorder
         self._is_over = True
         event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
@@ -335,14 +335,14 @@ class Run:
             self.webhook_delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
     async def _record_interruption(self) -> None:
-        """Record that the driver was stopped; what is recorded so far becomes durable."""
+        """Record that the driver was stopped, and flush what is recorded so far."""
         if not self._state.recorder.held:
             self._is_over = True
             self._state.recorder.add("", "", RunInterrupted())
             await self.flush()
 
     def is_past_deadline(self, seconds: float) -> bool:
-        """Whether a time limit was over so long ago and the event loop has not come to it."""
+        """Whether a deadline passed more than `seconds` ago without the event loop acting on it."""
         return any(
             isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self._state.open_resources)
         )
@@ -353,7 +353,7 @@ class Run:
         self._state.stop()
 
     async def flush(self) -> None:
-        """See what has been recorded so far into the journal."""
+        """Wait, shielded from cancellation, until everything recorded so far is durable."""
         with anyio.CancelScope(shield=True):
             await self._state.recorder.flush()
 
@@ -386,17 +386,17 @@ class Run:
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
 
     def set_interactive(self, interactive: bool) -> None:
-        """Wait for answers in place, or pause once nothing but an answer can continue the run."""
+        """Wait for answers in place, or pause once only an answer can unblock the run."""
         self.interactive = interactive
         if not interactive:
             self._state.delivery.check_idle()
 
     def pause_timer(self) -> None:
-        """Pause the time of the run: nothing in it can go on but by a person's answer."""
+        """Pause the run's time, because only a person's answer can unblock it."""
         self._paused_at = self._wall()
 
     def resume_timer(self) -> None:
-        """Let the time of the run go on."""
+        """Resume the run's time."""
         if self._paused_at is not None:
             self._seconds_waited += self._wall() - self._paused_at
             self._state.record_wait("", self._paused_at)
@@ -408,12 +408,12 @@ class Run:
             self._state.delivery.check_idle()
 
     def _check_pause(self) -> None:
-        """Set the run down when that was asked for and all calls are back."""
+        """Pause the run if that was requested and no call is in flight."""
         if self._state.pausing and not self._state.open_calls and not self._state.delivery.is_replaying:
             self._pause("pause")
 
     def _on_idle(self) -> None:
-        """Every branch waits: set the run down when only people can move it on, and nobody is there."""
+        """Pause the run if every branch waits for people and the run is not interactive."""
         if self._state.is_waiting_for_people and not self.interactive:
             reasons = {waiting.question.reason for waiting in self._state.questions.values()}
             self._pause(next(stop for reason, stop in PAUSE_REASONS.items() if reason in reasons))
@@ -427,7 +427,7 @@ class Run:
         asyncio.get_running_loop().call_soon(self._state.stop)
 
     def _on_caught_up(self) -> None:
-        if self._state.closing:  # a driver that leaves during the replay writes nothing
+        if self._state.closing:  # a driver that stops during replay records nothing
             return
         self._state.recorder.release()
         self._check_pause()
@@ -435,7 +435,7 @@ class Run:
             self._state.stop()
 
     def _cancel(self) -> None:
-        """End the run; what was recorded is replayed first, so that nothing which was said is lost."""
+        """End the run, after what is recorded has been replayed, so that no recorded message is lost."""
         self._state.cancelled = True
         if not self._state.delivery.is_replaying:
             self._state.stop()
@@ -447,10 +447,10 @@ class Run:
         self._state.report_mismatch(recorded, f"that {recorded!r} came next", f"waits for {waits}")
 
     def journal_failed(self, error: JournalError) -> None:
-        """The journal can't be used for this run: stop driving it, and leave its record as it is."""
+        """Stop driving and leave the record as it is, because the journal can't be used for this run."""
         self._state.abort(error)
 
     def _seconds(self) -> float:
-        """Time with a driver, over all its drivers, and not waiting for people."""
+        """Return the time that the run had a driver, over all its drivers, without waiting for people."""
         now = self._wall() - self._driving_since - self._seconds_waited
         return max(0.0, self._record.scope_seconds("", 0.0) + now)

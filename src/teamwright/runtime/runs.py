@@ -1,6 +1,6 @@
-"""The recorded runs of an engine's journal: reads and follows them, and sends them what people decide.
+"""Reads, follows and controls the recorded runs of an engine's journal. It drives no run.
 
-It drives no run. What it sends to a run is acted on by the run's driver, in whichever process that is; a run without a
+Interventions go to the run's inbox and are carried out by its driver, in whichever process that is. A run without a
 driver is changed here, under its driver lock.
 """
 
@@ -38,7 +38,7 @@ NewClock = Callable[[float], Callable[[], float]]
 
 
 class Runs:
-    """All runs of a journal, as `engine.runs`; what `teamwright runs` is on the command line."""
+    """All runs of a journal, as `engine.runs`; the Python form of `teamwright runs`."""
 
     def __init__(self, journal: Journal, bus: Bus, live: LiveRuns, deliveries: Deliveries, new_clock: NewClock) -> None:
         self._journal = journal
@@ -69,19 +69,19 @@ class Runs:
             return await RunHistory.load(self._journal, await read_events(self._journal, run_id))
 
     async def result(self, run_id: str) -> RunResult:
-        """Return how a run ended, or its present status."""
+        """Return the result of a run, or its present status if it has not ended."""
         summary = await self._journal.find(run_id)
         return (await self.history(run_id)).result(summary.status if summary else "interrupted")
 
     def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | Delta]:
         """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
 
-        It ends when the run ends, or when nobody drives it any more.
+        It ends when the run ends or has no driver any more.
         """
         return follow(self._journal, self._bus, self._live, run_id, after)
 
     async def wait(self, run_id: str) -> RunResult:
-        """Wait until nobody drives the run, in any process; returns its result then."""
+        """Wait until the run has no driver in any process; returns its result then."""
         seen = 0
         while await self._is_driven(run_id):
             async for item in self.follow(run_id, seen):
@@ -93,7 +93,7 @@ class Runs:
         return (await self.history(run_id)).checkpoints()
 
     async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
-        """Name the point that a run has reached, wherever it is driven."""
+        """Name the point that a run has reached, in whichever process it is driven."""
         from teamwright.history.checkpoints import check_checkpoint_name
 
         check_checkpoint_name(name)
@@ -102,7 +102,7 @@ class Runs:
             history = await self.history(run_id)
             if history.record.ended is not None:
                 raise NotResumable(
-                    f"Run {run_id!r} has ended, so nothing can be named there any more; its points have names already:"
+                    f"Run {run_id!r} has ended, so no checkpoint can be added; those it has are listed by"
                     f"  teamwright runs checkpoints {run_id}"
                 )
             if await self._is_driven(run_id):
@@ -127,7 +127,7 @@ class Runs:
         return None
 
     async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
-        """Answer a question that a run has asked; a paused run uses the answer when it is resumed.
+        """Answer a question of a run; a paused run uses the answer when it is resumed.
 
         Until the run has used an answer, a later one replaces it.
         """
@@ -142,20 +142,20 @@ class Runs:
         await self._live.deliver_inboxes()
 
     async def answers(self, run_id: str) -> dict[str, Answer]:
-        """Return the answers in a run's inbox that the run has not been resumed to use, by the question's key."""
+        """Return the answers in a run's inbox that the run has not used yet, by the question's key."""
         asked = (await self.history(run_id)).questions()
         sent = [item.intervention for item in await self._journal.inbox(run_id)]
         return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
 
     async def pause(self, run_id: str) -> RunResult:
-        """Let calls under way finish, then pause the run."""
+        """Pause the run after in-flight calls have finished."""
         result = await self.result(run_id)
         if result.status not in (*FINAL, "running"):
-            raise NotResumable(f"Run {run_id!r} is {result.status}: nobody drives it, so there is nothing to set down.")
+            raise NotResumable(f"Run {run_id!r} is {result.status}: it has no driver, so there is nothing to pause.")
         return await self._send(run_id, Pause())
 
     async def cancel(self, run_id: str, reason: str = "") -> RunResult:
-        """End a run for good, wherever it is driven; a run that nobody drives ends at once."""
+        """End a run for good, in whichever process it is driven; a run without a driver ends at once."""
         if reason:
             reason = _redactor_of(await self.history(run_id)).text(reason)
         return await self._send(run_id, Cancel(reason=reason))
@@ -171,7 +171,7 @@ class Runs:
         return await self.end(run_id, intervention)
 
     async def end(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
-        """Record the end of a run that nobody drives and whose end was decided; `cancel` is for people."""
+        """Record the end of a run that has no driver and whose end was decided; people call `cancel`."""
         from teamwright.history.cancel import cancel_batch
 
         async with self._deliveries.recording:
@@ -180,7 +180,7 @@ class Runs:
         async with lock:
             inbox = await self._journal.inbox(run_id)
             history = await self.history(run_id)
-            if history.record.ended is not None:  # it ended, or somebody else cancelled it, before the lock was taken
+            if history.record.ended is not None:  # it ended, or was cancelled elsewhere, before the lock was acquired
                 return await self.result(run_id)
             now = self._new_clock(history.record.latest_time)()
             await commit(self._journal, cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
@@ -195,7 +195,7 @@ class Runs:
 
 
 def _redactor_of(history: RunHistory) -> Redactor:
-    """Masks the secrets of a run that is driven elsewhere or by nobody, so that its inbox never holds one."""
+    """Return a redactor with the secrets of a run, so that its inbox never holds one."""
     from teamwright.manifests.secrets import secrets_of
     from teamwright.runtime.redaction import Redactor
 

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.handoff import extract_handoff
-from teamwright.runtime.redaction import whole_characters
+from teamwright.runtime.redaction import replace_lone_surrogates
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
@@ -66,7 +66,7 @@ class Envelopes:
             policy = EnvelopeLimits.model_validate(given["policy"])
         except ValidationError:
             policy = EnvelopeLimits()
-        self._check_reply(whole_characters(text), policy)  # as everything that is recorded
+        self._check_reply(replace_lone_surrogates(text), policy)  # as everything that is recorded
         try:
             envelope = Envelope.model_validate_json(text.encode("utf-8", "surrogatepass"))
         except ValidationError:

@@ -10,7 +10,7 @@ from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Tu
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.context.recovery import PIECE, SUMMARISE, in_pieces
+from teamwright.runtime.context.recovery import CHUNK, SUMMARISE, split_transcript
 from teamwright.teams.load import load_team
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
 from teamwright.values.events.event import Event
@@ -99,12 +99,12 @@ async def test_a_conversation_that_is_too_long_is_summarised_and_the_member_aske
 
     async def small(turn: Turn) -> str:
         told.append(turn)
-        if len(turn.prompt) > PIECE + len(SUMMARISE) + 200:
+        if len(turn.prompt) > CHUNK + len(SUMMARISE) + 200:
             raise ContextTooLong("it does not fit")
         return "a summary" if turn.task.startswith(SUMMARISE) else f"answer to {turn.task}"
 
     fakes = FailingMembers()
-    long = [fakes.says(name, f"{name} " * PIECE) for name in ("x", "y")]
+    long = [fakes.says(name, f"{name} " * CHUNK) for name in ("x", "y")]
     team = Team("t", members=[*long, fakes.says("z", "the last word"), FunctionAgent("small", small)])
     result, events, _ = await run(team)
     assert result.output == "answer to the task"
@@ -163,10 +163,10 @@ async def test_fallback_comes_before_a_person_is_asked() -> None:
 
 def team_in_trouble() -> Team:
     fakes = FailingMembers()
-    long = fakes.says("x", "word " * PIECE)
+    long = fakes.says("x", "word " * CHUNK)
 
     async def small(turn: Turn) -> str:
-        if len(turn.prompt) > 2 * PIECE:
+        if len(turn.prompt) > 2 * CHUNK:
             raise ContextTooLong("it does not fit")
         return f"{len(turn.prompt)}"
 
@@ -198,11 +198,11 @@ async def test_a_budget_stop_is_not_recovered_from() -> None:
     assert tried(events) == []
 
 
-@pytest.mark.parametrize("sizes", [[], [10], [PIECE, 5], [3 * PIECE], [100] * 500])
+@pytest.mark.parametrize("sizes", [[], [10], [CHUNK, 5], [3 * CHUNK], [100] * 500])
 def test_pieces_are_bounded_and_lose_nothing(sizes: list[int]) -> None:
     messages = [Message(name="m", content="x" * size) for size in sizes]
-    pieces = list(in_pieces(messages))
-    assert all(len(piece) <= PIECE for piece in pieces)
+    pieces = list(split_transcript(messages))
+    assert all(len(piece) <= CHUNK for piece in pieces)
     assert sum(piece.count("x") for piece in pieces) == sum(sizes)
 
 

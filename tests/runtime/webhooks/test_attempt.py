@@ -20,9 +20,9 @@ from teamwright.errors import UsageError
 from teamwright.runtime.webhooks import attempt as module
 from teamwright.runtime.webhooks.attempt import (
     Address,
-    Refused,
     Response,
     Webhook,
+    WebhookRejected,
     is_public,
     post,
     resolve,
@@ -201,7 +201,7 @@ def test_no_way_to_write_loopback_reaches_it(url: str) -> None:  # S-07
     ],
 )  # fmt: skip
 def test_only_plain_http_addresses_are_taken(url: str) -> None:  # S-07
-    with pytest.raises(Refused):
+    with pytest.raises(WebhookRejected):
         Address.of(url)
     response = post(Webhook(url, allow_private=True), "msg_1", 1, b"{}")
     assert response.error is not None
@@ -227,7 +227,7 @@ def test_a_bad_secret_of_the_environment_is_reported_and_nothing_is_sent() -> No
 def test_whatever_stands_there_as_an_address_is_a_response_and_no_crash(text: str) -> None:
     try:
         address = Address.of(text)
-    except Refused:
+    except WebhookRejected:
         return
     assert address.host
     assert 0 <= address.port < 65536
@@ -262,7 +262,7 @@ def test_what_is_connected_to_is_what_was_checked(monkeypatch: pytest.MonkeyPatc
 def test_a_host_with_a_private_address_among_public_ones_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 80)) for one in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(Refused, match="private address"):
+    with pytest.raises(WebhookRejected, match="private address"):
         resolve("mixed.example", 80, allow_private=False)
     assert resolve("mixed.example", 80, allow_private=True) == ("8.8.8.8", "10.0.0.1")
 

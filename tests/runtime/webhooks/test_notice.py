@@ -148,7 +148,7 @@ async def test_a_webhook_that_fails_has_no_effect_on_the_run(webhook: str, caplo
             result = await engine.run(painter(webhook), "go", run_id="r")
             await engine.delivered()
         assert result.status == "paused"
-        assert "nobody could be told that run r waits" in caplog.text
+        assert "no webhook could be notified that run r waits" in caplog.text
         events = await engine.journal.read("r")
         (notified,) = [event.fact for event in events if isinstance(event.fact, RunNotified)]
         assert notified.error

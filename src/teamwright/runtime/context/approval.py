@@ -1,6 +1,6 @@
 """The points around an ask at which a person has to agree: before the member begins, and before its reply counts.
 
-What is not approved reaches nobody: the ask begins only after the first, and has no ending before the second.
+Nothing unapproved reaches other members: the ask begins after the first point and has no ending before the second.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 BEFORE, AFTER = "approve-before", "approve-after"
-NOWHERE = Approve.model_construct()
+NO_POINTS = Approve.model_construct()
 
 
 class ApprovalGate:
-    """What a person has to let pass around one ask and its further attempts."""
+    """The approvals around one ask and its further attempts."""
 
     __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
 
@@ -37,16 +37,16 @@ class ApprovalGate:
     def of(
         cls, scope: Scope, member: AgentLike, place: str, stands_in: ApprovalGate | None = None
     ) -> ApprovalGate | None:
-        """The gate of an ask; whoever stands in for a member says nothing that the member might not have said."""
+        """Return the gate of an ask; a fallback needs every approval that the member it stands in for needs."""
         points = policy_of(member).approve
         if points is None and stands_in is None:
             return None
-        points = points or NOWHERE
+        points = points or NO_POINTS
         after = points.after or (stands_in is not None and stands_in._after)
         return cls(scope, member, place, points, after=after) if points.before or after else None
 
     async def approve_task(self, turn: Turn) -> Turn:
-        """The turn once a person has agreed to it; they are asked once, however often it is tried."""
+        """Return the turn once a person has agreed to it; the person is asked once, however often it is tried."""
         if self._before:
             self._before = False
             question = approval_question(
@@ -61,7 +61,7 @@ class ApprovalGate:
         return turn
 
     async def approve_reply(self, reply: Reply, child: Scope) -> Reply | Failure:
-        """The reply that counts, once a person has agreed."""
+        """Return the reply once a person has agreed to it, or the failure that it was rejected."""
         if not self._after:
             return reply
         question = approval_question(
@@ -75,7 +75,7 @@ class ApprovalGate:
         decision = await ask_for_decision(ask, question, AFTER, draft.edited)
         if decision.approved:
             return decision.edited or reply
-        # What was said on the way to the answer stands; the answer itself does not.
+        # Earlier messages of the reply remain; the rejected answer does not.
         return self._refused(f"Its reply was not to stand: {decision.reason}", reply.messages[:-1])
 
     async def _ask(self, question: Question, place: str) -> Answer:
@@ -86,6 +86,6 @@ class ApprovalGate:
 
 
 def _digest(reply: Reply) -> str:
-    """All of a reply, for a person agrees to the whole and sees its last words."""
+    """Return a digest of the whole reply, because a person approves all of it but sees only its last message."""
     said = [f"{message.name} {message.content}" for message in reply.messages]
     return digest(to_json([reply.data, reply.context_updates]).decode(), str(reply.signal), *said)

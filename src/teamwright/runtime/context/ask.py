@@ -1,4 +1,4 @@
-"""One ask: found in the record, or answered by the member, and recorded with exactly one ending."""
+"""One ask: returned from the record, or answered by the member and recorded with exactly one ending."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from teamwright.values.limits.limits import tighter
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-Ended = tuple[Reply | Failure, Event | None]
-"""How a turn ended, and the event that says so; there is none when the run is being left."""
+RecordedEnding = tuple[Reply | Failure, Event | None]
+"""The ending of a turn, and its event, which is missing when the driver is stopping."""
 
 
 class Ask:
-    """One ask of a member, as the scope that asks sees it. `key` is claimed already.
+    """One ask of a member, as seen by the scope that asks. `key` is claimed already.
 
-    `new_context` makes the context that the member works with.
+    `new_context` creates the context that the member works with.
     """
 
     __slots__ = ("_key", "_member", "_scope", "attempt", "gate", "new_context", "turn")
@@ -55,12 +55,12 @@ class Ask:
         self.turn, self.attempt, self.gate = turn, first, gate
 
     async def resolve(self) -> Reply | Failure:
-        """The recorded ending, in its place in the order of the journal, or a new one."""
+        """Return the recorded ending in its place in journal order, or let the member take its turn."""
         scope, run = self._scope, self._scope.run
         if self.gate is not None:
             self.turn = await self.gate.approve_task(self.turn)
         place, full, recorded = self._find_recorded()
-        if full in run.reached_asks:  # by another way to write the same key: `a/b` here, and `b` in the scope `a`
+        if full in run.reached_asks:  # under another spelling: `a/b` here, and `b` in the scope `a`
             raise DuplicateKey(full)
         run.reached_asks.add(full)
         if recorded is not None and recorded.ending is not None:
@@ -82,7 +82,7 @@ class Ask:
         return self._deliver(full, ending, event)
 
     def _find_recorded(self) -> tuple[str, str, RecordedAsk | None]:
-        """Find the ask in the record: its place, its key, and what is recorded there.
+        """Return the place and key of the ask, and what is recorded there.
 
         On a fork, an ask whose turn differs from the record is made again under the key `…#2`.
         """
@@ -103,7 +103,7 @@ class Ask:
             self.attempt += 1
 
     def _begin(self, place: str, full: str, recorded: RecordedAsk | None) -> tuple[Scope, float | None]:
-        """The scope of the turn, which is in the record from here on, and how many seconds it may take."""
+        """Open and record the scope of the turn; returns it with the seconds that the turn may take."""
         scope, run = self._scope, self._scope.run
         child = _child_scope(scope, full, self._member)
         seconds = self._time_limit(child)
@@ -134,7 +134,7 @@ class Ask:
         )
 
     def _time_limit(self, child: Scope) -> float | None:
-        """How long the turn may take; the run's own limit on time is that of its outermost team."""
+        """Return how long the turn may take; the run's own limit on time applies to its outermost team."""
         own = child.limits.seconds if child.limits is not None else None
         bounds = child.run.limits
         return own if bounds is None or self._scope.path else tighter(own, bounds.seconds)
@@ -142,20 +142,20 @@ class Ask:
     async def _take_turn(
         self, child: Scope, place: str, seconds: float | None, recorded: RecordedAsk | None
     ) -> Reply | Failure:
-        """Let the member answer; one that is stopped by others has its ending recorded here."""
+        """Let the member answer. If a recorded decision stops it, record its ending here."""
         scope, run = self._scope, self._scope.run
         run.open_turns[child.path] = partial(self._abandon, place, child)
-        alone = child.in_agent
-        at_work = alone - scope.in_agent  # an agent that asks another one is waiting
-        run.busy_agents += at_work
-        if alone:
+        is_agent = child.in_agent
+        busy = is_agent - scope.in_agent  # an agent that asks another agent is waiting
+        run.busy_agents += busy
+        if is_agent:
             run.delivery.enter_agent(scope.lane, child.path)
         try:
             if self.gate is not None and self.gate.refusal is not None:
                 return self.gate.refusal
             if seconds is not None:
                 ending = await self._respond_before_deadline(child, recorded, seconds)
-            elif alone and scope.deadline is not None:
+            elif is_agent and scope.deadline is not None:
                 ending = await self._respond_in_task(child)
             else:
                 ending = await self._respond(child)
@@ -168,12 +168,12 @@ class Ask:
             raise
         finally:
             if run.open_turns.pop(child.path, None) is not None:
-                run.busy_agents -= at_work
-                if alone:
+                run.busy_agents -= busy
+                if is_agent:
                     run.delivery.leave_agent(child.path)
 
     def _abandon(self, place: str, child: Scope) -> None:
-        """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
+        """Record that the member did not end, and the ending of the turn if a recorded decision has stopped it."""
         run = self._scope.run
         run.busy_agents -= child.in_agent - self._scope.in_agent
         if child.in_agent:
@@ -191,10 +191,10 @@ class Ask:
             run.recorder.add(child.path, "", AgentAbandoned(name=self._member.name, grace=run.grace))
 
     def _start_task(self, child: Scope) -> ContainedTask[Reply | Failure]:
-        """The member's answer in a task of its own, so that a member that does not end can be abandoned."""
+        """Start the member in its own task, so that it can be abandoned if it does not end."""
 
         def abandoned() -> None:
-            if not child.is_closed:  # by a scope around it, which was abandoned in the same moment
+            if not child.is_closed:  # a scope around it was abandoned in the same step
                 child.run.abandon(child.path)
                 self._record_abandoned(child)
 
@@ -208,7 +208,7 @@ class Ask:
     async def _respond_before_deadline(
         self, child: Scope, recorded: RecordedAsk | None, seconds: float
     ) -> Reply | Failure:
-        """The member's answer, or the failure that it took too long."""
+        """Return the member's answer, or the failure that it took too long."""
         task = self._start_task(child)
         with Deadline(child, seconds, recorded.time if recorded else None, task.stop):
             await task.wait()
@@ -220,7 +220,7 @@ class Ask:
         return failure_from(MemberFailed(kind, text), self._member, child)
 
     async def _respond(self, child: Scope) -> Reply | Failure:
-        """The member's reply, cleaned; whatever it does wrong becomes a failure."""
+        """Return the member's reply, cleaned; any error becomes a failure."""
         member = self._member
         try:
             reply = await member.respond(self.turn, self.new_context(child))
@@ -235,7 +235,7 @@ class Ask:
                 raise
             inside = AgentError(f"was cancelled from inside ({type(error).__name__})")
             return failure_from(inside, member, child)
-        except BaseException as error:  # whatever a member does wrong becomes a recorded failure
+        except BaseException as error:  # any error of a member becomes a recorded failure
             if error is child.run.error:
                 raise
             return failure_from(error, member, child)
@@ -244,8 +244,8 @@ class Ask:
         except AgentError as error:
             return failure_from(error, member, child)
 
-    def _record(self, place: str, ending: Reply | Failure, child: Scope) -> Ended:
-        """Record how the turn ended, and what its reply writes into the workspace."""
+    def _record(self, place: str, ending: Reply | Failure, child: Scope) -> RecordedEnding:
+        """Record the ending of the turn, and the workspace updates of its reply."""
         run = child.run
         if run.closing:
             return ending, None
@@ -256,7 +256,7 @@ class Ask:
         return ending, event
 
     def _deliver(self, full: str, ending: Reply | Failure, event: Event | None) -> Reply | Failure:
-        """Deliver the ending to whoever asked."""
+        """Return the ending to the caller, and move the run to its event."""
         run = self._scope.run
         if event is not None:
             run.advance_to(event)
@@ -265,7 +265,7 @@ class Ask:
         return ending
 
     def _add_messages(self, ending: Reply | Failure) -> None:
-        """Add the messages to the partial result of the scope that asked, from the moment that they are delivered."""
+        """Add the messages of an ending to the partial result of the asking scope."""
         if self.turn.purpose == "work":
             self._scope.messages += ending.messages
 
@@ -284,7 +284,7 @@ class Ask:
 
 
 def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
-    """What remains of the budgets around a turn as it begins; nothing where none bounds it."""
+    """Return what remains of the budgets around a turn as it begins; `None` if none applies."""
     account, deadline = child.account, child.deadline
     if deadline is not None:
         seconds = tighter(seconds, deadline.remaining)
@@ -294,7 +294,7 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
 
 
 def _child_scope(scope: Scope, path: str, member: AgentLike) -> Scope:
-    """The scope of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""
+    """Create the scope of a member's turn; a team's belongs to the same agent scope, any other agent opens its own."""
     run = scope.run
     policy = policy_of(member)
     limits, team = policy.limits, member.kind == "team"

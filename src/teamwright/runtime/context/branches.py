@@ -1,4 +1,4 @@
-"""The only way to run side by side: named branches that finish in an order which a resumed run repeats."""
+"""Named concurrent branches, the only concurrency in a run; they finish in an order that a resumed run repeats."""
 
 from __future__ import annotations
 
@@ -22,21 +22,31 @@ class RunBranch(Generic[T]):
     """One branch, and its result once it has finished."""
 
     __slots__ = (
-        "_context", "_error", "_value", "_work", "abandoned", "begun", "cancelled", "done", "name", "scope", "seen",
+        "_context",
+        "_error",
+        "_value",
+        "_work",
+        "abandoned",
+        "cancelled",
+        "done",
+        "has_begun",
+        "is_seen",
+        "name",
+        "scope",
         "task",
     )  # fmt: skip
 
     def __init__(self, name: str, scope: Scope, context: Context, work: Callable[[Context], Awaitable[T]]) -> None:
         self.name, self.scope, self._context = name, scope, context
-        self.begun = self.done = self.cancelled = self.seen = self.abandoned = False
+        self.has_begun = self.done = self.cancelled = self.is_seen = self.abandoned = False
         self.task: asyncio.Task[None] | None = None
         self._work = work
         self._value: T | None = None
         self._error: BaseException | None = None
 
     def result(self) -> T:
-        """What the branch returned; raises what it raised."""
-        self.seen = True
+        """Return what the branch returned; raises what it raised."""
+        self.is_seen = True
         if self._error is not None:
             raise self._error
         if not self.done or self.cancelled:
@@ -44,8 +54,8 @@ class RunBranch(Generic[T]):
         return cast("T", self._value)
 
     async def run(self, end: Callable[[RunBranch[T]], None]) -> None:
-        """Do the work, keep what comes of it, and say when it has ended."""
-        self.begun = True
+        """Do the work, keep its result or error, and call `end`."""
+        self.has_begun = True
         try:
             if not self.cancelled:
                 self._value = await self._work(self._context)
@@ -53,22 +63,22 @@ class RunBranch(Generic[T]):
         except asyncio.CancelledError as error:
             if self.scope.is_cancelled_from_outside():
                 raise
-            self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
+            self._set_error(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
-            self._failed(error)
+        except BaseException as error:  # noqa: BLE001 - raised from `result`
+            self._set_error(error)
         finally:
             if not self.abandoned:
                 end(self)
 
-    def _failed(self, error: BaseException, cause: BaseException | None = None) -> None:
+    def _set_error(self, error: BaseException, cause: BaseException | None = None) -> None:
         self._error, self.done = error, True
         if cause is not None:
             error.__cause__ = cause
 
     def abandon(self) -> None:
-        """Cancel the work, and wait for it no longer: the scope around it was abandoned."""
+        """Cancel the work and stop waiting for it, because the scope around it was abandoned."""
         if self.task is not None:
             if not self.cancelled:
                 Cancellation(self.task, self.scope.run.grace)
@@ -76,14 +86,14 @@ class RunBranch(Generic[T]):
         self.abandoned = self.cancelled = self.scope.stopping = True
 
     def stop(self, abandoned: Callable[[], None]) -> None:
-        """Cancel the work until it ends or is abandoned; before it has begun, it sees that and does not begin."""
-        if self.begun and self.task is not None:
+        """Cancel the work until it ends or is abandoned; work that has not begun sees `cancelled` and never begins."""
+        if self.has_begun and self.task is not None:
             Cancellation(self.task, self.scope.run.grace, abandoned)
 
     @property
     def error(self) -> BaseException | None:
-        """What it raised and nobody has looked at."""
-        return None if self.seen else self._error
+        """What the branch raised, unless its result was retrieved."""
+        return None if self.is_seen else self._error
 
 
 class RunBranches:
@@ -100,7 +110,7 @@ class RunBranches:
             raise ValueError(f"a limit of {limit} branches would never run anything")
         self._scope, self._limit, self._until, self._new_context = scope, limit, until, new_context
         self._queue: deque[RunBranch[object]] = deque()
-        self._running: dict[RunBranch[object], None] = {}  # in the order of their start, which stopping them keeps
+        self._running: dict[RunBranch[object], None] = {}  # in the order of their start, in which they are stopped
         self._finished: deque[RunBranch[object]] = deque()
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
@@ -108,11 +118,11 @@ class RunBranches:
 
     @property
     def key(self) -> str:
-        """Inside the scope that started the branches."""
+        """A key inside the scope that started the branches."""
         return self._scope.path + SEPARATOR
 
     def abandon(self) -> None:
-        """Whoever started the branches was abandoned: they end here, as far as the run is concerned."""
+        """End the branches as far as the run is concerned, because the scope that started them was abandoned."""
         delivery = self._scope.run.delivery
         self._abandoned = True
         running, self._running = self._running, {}
@@ -121,34 +131,34 @@ class RunBranches:
             if branch.cancelled:
                 delivery.end_unwind()
             self._scope.lane.open_children -= 1
-            self._at_work(-1)
+            self._count_busy(-1)
             branch.abandon()
             delivery.close_lane(branch.scope.lane)
         if self._wake is not None:
             self._scope.lane.waits_for_children = False
-            self._at_work(1)
+            self._count_busy(1)
             if not self._wake.done():
                 self._wake.set_result(None)
-        self._look_again()
+        self._update_timers()
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
         """Start a branch, or queue it until there is room."""
         if self._abandoned:
             raise asyncio.CancelledError("abandoned")
-        around = self._scope
-        lane = around.run.delivery.open_lane(around.lane)
-        scope = around.open_part(join_key(around.path, around.claim(name)), lane, around.account)
+        parent = self._scope
+        lane = parent.run.delivery.open_lane(parent.lane)
+        scope = parent.open_part(join_key(parent.path, parent.claim(name)), lane, parent.account)
         branch = RunBranch(name, scope, self._new_context(scope), work)
         self._all.append(cast("RunBranch[object]", branch))
         if self._has_room:
             self._launch(cast("RunBranch[object]", branch))
         else:
-            around.run.delivery.park(lane)
+            parent.run.delivery.park(lane)
             self._queue.append(cast("RunBranch[object]", branch))
         return branch
 
     async def finished(self) -> AsyncGenerator[RunBranch[object]]:
-        """Branches as they finish."""
+        """Yield branches as they finish."""
         while self._finished or self._running or self._queue:
             if not self._finished:
                 await self._wait()
@@ -157,7 +167,7 @@ class RunBranches:
         await self._rejoin()
 
     def cancel(self) -> None:
-        """Stop every branch that has not finished; none of them is handed out any more."""
+        """Stop every branch that has not finished; `finished` yields none of them."""
         self._stopped = self._stopped or bool(self._running)
         delivery = self._scope.run.delivery
         self._drop_queue()
@@ -175,8 +185,8 @@ class RunBranches:
             self._scope.run.delivery.close_lane(branch.scope.lane)
 
     def _abandon(self, branch: RunBranch[object]) -> None:
-        """Go on without a branch that does not end."""
-        if branch.abandoned:  # with a scope around it
+        """Continue without a branch that does not end."""
+        if branch.abandoned:  # together with a scope around it
             return
         branch.abandoned = True
         branch.scope.run.abandon(branch.scope.path)
@@ -194,7 +204,7 @@ class RunBranches:
     ) -> None:
         if error is not None:
             self.cancel()
-        interruption = await self._all_ended()
+        interruption = await self._wait_for_all()
         self._scope.run.open_resources.pop(self, None)
         if interruption is not None:
             raise interruption
@@ -205,8 +215,8 @@ class RunBranches:
         if unseen is not None:
             raise unseen
 
-    async def _all_ended(self) -> asyncio.CancelledError | None:
-        """Wait for every branch, whatever happens; an interruption stops them and is told when they have ended."""
+    async def _wait_for_all(self) -> asyncio.CancelledError | None:
+        """Wait for every branch; an interruption stops them and is returned once they have ended."""
         interruption: asyncio.CancelledError | None = None
         while self._running or self._queue:
             try:
@@ -225,25 +235,25 @@ class RunBranches:
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
         self._scope.lane.open_children += 1
-        self._at_work(1)
+        self._count_busy(1)
         self._scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
     def _end(self, branch: RunBranch[object]) -> None:
-        """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
+        """Start the next branch and wake the waiting scope, before anything else can happen."""
         delivery = self._scope.run.delivery
         self._running.pop(branch, None)
         self._scope.lane.open_children -= 1
-        self._at_work(-1)
+        self._count_busy(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
         if branch.error is not None and branch.error is self._scope.run.error:
-            branch.seen = True
+            branch.is_seen = True
         if self._until is not None and self._until():
             self.cancel()
         while self._queue and self._has_room:
             self._launch(self._queue.popleft())
-        self._look_again()
+        self._update_timers()
         if not (self._waits_for_all and (self._running or self._queue)):
             self._wake_up()
         if branch.cancelled:
@@ -255,17 +265,17 @@ class RunBranches:
             self._scope.run.delivery.unpark(self._scope.lane)
             self._wake.set_result(None)
 
-    def _look_again(self) -> None:
-        """Those that go on may all wait for people."""
+    def _update_timers(self) -> None:
+        """Update the timers, because all remaining branches may wait for people."""
         if self._scope.lane.blocked_children:
             update_timers(self._scope.lane)
 
-    def _at_work(self, change: int) -> None:
+    def _count_busy(self, change: int) -> None:
         if self._scope.in_agent:
             self._scope.run.busy_agents += change
 
     async def _rejoin(self) -> None:
-        """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
+        """After stopping branches, which takes an arbitrary time, continue in an order that a replay repeats."""
         if self._abandoned:
             await self._scope.run.park_until_cancelled()
         if self._stopped:
@@ -273,12 +283,12 @@ class RunBranches:
             await self._scope.run.delivery.rejoin(self._scope.lane)
 
     async def _wait(self, *, for_all: bool = False) -> None:
-        """Wait for the next branch to finish, or for all of them, which wakes this one only once."""
+        """Wait for the next branch to finish or, with `for_all`, for the last."""
         self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
-        self._at_work(-1)
+        self._count_busy(-1)
         self._scope.lane.waits_for_children = True
-        self._look_again()
+        self._update_timers()
         self._scope.run.delivery.park(self._scope.lane)
         try:
             await self._wake
@@ -286,6 +296,6 @@ class RunBranches:
             self._wake = None
             if not self._abandoned:
                 self._scope.lane.waits_for_children = False
-                self._look_again()
-                self._at_work(1)
+                self._update_timers()
+                self._count_busy(1)
                 self._scope.run.delivery.unpark(self._scope.lane)

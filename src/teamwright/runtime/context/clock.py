@@ -1,4 +1,4 @@
-"""Time and chance that a resumed run repeats: everything derives from the run's seed, the scope and a counter."""
+"""A clock and random numbers that a resumed run repeats: derived from the run's seed, the scope and a counter."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ class ScopeClock:
         self, seed: int, scope: str, now: Callable[[], float], sleep: Callable[[str, float], Awaitable[None]]
     ) -> None:
         self._seed, self._scope, self._now, self._sleep = seed, scope, now, sleep
-        self._drawn = self._slept = 0
+        self._draws = self._sleeps = 0
 
     def now(self) -> float:
-        """Seconds since the epoch, as of the last thing that reached this run."""
+        """Return seconds since the epoch, as of the last event delivered to this run."""
         return self._now()
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a random number from 0 up to 1."""
         return int.from_bytes(self._draw(7)) / (1 << 56)
 
     def new_id(self) -> str:
-        """An id that is unique within the run."""
+        """Return an id that is unique within the run."""
         return self._draw(10).hex()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a crash in the middle does not start the wait again."""
-        self._slept += 1
-        await self._sleep(f"sleep-{self._slept}", seconds)
+        """Wait; a crash does not restart the wait."""
+        self._sleeps += 1
+        await self._sleep(f"sleep-{self._sleeps}", seconds)
 
     def _draw(self, size: int) -> bytes:
-        self._drawn += 1
-        return blake2b(f"{self._seed}\0{self._scope}\0{self._drawn}".encode(), digest_size=size).digest()
+        self._draws += 1
+        return blake2b(f"{self._seed}\0{self._scope}\0{self._draws}".encode(), digest_size=size).digest()

@@ -1,6 +1,7 @@
-"""The one door of an agent or a strategy: asks, effects, people, scopes and branches, all of them recorded.
+"""The context through which agents and strategies reach the world: asks, effects, people, scopes and branches.
 
-`RunContext` implements the `Context` protocol over a `Scope`; the modules beside it do the work.
+`RunContext` implements the `Context` protocol over a `Scope`; the modules beside it do the work. Everything that passes
+through it is recorded.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class RunContext:
 
     @property
     def clock(self) -> Clock:
-        """Time and chance of this scope."""
+        """The deterministic clock and random numbers of this scope."""
         if self._clock is None:
             scope = self._scope
             self._clock = ScopeClock(scope.run.seed, scope.path, self._now, partial(sleep_durably, scope))
@@ -59,13 +60,13 @@ class RunContext:
 
     @property
     def workspace(self) -> Workspace:
-        """What the run shares, as this scope sees it."""
+        """The shared workspace of the run, as this scope sees it."""
         if self._workspace is None:
             self._workspace = RunWorkspace(self._scope)
         return self._workspace
 
     async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
-        """Let a member take its turn. A recorded ending is returned, and nobody is called."""
+        """Ask a member and return its reply or failure; a recorded ending is returned without calling the member."""
         scope = self._scope
         run = scope.run
         if (run.closing or run.abandoned) and scope.is_closed:
@@ -77,7 +78,7 @@ class RunContext:
         if scope.degradation is not None:
             turn = scope.degradation.shorten(turn)
         redactor = run.redactor
-        # An earlier version told the text as it was, and its digest is in the record.
+        # Runs of format 1 recorded the digest of the unredacted task.
         if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         policy = policy_of(member)
@@ -85,7 +86,7 @@ class RunContext:
         ask = Ask(scope, member, turn, place, RunContext, gate=gate)
         try:
             ending = await ask.resolve()
-            if isinstance(ending, Failure) and AskRecovery.may_help(ending):
+            if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
                 ending = await AskRecovery(ask, scope, member, place).resolve(ending)
         finally:
             if ladder is not None:
@@ -95,7 +96,7 @@ class RunContext:
         return ending
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
-        """Touch the world once."""
+        """Make one call to the outside world, or return its recorded result."""
         scope = self._scope
         if (scope.run.closing or scope.run.abandoned) and scope.is_closed:
             return scope.run.park_until_cancelled()
@@ -105,7 +106,7 @@ class RunContext:
         return EffectCall(scope, place, effect).resolve()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
-        """Ask a person; the process may end while nobody has answered."""
+        """Ask a person; the process may end before the answer arrives."""
         return await ask_person_at(self._scope, self._scope.claim(key), question)
 
     @property
@@ -122,35 +123,35 @@ class RunContext:
 
     @property
     def owned(self) -> Owned:
-        """What may be written from here."""
+        """The keys that may be written from here."""
         return self._scope.holding.owned
 
     @asynccontextmanager
     async def scope(
         self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
     ) -> AsyncGenerator[Context]:
-        """A named part of the work, with limits and keys of its own; its time begins when it has its keys."""
+        """Open a named part of the work, with its own limits and keys; its time starts once it holds its keys."""
         scope, run = self._scope, self._scope.run
         full = join_key(scope.path, scope.claim(name))
         child = scope.open_part(full, scope.lane, run.open_account(full, limits, scope.account))
         if limits is not None:
             run.record_limits(full, limits)
         if owns is None:
-            async with self._in_time(child, name, limits):
+            async with self._with_deadline(child, name, limits):
                 yield RunContext(child)
             return
         if scope.is_closed:
             await run.park_until_cancelled()
-        held = await _own(child, tuple(owns), priority)
+        held = await _acquire_keys(child, tuple(owns), priority)
         try:
-            async with self._in_time(child, name, limits):
+            async with self._with_deadline(child, name, limits):
                 yield RunContext(child)
         finally:
-            _release(child, held)
+            _release_keys(child, held)
 
     @asynccontextmanager
-    async def _in_time(self, child: Scope, name: str, limits: Limits | None) -> AsyncGenerator[None]:
-        """Stop what runs inside when its time is used up."""
+    async def _with_deadline(self, child: Scope, name: str, limits: Limits | None) -> AsyncGenerator[None]:
+        """Stop what runs inside when its time is up."""
         if limits is None or limits.seconds is None:
             yield
             return
@@ -161,20 +162,20 @@ class RunContext:
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
 
     def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
-        """Run branches side by side, at most `limit` at once, until all have ended or `until` holds."""
+        """Run branches concurrently, at most `limit` at once, until all have ended or `until` holds."""
         return RunBranches(self._scope, limit, until, RunContext)
 
     async def emit(self, fact: Fact) -> None:
-        """Record something worth knowing, once."""
+        """Record a fact, once."""
         emit_fact(self._scope, fact)
 
     def _now(self) -> float:
-        """When the last thing reached the run, or this agent, whose answers are its own affair."""
+        """Return when the last delivery reached the run or, if later, the last answer reached this agent."""
         return max(self._scope.run.now, self._scope.answered_at)
 
 
-async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
-    """Wait for keys, and own them in this scope; that it has to wait is recorded once."""
+async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
+    """Acquire keys for this scope, waiting for other owners; records once that it waits."""
     run = scope.run
 
     def record_wait(fact: StepHeldUp) -> None:
@@ -188,8 +189,8 @@ async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
     return held
 
 
-def _release(scope: Scope, held: PathLock) -> None:
-    """Release the keys of a scope that has ended; one that was abandoned has released them already."""
+def _release_keys(scope: Scope, held: PathLock) -> None:
+    """Release the keys of a scope that has ended; an abandoned scope has released them already."""
     if held in scope.run.open_resources:
         del scope.run.open_resources[held]
         held.abandon()

@@ -1,4 +1,4 @@
-"""A scope's time limit. That it ran out is recorded first and acted on in journal order, as is all from outside."""
+"""A deadline of a scope. Its expiry is recorded first and acted on in journal order, like everything from outside."""
 
 from __future__ import annotations
 
@@ -17,16 +17,28 @@ from teamwright.values.events.run import ScopeExpired
 
 
 class Deadline:
-    """Stops what runs inside when the seconds are used up, and then says so.
+    """Stops what runs inside the block when its seconds are used up; `expired` then says so.
 
-    `stop` stops it; without one, the task that entered the block is cancelled, and the block swallows that.
-    `since` is when the scope began, for one that an earlier driver began: time without a driver does not count, and
-    neither does time in which everything inside waits for people.
+    `stop` stops it; by default the task that entered the block is cancelled, and the block swallows that cancellation.
+    `since` is when an earlier driver opened the scope: time without a driver does not count, and neither does time in
+    which everything inside waits for people.
     """
 
     __slots__ = (
-        "_abandoned", "_around", "_cancel", "_cancellation", "_key", "_left", "_paused_at", "_requests", "_scope",
-        "_seconds", "_since", "_timer", "_unwinding", "expired",
+        "_abandoned",
+        "_cancel",
+        "_cancel_requests",
+        "_cancellation",
+        "_key",
+        "_outer",
+        "_paused_at",
+        "_remaining",
+        "_scope",
+        "_seconds",
+        "_since",
+        "_timer",
+        "_unwinding",
+        "expired",
     )  # fmt: skip
 
     def __init__(
@@ -43,32 +55,32 @@ class Deadline:
         assert task is not None
         self._cancel = stop or partial(self._cancel_task, task)
         self._cancellation: Cancellation | None = None
-        self._requests = task.cancelling()
+        self._cancel_requests = task.cancelling()
         self._timer: asyncio.TimerHandle | None = None
-        self._left = 0.0
+        self._remaining = 0.0
         self._paused_at: float | None = None
         self._unwinding = self._abandoned = False
-        self._around, scope.deadline = scope.deadline, self
+        self._outer, scope.deadline = scope.deadline, self
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left here and in every scope around that has a deadline."""
-        own = self._left if self._timer is None else self._timer.when() - asyncio.get_running_loop().time()
+        """Seconds left until the nearest deadline of this scope and its parents."""
+        own = self._remaining if self._timer is None else self._timer.when() - asyncio.get_running_loop().time()
         own = max(0.0, own)
-        return own if self._around is None else min(own, self._around.remaining)
+        return own if self._outer is None else min(own, self._outer.remaining)
 
     def is_overdue(self, seconds: float) -> bool:
-        """Whether the time was over so long ago and the event loop has not come to it; from any thread."""
+        """Whether the deadline passed more than `seconds` ago without the event loop acting on it. Thread-safe."""
         timer = self._timer
         return timer is not None and time.monotonic() - timer.when() > seconds
 
     @property
     def key(self) -> str:
-        """The scope whose time is limited."""
+        """The key of the deadline, inside its scope."""
         return self._key
 
     def abandon(self) -> None:
-        """The scope around was abandoned: its time does not matter any more, and nobody waits for it to stop."""
+        """Stop the timer, because the scope around it was abandoned; nothing waits for it any more."""
         self._end()
         self._abandoned = True
 
@@ -79,7 +91,7 @@ class Deadline:
             run.delivery.call_in_turn(self._key, self._stop)
         else:
             used = run.record.scope_seconds(self._scope.path, self._since) if self._since is not None else 0.0
-            self._left = max(0.0, self._seconds - used)
+            self._remaining = max(0.0, self._seconds - used)
             self._start()
             self._scope.lane.timers = (*self._scope.lane.timers, self)
         return self
@@ -93,42 +105,42 @@ class Deadline:
         if self._cancellation is None:
             return False
         self._cancellation.withdraw()
-        self.expired = isinstance(error, asyncio.CancelledError) and not self._stopped_otherwise
+        self.expired = isinstance(error, asyncio.CancelledError) and not self._is_stopped_otherwise
         return self.expired
 
     def _end(self) -> None:
-        self._let_go()
+        self._clear_timer()
         if self._unwinding:
             self._scope.run.delivery.end_unwind()
         else:
             self._scope.run.delivery.withdraw(self._key)
 
     @property
-    def _stopped_otherwise(self) -> bool:
+    def _is_stopped_otherwise(self) -> bool:
         """Whether the task is also being cancelled for another reason."""
         task, around = asyncio.current_task(), self._scope.parent
         assert task is not None
         assert around is not None
-        return self._scope.run.interrupted or around.is_being_stopped or task.cancelling() > self._requests
+        return self._scope.run.interrupted or around.is_being_stopped or task.cancelling() > self._cancel_requests
 
     def pause_timer(self) -> None:
-        """Pause: everything inside waits for people."""
+        """Pause, because everything inside waits for people."""
         if self._timer is not None:
             self._timer.cancel()
-            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._remaining = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
             self._timer, self._paused_at = None, self._scope.run.wall()
 
     def resume_timer(self) -> None:
-        """Run again: something inside can go on."""
+        """Resume, because something inside can continue."""
         if self._paused_at is not None:
             self._scope.run.record_wait(self._scope.path, self._paused_at)
             self._paused_at = None
             self._start()
 
     def _start(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._left, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(self._remaining, self._expire)
 
-    def _let_go(self) -> None:
+    def _clear_timer(self) -> None:
         lane = self._scope.lane
         lane.timers = tuple(timer for timer in lane.timers if timer is not self)
         if self._timer is not None:
@@ -136,7 +148,7 @@ class Deadline:
         if self._paused_at is not None:
             self._scope.run.record_wait(self._scope.path, self._paused_at)
 
-    def _ring(self) -> None:
+    def _expire(self) -> None:
         self._timer = None
         run = self._scope.run
         run.recorder.add(self._scope.path, "", ScopeExpired(seconds=self._seconds))

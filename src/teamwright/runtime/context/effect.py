@@ -1,4 +1,4 @@
-"""One effect: found in the record, or paid for, announced, made, tried again and recorded."""
+"""One effect: returned from the record, or admitted, announced, called, retried and recorded."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from teamwright.values.turns.messages import digest
 
 
 class EffectCall:
-    """All attempts at one effect."""
+    """All attempts of one effect."""
 
-    __slots__ = ("_effect", "_key", "_number", "_offset", "_permit", "_pieces", "_place", "_scope")
+    __slots__ = ("_effect", "_key", "_number", "_offset", "_permit", "_place", "_redacted_stream", "_scope")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._key = join_key(scope.path, place)
         self._number = self._offset = 0
         self._permit = UNBOUNDED
-        self._pieces: RedactedStream | None = None
+        self._redacted_stream: RedactedStream | None = None
 
     async def resolve(self) -> Returned:
-        """The recorded outcome, or a new one."""
+        """Return the recorded result, or make the call, with retries, and record it."""
         scope, run = self._scope, self._scope.run
-        recorded = self._recorded() if run.record.number else None
+        recorded = self._find_recorded() if run.record.number else None
         if recorded is not None and recorded.outcome is not None:
-            return self._repeated(recorded)
+            return self._replay(recorded)
         if run.delivery.is_replaying:
             await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt = 0, False
@@ -59,7 +59,7 @@ class EffectCall:
             if recorded.retry_at is not None:
                 await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
-            self._number, self._offset, self._pieces = self._number + 1, 0, None
+            self._number, self._offset, self._redacted_stream = self._number + 1, 0, None
             bounded = self._effect.model or scope.account or run.pausing
             permit = await Admission(scope, self._place, self._effect).acquire() if bounded else UNBOUNDED
             run.open_calls[self._key], self._permit = self, permit
@@ -67,28 +67,28 @@ class EffectCall:
                 return await self._attempt(permit, in_doubt=in_doubt)
             except AgentError as error:
                 failures += 1
-                wait = self._failed(error, permit, failures)
+                wait = self._record_failure(error, permit, failures)
                 if wait is None:
                     raise self._as_recorded(error) from None
             finally:
                 if permit.slot is not None:
                     permit.slot.close()
                 run.open_calls.pop(self._key, None)
-                if run.pausing or run.questions:  # once the turn that this call may end has been recorded
+                if run.pausing or run.questions:  # after the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             await anyio.sleep(wait)
 
     def abandon(self) -> None:
-        """The member does not end: nobody knows what this call costs, so it is charged in full."""
-        self._tally(self._permit.cost)
+        """Charge the call in full, because the member does not end and its cost is unknown."""
+        self._count(self._permit.cost)
         if self._permit.reservation is not None:
             self._permit.reservation.forfeit()
         if self._permit.slot is not None:
             self._permit.slot.close()
 
-    def _recorded(self) -> RecordedCall | None:
-        """What the record says of this effect; on a fork, one that sends something else begins anew."""
+    def _find_recorded(self) -> RecordedCall | None:
+        """Return the record of this effect; on a fork, an effect with a different request starts over."""
         scope, run, request = self._scope, self._scope.run, self._effect.request
         recorded = run.record.calls.get(self._key)
         if recorded is None and scope.call_announced and run.record.inherited < scope.first_event <= run.record.number:
@@ -102,7 +102,7 @@ class EffectCall:
             recorded = RecordedCall(request, attempts=recorded.attempts)
         return recorded
 
-    def _repeated(self, recorded: RecordedCall) -> Returned:
+    def _replay(self, recorded: RecordedCall) -> Returned:
         record = self._scope.run.record
         if record.writes:
             include_writes(self._scope, self._key)
@@ -111,13 +111,13 @@ class EffectCall:
         return returned
 
     async def _attempt(self, permit: Permit, *, in_doubt: bool) -> Returned:
-        """Announce the call, make it, and record what came back, with what it cost, as one."""
+        """Announce the call, make it, and record its result and cost in one batch."""
         scope, run, effect = self._scope, self._scope.run, self._effect
         max_output = permit.reservation.max_output if permit.reservation else effect.max_output
         if effect.kind == "model" and max_output is None:
             max_output = DEFAULT_OUTPUT
-        if not self._announced:
-            run.recorder.add(scope.path, self._place, self._called(permit, max_output, in_doubt=in_doubt))
+        if not self._is_announced_by_ask:
+            run.recorder.add(scope.path, self._place, self._called_fact(permit, max_output, in_doubt=in_doubt))
         try:
             if (wait := run.recorder.pending_commit(at_once=run.delivery.has_single_lane)) is not None:
                 await wait
@@ -125,37 +125,37 @@ class EffectCall:
             permit.cancel()
             raise
         try:
-            returned = await self._leave(max_output, cut=permit.reservation is not None and permit.reservation.cut)
+            returned = await self._send(max_output, cut=permit.reservation is not None and permit.reservation.cut)
         except asyncio.CancelledError:
-            if self._is_out:
-                self._tally(permit.cost)
+            if self._is_in_flight:
+                self._count(permit.cost)
                 if permit.reservation:
                     permit.reservation.forfeit()
             raise
         except AgentError:
-            if not self._is_out:
+            if not self._is_in_flight:
                 await run.park_until_cancelled()
             raise
-        if self._pieces is not None:
-            self._tell(self._pieces.rest())
+        if self._redacted_stream is not None:
+            self._publish_delta(self._redacted_stream.finish())
         eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
-        recorded = self._returned(returned, permit.reservation)
-        self._note(eased)
+        recorded = self._record_result(returned, permit.reservation)
+        self._record_rate_change(eased)
         return recorded
 
     @property
-    def _is_out(self) -> bool:
-        """Whether somebody still waits for this call: it was not abandoned."""
+    def _is_in_flight(self) -> bool:
+        """Whether this call was not abandoned."""
         return self._scope.run.open_calls.get(self._key) is self
 
     @property
-    def _announced(self) -> bool:
-        """Whether the ask itself was the intent of this attempt, and its ending will be the return."""
+    def _is_announced_by_ask(self) -> bool:
+        """Whether the ask announced this attempt, so that the ending of the ask records its return."""
         return self._scope.call_announced and self._number == 1
 
-    def _called(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
+    def _called_fact(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
         if self._number == 1 and permit is UNBOUNDED and max_output is None:
             return AgentCalled(effect=kind, name=name, request=request)
@@ -171,21 +171,21 @@ class EffectCall:
             waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
         )
 
-    async def _leave(self, max_output: int | None, *, cut: bool) -> Returned:
+    async def _send(self, max_output: int | None, *, cut: bool) -> Returned:
         attempt = Attempt(
             run_id=self._scope.run.run_id,
             number=self._number,
             key=self._key,
             max_output=max_output,
-            used=self._used,
-            delta=partial(self._show, self._number),
+            used=self._mark_count,
+            delta=partial(self._stream, self._number),
             cut=cut,
         )
         timeout = self._timeout
         try:
             if timeout is None:
                 return within_cap(await self._effect.call(attempt), self._effect)
-            return within_cap(await self._in_time(attempt, timeout), self._effect)
+            return within_cap(await self._call_with_timeout(attempt, timeout), self._effect)
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
@@ -195,13 +195,13 @@ class EffectCall:
         except TimeoutError as error:
             waited = "in time" if timeout is None else f"within {timeout:g} s"
             raise AgentTimeout(f"{self._effect.name!r} did not answer {waited}") from error
-        except BaseException as error:  # whatever a call does wrong becomes a recorded failure
+        except BaseException as error:  # any error of a call becomes a recorded failure
             if error is self._scope.run.error:
                 raise
             raise AgentError(error_text(error)) from error
 
-    async def _in_time(self, attempt: Attempt, seconds: float) -> Returned:
-        """The outcome of the call, or `TimeoutError`; a call that does not end either is abandoned."""
+    async def _call_with_timeout(self, attempt: Attempt, seconds: float) -> Returned:
+        """Return the result of the call or raise `TimeoutError`; a call that does not end even then is abandoned."""
         scope, effect = self._scope, self._effect
 
         async def call() -> Returned:
@@ -222,13 +222,13 @@ class EffectCall:
             raise TimeoutError
         return task.result()
 
-    def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
+    def _record_result(self, returned: Returned, reservation: Reservation | None) -> Returned:
         scope, run = self._scope, self._scope.run
         value = run.redactor.value(returned.value)
         if value is not returned.value:
             returned = structs.replace(returned, value=value)
         body = run.recorder.store(returned.value)
-        if not (self._announced and returned.usage is NOTHING):
+        if not (self._is_announced_by_ask and returned.usage is NOTHING):
             fact = AgentReturned(
                 body=body,
                 attempt=self._number,
@@ -243,7 +243,7 @@ class EffectCall:
         spent = charge_for(returned.usage, reservation.cost if reservation is not None else NO_COST)
         if reservation is not None:
             self._settle(reservation, spent)
-        self._tally(spent, returned.mark)
+        self._count(spent, returned.mark)
         return returned
 
     def _settle(self, reservation: Reservation, spent: Cost) -> None:
@@ -259,23 +259,23 @@ class EffectCall:
         for fact in found:
             self._scope.run.recorder.add(self._scope.path, self._place, fact)
 
-    def _note(self, change: BudgetThrottled | BudgetEased | None) -> None:
+    def _record_rate_change(self, change: BudgetThrottled | BudgetEased | None) -> None:
         """Record that the model is called slower or faster from now on."""
         if change is not None:
             self._scope.run.recorder.add(self._scope.path, self._place, change)
 
-    def _failed(self, error: AgentError, permit: Permit, failures: int) -> float | None:
-        """Record a failed attempt; returns how long to wait before the next, if there is one."""
+    def _record_failure(self, error: AgentError, permit: Permit, failures: int) -> float | None:
+        """Record a failed attempt; returns the backoff before the next one, or `None` if there is none."""
         run, reservation = self._scope.run, permit.reservation
         if reservation is not None:
             reservation.forfeit() if error.unknown_cost else reservation.release_tokens()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
-        policy = self._retry
+        policy = self._retry_policy
         wait = wait_before_retry(policy, failures, error, chance)
         throttled: BudgetThrottled | None = None
         if (slot := permit.slot) is not None:
             throttled = slot.failed(error, wait, policy.longest if policy is not None else None)
-            # Before the model has rested the call could not leave, however soon its policy would let it.
+            # The call can't be sent before the model has cooled down, whatever its retry policy says.
             wait = None if wait is None else max(wait, round(slot.cooldown, 3))
         if run.closing:
             return None
@@ -284,22 +284,23 @@ class EffectCall:
             self._place,
             AgentCallFailed(
                 error=error.kind,
-                message=self._text_of(error),
+                message=self._error_text(error),
                 attempt=self._number,
                 retry_in=wait,
                 charged=error.unknown_cost,
                 mark=error.mark,
             ),
         )
-        self._note(throttled)
-        self._tally(permit.cost if error.unknown_cost else NO_COST, error.mark)
+        self._record_rate_change(throttled)
+        self._count(permit.cost if error.unknown_cost else NO_COST, error.mark)
         return wait
 
     @property
-    def _retry(self) -> RetryPolicy | None:
-        """The effect's own policy; where it has only the usual one, the team's.
+    def _retry_policy(self) -> RetryPolicy | None:
+        """The retry policy of the effect: its own, or the team's where it has only the default.
 
-        A request or function call that has none keeps to that of its agent. A tool may not be safe to call again.
+        A request or function call without one uses that of its agent; a tool does not, since it may not be safe to call
+        again.
         """
         own, teams = self._effect.retry, self._scope.recovery
         if own is None and self._effect.kind != "tool" and self._scope.policy.retry is not DEFAULT_RETRY:
@@ -307,43 +308,43 @@ class EffectCall:
         return teams.retry or own if own is DEFAULT_RETRY and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:
-        text = self._text_of(error)
+        text = self._error_text(error)
         return error if text == str(error) else recorded_error(error.kind, text)
 
-    def _text_of(self, error: AgentError) -> str:
+    def _error_text(self, error: AgentError) -> str:
         return cut(self._scope.run.redactor.text(str(error)), LONGEST_ERROR)
 
     @property
     def _timeout(self) -> float | None:
-        """The effect's own; for a model request the limit on each message, where that is tighter."""
+        """The effect's timeout; for a model request the limit on each message, if that is tighter."""
         account, effect = self._scope.account, self._effect
         bounds = account.message if account is not None and effect.kind == "model" else None
         timeout = effect.timeout if bounds is None else tighter(effect.timeout, bounds.seconds)
         return effect.default_timeout if timeout is None else timeout
 
-    def _tally(self, cost: Cost, mark: str | None = None) -> None:
-        """Count the call with the turn that it belongs to."""
+    def _count(self, cost: Cost, mark: str | None = None) -> None:
+        """Count the call towards the turn that it belongs to."""
         charges = self._scope.charges
         charges.add(cost.tokens, cost.usd, 1)
         if mark is not None:
             charges.marks += (mark,)
             self._scope.run.marks[self._scope.member, mark] += 1
 
-    def _used(self, mark: str) -> int:
+    def _mark_count(self, mark: str) -> int:
         member = self._scope.member
         return self._scope.run.record.charges.marks[member, mark] + self._scope.run.marks[member, mark]
 
-    def _show(self, attempt: int, piece: str) -> None:
-        """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""
-        if attempt != self._number or not self._is_out:  # of an attempt that was abandoned
+    def _stream(self, attempt: int, piece: str) -> None:
+        """Publish a piece of the reply, except for what may be the beginning of a secret."""
+        if attempt != self._number or not self._is_in_flight:  # from an abandoned attempt
             return
-        if self._pieces is None:
-            self._pieces = RedactedStream(self._scope.run.redactor)
-        text, length = self._pieces.take(piece)
-        self._tell(text)
+        if self._redacted_stream is None:
+            self._redacted_stream = RedactedStream(self._scope.run.redactor)
+        text, length = self._redacted_stream.feed(piece)
+        self._publish_delta(text)
         self._offset += length
 
-    def _tell(self, text: str) -> None:
+    def _publish_delta(self, text: str) -> None:
         scope = self._scope
         if text and scope.run.bus.has_listeners:
             scope.run.bus.publish_delta(

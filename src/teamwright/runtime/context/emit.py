@@ -1,4 +1,4 @@
-"""Facts that agents and strategies emit: recorded once, with secrets masked; nothing flows back."""
+"""Facts that agents and strategies emit: recorded once, redacted; nothing flows back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from teamwright.values.events.event import ENGINE_FACTS, Fact
 
 
 def emit_fact(scope: Scope, fact: Fact) -> None:
-    """Record a fact of a scope unless the record holds it already; raises `UsageError` for kinds of the engine."""
+    """Record a fact of a scope unless the record holds it already; raises `UsageError` for the engine's own kinds."""
     if fact.__class__ in ENGINE_FACTS:
         raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
     if scope.is_closed:
@@ -30,7 +30,7 @@ def emit_fact(scope: Scope, fact: Fact) -> None:
 
 
 def _redacted(fact: Fact, redactor: Redactor) -> Fact:
-    """The fact without secrets in any of its texts."""
+    """Return the fact with secrets masked in its texts."""
     changed: dict[str, str] = {}
     for name in fact.__struct_fields__:
         text: object = getattr(fact, name)
@@ -40,7 +40,7 @@ def _redacted(fact: Fact, redactor: Redactor) -> Fact:
 
 
 def _json(data: JsonValue) -> JsonValue:
-    """The data as it will be read back."""
+    """Return the data as it will be read back from the journal."""
     try:
         return from_json(to_json(data, inf_nan_mode="null"))
     except ValueError as error:

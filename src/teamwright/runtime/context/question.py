@@ -1,4 +1,4 @@
-"""One question to a person: found in the record, or asked once and waited for, across processes if need be."""
+"""One question to a person: answered from the record, or asked once and waited for, across processes if necessary."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from teamwright.values.secrets.classification import stands_for
 
 
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:
-    """Ask a person at a place that is claimed already, or that nobody else can claim."""
+    """Ask a person under a key that is claimed already, or that nothing else can claim."""
     if scope.is_closed:
         await scope.run.park_until_cancelled()
     return await QuestionCall(scope, place, question).answer()
 
 
 class QuestionCall:
-    """A question as the scope that asks it sees it. `place` is claimed already.
+    """A question as seen by the scope that asks it. `place` is claimed already.
 
-    What a strategy asks is answered in journal order. What an agent asks is its own affair, as its effects are, so a
-    recorded answer is handed to it at once.
+    Answers to a strategy are delivered in journal order. A recorded answer to an agent is returned at once, like the
+    result of an effect.
     """
 
     __slots__ = ("_asked", "_place", "_question", "_scope")
@@ -39,9 +39,9 @@ class QuestionCall:
         self._asked = PersonAsked(question=self._question.changed(draft=None), draft=body)
 
     async def answer(self) -> Answer:
-        """What the person says, however long it takes."""
+        """Return the person's answer, however long it takes."""
         scope, run = self._scope, self._scope.run
-        place, recorded = self._match()
+        place, recorded = self._find_recorded()
         full = join_key(scope.path, place)
         event = run.record.answers.get(full) if recorded else None
         if event is None:
@@ -61,8 +61,8 @@ class QuestionCall:
             run.advance_to(event)
         return event.fact.answer
 
-    def _match(self) -> tuple[str, bool]:
-        """Find the question in the record. On a fork, one that is about something else is asked anew, as `#2`."""
+    def _find_recorded(self) -> tuple[str, bool]:
+        """Find the question in the record. On a fork, a different question is asked again under the key `…#2`."""
         path, run = self._scope.path, self._scope.run
         attempt = 1
         while recorded := run.record.questions.get(join_key(path, with_attempt(self._place, attempt))):
@@ -77,7 +77,7 @@ class QuestionCall:
         return with_attempt(self._place, attempt), recorded is not None
 
     def _was_masked_more(self, fact: Fact) -> bool:
-        """Whether an earlier version asked the same: it also masked short values and what looks like a secret."""
+        """Whether the record holds the same question as an earlier version redacted it, which masked more."""
         run, question = self._scope.run, self._question
         if run.format > 1 or not isinstance(fact, PersonAsked):
             return False
@@ -98,19 +98,19 @@ class QuestionCall:
             return run.answers[full]
         waiting = PendingQuestion(self._question, asyncio.get_running_loop().create_future())
         run.questions[full] = waiting
-        at_work = not scope.lane.parked
-        self._count(1)
+        was_working = not scope.lane.parked
+        self._count_open(1)
         run.delivery.park(scope.lane)
         try:
             return await waiting.answer
         finally:
             run.questions.pop(full, None)
-            self._count(-1)
-            if scope.in_agent and at_work:
+            self._count_open(-1)
+            if scope.in_agent and was_working:
                 run.delivery.unpark(scope.lane)
 
-    def _count(self, change: int) -> None:
-        """Several of an agent's own tasks may ask at once, on one branch: it waits as long as any of them does."""
+    def _count_open(self, change: int) -> None:
+        """Count open questions of the branch; several tasks of one agent may ask at once on the same branch."""
         scope, run = self._scope, self._scope.run
         lane, before = scope.lane, scope.lane.open_questions
         lane.open_questions += change

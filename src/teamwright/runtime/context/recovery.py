@@ -1,6 +1,6 @@
-"""What is done about an ask that failed, by policy and in this order: a shorter context, a fallback, a person.
+"""Recovery of a failed ask, by policy and in this order: a shorter context, a fallback, a person.
 
-Retries of single calls come before all this, inside the turn. What is left after it is the failure of the ask.
+Retries of single calls come before all this, inside the turn. If nothing helps, the failure is the ending of the ask.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.transcript import transcript
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-FINAL = frozenset(("budget", "cancelled", "deadline", REJECTED))
-"""Failures by which a run is being stopped, or a person's no: nothing is tried after them."""
-PIECE = 12_000
-"""Characters of a conversation that are summarised at once; any model takes that many."""
+UNRECOVERABLE = frozenset(("budget", "cancelled", "deadline", REJECTED))
+"""Failures after which nothing is tried: the run is being stopped, or a person has rejected."""
+CHUNK = 12_000
+"""Characters of a conversation that are summarised at once; small enough for any model."""
 SUMMARISE = (
     "Summarise this part of a conversation for somebody who has to go on with it. Keep names, figures, decisions and"
     " open questions; leave out everything else.\n\n"
 )
-NOTHING_SET = Recovery.model_construct()
+NO_RECOVERY = Recovery.model_construct()
 
 
 class AskRecovery:
-    """One ask that failed, and its further attempts."""
+    """One failed ask, and its further attempts."""
 
     def __init__(self, ask: Ask, scope: Scope, member: AgentLike, key: str) -> None:
         self._scope, self._member, self._key = scope, member, key
         self._turn, self._attempt, self._gate, self._new_context = ask.turn, ask.attempt, ask.gate, ask.new_context
-        self._policy, self._recovery = policy_of(member), scope.recovery or NOTHING_SET
-        self._asked = 0
+        self._policy, self._recovery = policy_of(member), scope.recovery or NO_RECOVERY
+        self._questions_asked = 0
 
     @staticmethod
-    def may_help(failure: Failure) -> bool:
+    def is_recoverable(failure: Failure) -> bool:
         """Whether anything is tried after this failure."""
-        return failure.error not in FINAL
+        return failure.error not in UNRECOVERABLE
 
     async def resolve(self, failure: Failure) -> Reply | Failure:
-        """What came of it in the end."""
+        """Try each means of recovery and return the final ending."""
         ending: Reply | Failure = failure
         if failure.error == "context_length" and self._too_long == "summarise":
-            ending = await self._with_less(failure)
-        if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback(ending)):
-            self._note(ending, "fell_back", other.name)
-            ending = await self._again(other)
-        while isinstance(ending, Failure) and self.may_help(ending) and self._policy.critical:
+            ending = await self._ask_with_summary(failure)
+        if isinstance(ending, Failure) and self.is_recoverable(ending) and (other := self._fallback(ending)):
+            self._record(ending, "fell_back", other.name)
+            ending = await self._ask_again(other)
+        while isinstance(ending, Failure) and self.is_recoverable(ending) and self._policy.critical:
             match await self._ask_person(ending):
                 case "retry":
-                    ending = await self._again(self._member)
+                    ending = await self._ask_again(self._member)
                 case "skip":
                     return ending.changed(optional=True)
                 case _:
                     if self._scope.run.format > 1:
                         await abort_run(self._scope, ending)
-                    break  # in a run of before, whose record may go on from here
+                    break  # in a run of format 1, whose record may continue from here
         return ending
 
     @property
@@ -77,10 +77,10 @@ class AskRecovery:
         return self._policy.too_long or self._recovery.too_long
 
     def _fallback(self, failure: Failure) -> AgentLike | None:
-        """The member's own fallback, else the team's, unless that is the member itself.
+        """Return the member's fallback, or the team's, unless that is the member itself.
 
-        A team never stands in for its own members, which would be asked again without end. An earlier version let it,
-        so a replay follows the record where it says that the team did.
+        A team never stands in for its own members, which would recurse without end. An earlier version allowed it, so a
+        replay follows the record where it says that the team did.
         """
         other, scope = self._policy.fallback or self._scope.fallback, self._scope
         if other is None or other is self._member:
@@ -89,7 +89,7 @@ class AskRecovery:
             return other
         return other if (scope.path, failure.error, other.name) in scope.run.record.recovered else None
 
-    async def _again(self, member: AgentLike) -> Reply | Failure:
+    async def _ask_again(self, member: AgentLike) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
@@ -98,48 +98,48 @@ class AskRecovery:
         self._attempt = ask.attempt
         return ending
 
-    async def _with_less(self, failure: Failure) -> Reply | Failure:
-        """Ask again with summaries in place of the conversation, all but its last message."""
+    async def _ask_with_summary(self, failure: Failure) -> Reply | Failure:
+        """Ask again with summaries in place of the conversation, except its last message."""
         *before, last = self._turn.history or (None,)
-        if not before and (last is None or len(last.content) <= PIECE):
+        if not before and (last is None or len(last.content) <= CHUNK):
             return failure
-        kept = [last] if last is not None and len(last.content) <= PIECE else []
+        kept = [last] if last is not None and len(last.content) <= CHUNK else []
         earlier = self._turn.history[: len(self._turn.history) - len(kept)]
-        parts = list(in_pieces(earlier, quote=self._scope.run.format > 1))
+        parts = list(split_transcript(earlier, quote=self._scope.run.format > 1))
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
-            told = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
+            turn = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
             key = self._scope.claim(f"{self._key}/summary-{number}")
-            said = await Ask(self._scope, self._member, told, key, self._new_context).resolve()
-            if isinstance(said, Failure):
+            reply = await Ask(self._scope, self._member, turn, key, self._new_context).resolve()
+            if isinstance(reply, Failure):
                 return failure
-            summaries.append(said.text)
+            summaries.append(reply.text)
         summary = Message(name="summary", content="\n\n".join(summaries), role="user")
         self._turn = replace(self._turn, history=History.of([summary, *kept]))
-        self._note(failure, "summarised", self._member.name)
-        return await self._again(self._member)
+        self._record(failure, "summarised", self._member.name)
+        return await self._ask_again(self._member)
 
     async def _ask_person(self, failure: Failure) -> str:
-        """A critical member has failed: set the run down until somebody says how to go on."""
-        self._asked += 1
-        self._note(failure, "asked_person")
+        """Ask a person how to continue after the failure of a critical member; the run pauses meanwhile."""
+        self._questions_asked += 1
+        self._record(failure, "asked_person")
         question = Question(
             text=f"{self._member.name!r} failed ({failure.error}: {failure.message}), and the team can't do without it."
             " Try it again, go on without it, or give up?",
             choices=("retry", "skip", ABORT),
             reason="failure",
         )
-        place = self._scope.claim(f"{self._key}/failure-{self._asked}")
+        place = self._scope.claim(f"{self._key}/failure-{self._questions_asked}")
         answer = await ask_person_at(self._scope, place, question)
         return answer.text
 
-    def _note(self, failure: Failure, how: str, to: str = "") -> None:
+    def _record(self, failure: Failure, how: str, to: str = "") -> None:
         fact = AgentRecovered(member=self._member.name, error=failure.error, how=how, to=to)  # pyright: ignore[reportArgumentType]
         emit_fact(self._scope, fact)
 
 
 async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
-    """End the run over this failure, because a person chose to abort; policies on failures do not apply."""
+    """End the run with this failure, because a person chose to abort; no failure policy applies."""
     run = scope.run
     if run.aborted is None:
         path = SEPARATOR.join((*scope.enclosing_members(), failure.member))
@@ -154,17 +154,17 @@ async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
         run.delivery.unpark(scope.lane)
 
 
-def in_pieces(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:
-    """The messages under their names, in texts of bounded length."""
+def split_transcript(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:
+    """Yield the messages, under the names of their authors, in chunks of bounded length."""
     text = ""
     for message in messages:
         said = transcript((message,), quote=quote) + "\n\n"
-        if text and len(text) + len(said) > PIECE:
+        if text and len(text) + len(said) > CHUNK:
             yield text.strip()
             text = ""
-        while len(said) > PIECE:
-            yield said[:PIECE].strip()
-            said = said[PIECE:]
+        while len(said) > CHUNK:
+            yield said[:CHUNK].strip()
+            said = said[CHUNK:]
         text += said
     if text.strip():
         yield text.strip()

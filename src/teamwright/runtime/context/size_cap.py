@@ -1,4 +1,4 @@
-"""Holds what comes back from calls, and what members reply, to their size caps, before anything else looks at it."""
+"""Enforces the size caps of call results and replies, before anything else reads them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
 
 WHOLE_REPLY = 100
-"""How many caps a reply may have as a whole before it is cut to one."""
+"""How many times the cap a whole reply may be as the result of a call, before its parts are cut."""
 
 
 def within_cap(returned: Returned, effect: Effect) -> Returned:
-    """What came back, a text cut to the cap of its effect; other JSON that is larger fails the call.
+    """Return the result with a text cut at the cap of its effect; larger JSON fails the call.
 
-    Figures that nobody can have used count as not reported.
+    Usage figures that are impossible count as not reported.
     """
     if returned.usage is not NOTHING and not returned.usage.is_plausible:
         returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
@@ -31,7 +31,7 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
         if len(value) * 4 <= cap or fits(value, cap):
             return returned
         return structs.replace(returned, value=cut_text(value, cap), truncated=True, capped=cap)
-    if returned.form == "reply":  # its texts and its data are looked at when it is given
+    if returned.form == "reply":  # `reply_within_cap` checks its texts and its data
         cap *= WHOLE_REPLY
     if isinstance(value, dict | list) and (size := json_size(value)) > cap:
         raise _too_large(effect, size)
@@ -39,7 +39,7 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
 
 
 def reply_within_cap(reply: Reply, name: str, cap: int) -> Reply:
-    """The reply of the member of this name, with its texts cut at the cap; JSON above the cap is refused."""
+    """Return the reply of a member with its texts cut at the cap; raises `InvalidOutput` for larger JSON."""
     if reply.data is not None and isinstance(reply.data, dict | list) and (size := json_size(reply.data)) > cap:
         raise InvalidOutput(f"{name!r} replied with JSON of {size} bytes; at most {cap} are taken (max_bytes)")
     if sum(len(one.content) for one in reply.messages) * 4 <= cap:
@@ -52,7 +52,7 @@ def reply_within_cap(reply: Reply, name: str, cap: int) -> Reply:
 
 
 def json_size(value: JsonValue) -> int:
-    """Bytes of a value as JSON; a lone surrogate, which UTF-8 can't carry, counts as three."""
+    """Return the bytes of a value as JSON; a lone surrogate, which UTF-8 can't encode, counts as three."""
     try:
         return len(to_json(value))
     except PydanticSerializationError:

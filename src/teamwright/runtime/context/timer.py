@@ -1,4 +1,4 @@
-"""Durable timers: a wait that is recorded when it is set and when it fires, so that a crash does not restart it."""
+"""Durable timers: a wait is recorded when it is set and when it fires, so that a crash does not restart it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teamwright.values.key import join_key
 
 
 async def sleep_durably(scope: Scope, name: str, seconds: float) -> None:
-    """Wait, and go on in journal order; `name` is claimed here."""
+    """Wait, then continue in journal order; `name` is claimed here."""
     run = scope.run
     if scope.is_closed:
         await run.park_until_cancelled()
@@ -33,7 +33,7 @@ async def sleep_durably(scope: Scope, name: str, seconds: float) -> None:
 
 
 async def _wait_outside(scope: Scope, seconds: float) -> None:
-    """Let time pass while the branch counts as waiting and the run as busy."""
+    """Let time pass while the branch is parked and the run counts as busy."""
     run = scope.run
     if scope.agent_scope:
         await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)

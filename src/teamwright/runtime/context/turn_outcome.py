@@ -1,6 +1,6 @@
-"""How a member's turn ends: a reply without secrets and under the member's name, or a failure; and its fact.
+"""The outcome of a member's turn: a redacted reply under the member's name, or a failure; and the fact that records it.
 
-Whatever goes wrong in a turn becomes a failure here. `child` is the scope of the turn.
+`child` is the scope of the turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:
-    """The reply with what its turn has used, without secrets, and under the name of who was asked."""
+    """Return the reply with the usage of its turn, redacted, and under the name of the member that was asked."""
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
@@ -36,7 +36,7 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
         changes["warnings"] = tuple(map(redactor.text, reply.warnings))
     if reply.handoff is not None:
         changes["handoff"] = parse_handoff(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
-    if not known:  # what came from an effect is known, and clean
+    if not known:  # texts from effects are stored already, and redacted
         changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
     reply = reply.changed(**changes) if changes else reply
     if turn.handoff is not None:
@@ -45,7 +45,9 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
 
 
 def _signed(reply: Reply, name: str, child: Scope) -> Reply:
-    """The reply under the name of who was asked, whatever it claims; the whole run's messages keep their own."""
+    """Return the reply under the name of the member, whatever it claims; the run's own team keeps its members'
+    names.
+    """
     if not child.in_agent and child.is_outermost:
         return reply
     for one in reply.messages:
@@ -55,7 +57,7 @@ def _signed(reply: Reply, name: str, child: Scope) -> Reply:
 
 
 def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -> Failure:
-    """The failure that an error counts as; no error means that others stopped the turn."""
+    """Return the failure that an error becomes; `None` means that a recorded decision stopped the turn."""
     run, name = child.run, member.name
     partial = error.messages if isinstance(error, MemberFailed) else None
     said = _as_said_by_member(child.messages if partial is None else cast("tuple[Message, ...]", partial), name, child)
@@ -78,14 +80,14 @@ def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -
 
 
 def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> tuple[Message, ...]:
-    """What a nested team says appears under the team's name; the whole run's messages keep their own."""
+    """Return a nested team's messages under the team's name; the run's own team keeps its members' names."""
     if child.in_agent or child.is_outermost:
         return tuple(messages)
     return _signed_by(name, messages)
 
 
 def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> AgentReplied | AgentFailed:
-    """The fact that records how a turn ended."""
+    """Return the fact that records the ending of a turn."""
     recorder = child.run.recorder
     if isinstance(ending, Failure):
         return AgentFailed(

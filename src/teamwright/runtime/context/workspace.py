@@ -1,4 +1,4 @@
-"""The workspace as one scope of a run sees it: reads look at a point of the record, writes are recorded decisions."""
+"""The workspace as one scope sees it: reads are as of a point of the record, and writes are recorded decisions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BYTES = "$bytes"
 class RunWorkspace:
     """Shared values, results and artifacts.
 
-    Strategies see all that has reached the run. An agent sees what there was when its turn began and what it wrote
-    since; a write that others have overtaken tells it what stands there now.
+    Strategies see everything that has been delivered to the run. An agent sees the state at the start of its turn and
+    its own writes; a write based on an outdated version raises `StaleWrite`.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -30,41 +30,41 @@ class RunWorkspace:
 
     @property
     def run_id(self) -> str:
-        """The run that it belongs to."""
+        """The id of the run."""
         return self._scope.run.run_id
 
     @property
     def task(self) -> str:
-        """What the run was asked to do."""
+        """The task of the run."""
         return self._scope.run.task
 
     def names(self) -> list[str]:
-        """The names of all values."""
+        """Return the names of all values."""
         return self._scope.run.store.names(self._horizon.number)
 
     def get(self, name: str) -> SharedValue | None:
-        """A value with its version, or nothing."""
+        """Return a value with its version, or `None`."""
         return self._scope.run.store.get(name, self._horizon.number)
 
     def result(self, key: str) -> Reply | Failure | None:
-        """What came of an earlier ask; the key is looked for in this scope and then in those around it."""
+        """Return the ending of an earlier ask; the key is looked up in this scope, then in its parents."""
         heard = self._scope.run.delivered
         for path in key_and_parents(self._scope.path):
             number, ending = heard.get(join_key(path, key), (0, None))
             if ending is not None and number <= self._horizon.number:
-                return self._for_reading(ending)
+                return self._visible_ending(ending)
         return None
 
-    def _for_reading(self, ending: Reply | Failure) -> Reply | Failure:
-        """The words of a failure are for people and records: an agent is told only that there was one."""
+    def _visible_ending(self, ending: Reply | Failure) -> Reply | Failure:
+        """Return the ending without the texts of a failure if an agent reads it: they are for people and records."""
         if isinstance(ending, Failure) and self._scope.agent_scope:
             return ending.changed(message="", messages=())
         return ending
 
     async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
-        """Write a value and return its new version; raises `StaleWrite` unless `version` is what stands there.
+        """Write a value and return its new version; raises `StaleWrite` unless `version` is the current one.
 
-        Without a version it takes the place of whatever is there; version 0 means that nothing may be.
+        Without a version it replaces whatever is there; version 0 means that there must be none.
         """
         scope, run = self._scope, self._scope.run
         if scope.is_closed:
@@ -73,7 +73,7 @@ class RunWorkspace:
         place = scope.claim(key or f"write-{self._writes}")
         event = run.record.writes.get(join_key(scope.path, place))
         if event is None:
-            event = run.recorder.add(scope.path, place, _decide(scope, name, value, version))
+            event = run.recorder.add(scope.path, place, _write_fact(scope, name, value, version))
             if isinstance(event.fact, WorkspaceWritten):
                 run.store.write(name, run.redactor.value(value), by=scope.member, number=event.number)
         self._horizon.number = max(self._horizon.number, event.number)
@@ -85,7 +85,7 @@ class RunWorkspace:
     async def keep(
         self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
     ) -> Artifact:
-        """Store something large once, and return a pointer to it."""
+        """Store something large once and return a pointer to it."""
         scope, run = self._scope, self._scope.run
         if scope.is_closed:
             await run.park_until_cancelled()
@@ -102,10 +102,11 @@ class RunWorkspace:
         return artifact
 
     async def open(self, artifact: Artifact | str) -> str | bytes:
-        """Return the content behind a pointer; raises `ArtifactNotFound` for what this run has not kept.
+        """Return the content behind a pointer; raises `ArtifactNotFound` for what this run has not stored.
 
         Only agents open artifacts; strategies pass pointers on. The journal stores equal texts of all runs once, so a
-        hash alone proves nothing: only artifacts that this run, or the part of a run it was forked from, kept count.
+        hash alone proves nothing: only artifacts of this run, or of the part of a run that it was forked from, can be
+        opened.
         """
         scope, run = self._scope, self._scope.run
         if not scope.agent_scope:
@@ -119,18 +120,18 @@ class RunWorkspace:
 
 
 def include_writes(scope: Scope, key: str) -> None:
-    """Let the scope see what an effect wrote that was returned from the record, as it did when the effect was made."""
+    """Let the scope see the recorded writes of an effect, as it did when the effect was made."""
     horizon = scope.horizon
     numbers = (event.number for event in scope.run.record.writes.values() if is_inside(event.key, key))
     horizon.number = max((horizon.number, *numbers))
 
 
 def merge_updates(scope: Scope, updates: dict[str, JsonValue]) -> list[str]:
-    """Write the values of a reply; returns a warning for each value that others have changed meanwhile."""
+    """Write the workspace updates of a reply; returns a warning for each value that others have changed."""
     run, refused = scope.run, list[str]()
     for name, value in updates.items():
         seen = run.store.get(name, scope.horizon.number)
-        fact = _decide(scope, name, value, seen.version if seen else 0)
+        fact = _write_fact(scope, name, value, seen.version if seen else 0)
         event = run.recorder.add(scope.path, f"update-{name}", fact)
         if isinstance(fact, WorkspaceWritten):
             run.store.write(name, run.redactor.value(value), by=scope.member, number=event.number)
@@ -142,8 +143,10 @@ def merge_updates(scope: Scope, updates: dict[str, JsonValue]) -> list[str]:
     return refused
 
 
-def _decide(scope: Scope, name: str, value: JsonValue, version: int | None) -> WorkspaceWritten | WorkspaceConflicted:
-    """The write as it will be recorded; a conflict where the value has another version than expected."""
+def _write_fact(
+    scope: Scope, name: str, value: JsonValue, version: int | None
+) -> WorkspaceWritten | WorkspaceConflicted:
+    """Return the fact that records a write: a conflict if the value has another version than expected."""
     run = scope.run
     held = run.store.get(name)
     current = held.version if held else 0

@@ -34,7 +34,7 @@ VISIBLE = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where notices go, what signs them, and whether the address may be a private one."""
+    """Where notices go, the secret that signs them, and whether the address may be private."""
 
     url: str
     secret: str | None = None
@@ -42,9 +42,9 @@ class Webhook:
 
     @classmethod
     def of(cls, notify: Notify | None) -> Webhook | None:
-        """The webhook that the team declares, or else the environment's, also for an address that a record hides.
+        """Return the webhook that the team declares, or the environment's, also for an address that a record hides.
 
-        The environment's secret only signs for the environment's address. Only the environment allows private
+        The environment's secret signs only for the environment's address. Only the environment can allow private
         addresses: a manifest can't allow itself to reach them.
         """
         allowed = os.environ.get(ALLOW_PRIVATE, "").strip().lower() in {"1", "true", "yes", "on"}
@@ -56,20 +56,20 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came of one attempt: nothing went wrong, or why, and whether another attempt may help."""
+    """The outcome of one attempt: success, or the error and whether a retry may help."""
 
     error: str | None = None
     retryable: bool = False
     retry_after: float = 0.0
 
 
-class Refused(Exception):
-    """The webhook is not called at all, and no further attempt will change that."""
+class WebhookRejected(Exception):
+    """The webhook is not called at all, and a retry would not change that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A web address in the parts that a request needs."""
+    """A URL in the parts that a request needs."""
 
     tls: bool
     host: str
@@ -79,18 +79,22 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Read a web address; only plain http and https addresses are taken."""
+        """Parse a URL; raises `WebhookRejected` unless it is plain http or https."""
         if not VISIBLE.fullmatch(url) or "\\" in url:
-            raise Refused("the webhook is not an http address: it has blanks, backslashes or other odd characters")
+            raise WebhookRejected(
+                "the webhook is not an http address: it has blanks, backslashes or other odd characters"
+            )
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
-            raise Refused("the webhook is not an http address") from None
+            raise WebhookRejected("the webhook is not an http address") from None
         if parts.scheme not in {"http", "https"} or not host:
-            raise Refused("the webhook is not an http address")
+            raise WebhookRejected("the webhook is not an http address")
         if "@" in parts.netloc:
-            raise Refused("the webhook has a user name in its address; put a token into its path or sign with a secret")
+            raise WebhookRejected(
+                "the webhook has a user name in its address; put a token into its path or sign with a secret"
+            )
         tls = parts.scheme == "https"
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(tls, host, port or (443 if tls else 80), target, parts.netloc)
@@ -111,7 +115,7 @@ def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Resp
         headers = signed_headers(webhook.secret, message_id, timestamp, body)
         checked = resolve(address.host, address.port, allow_private=webhook.allow_private)
         status, head = _exchange(address, checked, headers, body)
-    except (Refused, UsageError) as error:
+    except (WebhookRejected, UsageError) as error:
         return Response(str(error))
     except socket.gaierror as error:
         return Response(f"its host name can't be resolved: {error.strerror}", retryable=True)
@@ -121,11 +125,11 @@ def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Resp
         return Response(f"it can't be reached: {error.strerror or error}", retryable=True)
     except ValueError:  # of the resolver, for labels that no host name has
         return Response("the webhook's host is no host name")
-    return _judge(status, head)
+    return _response_for(status, head)
 
 
 def signed_headers(secret: str | None, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of Standard Webhooks; without a secret there is no signature."""
+    """Return the headers of Standard Webhooks; without a secret there is no signature."""
     headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
     if secret:
         signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
@@ -135,18 +139,18 @@ def signed_headers(secret: str | None, message_id: str, timestamp: int, body: by
 
 
 def resolve(host: str, port: int, *, allow_private: bool) -> tuple[str, ...]:
-    """The addresses of a host, all of them checked; the caller must connect to these and never to the name."""
+    """Resolve a host and check its addresses; the caller must connect to these and never to the name."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not allow_private and not all(map(is_public, addresses)):
-        raise Refused(
+        raise WebhookRejected(
             f"the webhook's host is at a private address; set {ALLOW_PRIVATE}=1 in the environment to allow that"
         )
     return addresses
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet, also one that is wrapped into an IPv6 address."""
+    """Whether an IP address is on the public internet, also if it is embedded in an IPv6 address."""
     try:
         found: IPv4Address | IPv6Address | None = ip_address(address.partition("%")[0])
     except ValueError:
@@ -161,7 +165,7 @@ def is_public(address: str) -> bool:
 
 
 def _exchange(address: Address, checked: tuple[str, ...], headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
-    """Send the request to the first address that takes a connection, and read the response's status and headers."""
+    """Send the request to the first address that accepts a connection; returns the response's status and headers."""
     deadline = time.monotonic() + TIMEOUT
     plain = {
         "Host": address.authority,
@@ -172,17 +176,17 @@ def _exchange(address: Address, checked: tuple[str, ...], headers: dict[str, str
         **headers,
     }
     lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in plain.items()), "", ""]
-    with _connected(address, checked, deadline) as connection:
-        connection.settimeout(_left(deadline))
+    with _connect(address, checked, deadline) as connection:
+        connection.settimeout(_remaining_time(deadline))
         connection.sendall("\r\n".join(lines).encode("ascii") + body)
         return _read_head(connection, deadline)
 
 
-def _connected(address: Address, checked: tuple[str, ...], deadline: float) -> socket.socket:
+def _connect(address: Address, checked: tuple[str, ...], deadline: float) -> socket.socket:
     failure: OSError | None = None
     for one in checked:
         try:
-            connection = socket.create_connection((one, address.port), timeout=_left(deadline))
+            connection = socket.create_connection((one, address.port), timeout=_remaining_time(deadline))
         except OSError as error:
             failure = error
             continue
@@ -191,7 +195,7 @@ def _connected(address: Address, checked: tuple[str, ...], deadline: float) -> s
         import ssl
 
         try:
-            connection.settimeout(_left(deadline))
+            connection.settimeout(_remaining_time(deadline))
             return ssl.create_default_context().wrap_socket(connection, server_hostname=address.host)
         except BaseException:
             connection.close()
@@ -200,7 +204,7 @@ def _connected(address: Address, checked: tuple[str, ...], deadline: float) -> s
 
 
 def _read_head(connection: socket.socket, deadline: float) -> tuple[int, bytes]:
-    """Read up to the end of the headers, and no further; interim responses are passed over."""
+    """Read up to the end of the headers and no further; interim responses are skipped."""
     read = b""
     while True:
         head, ended, rest = read.partition(b"\r\n\r\n")
@@ -212,7 +216,7 @@ def _read_head(connection: socket.socket, deadline: float) -> tuple[int, bytes]:
             return int(found[1]), head
         if len(read) > LARGEST_HEAD:
             raise OSError("its response has no end to its headers")
-        connection.settimeout(_left(deadline))
+        connection.settimeout(_remaining_time(deadline))
         piece = connection.recv(4096)
         if not piece:
             if found is not None:
@@ -221,14 +225,14 @@ def _read_head(connection: socket.socket, deadline: float) -> tuple[int, bytes]:
         read += piece
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+def _remaining_time(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining
 
 
-def _judge(status: int, head: bytes) -> Response:
+def _response_for(status: int, head: bytes) -> Response:
     if 200 <= status < 300:
         return Response()
     if 300 <= status < 400:

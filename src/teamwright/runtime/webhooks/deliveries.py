@@ -1,6 +1,6 @@
 """Delivers notices to webhooks in the background: retries with backoff, and a record of each attempt.
 
-A delivery starts when the run's pause is durable and its lock released, so it never holds a run up.
+A delivery starts when the run's pause is durable and its lock released, so it never delays a run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LOG = logging.getLogger("teamwright")
 BACKOFF = (1.0, 5.0, 30.0, 120.0, 600.0)
 """Seconds before each further attempt."""
 DELIVERY_GRACE = 5.0
-"""Seconds that an engine which is being left gives to deliveries under way."""
+"""Seconds that a closing engine gives to deliveries in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notice on its way: the pause it tells of, where it goes, and its body."""
+    """One notice to deliver: the pause that it reports, its webhook, and its body."""
 
     paused: Event
     webhook: Webhook
@@ -47,12 +47,12 @@ class Delivery:
 
     @property
     def message_id(self) -> str:
-        """The same for all attempts, so that a receiver can tell a repetition."""
+        """The same id for all attempts, so that a receiver can detect duplicates."""
         return f"msg_{blake2b(f'{self.run_id}/{self.paused.number}'.encode(), digest_size=16).hexdigest()}"
 
 
 class Deliveries:
-    """All deliveries under way of one engine. Hold `recording` to take over a run that one of them may write to."""
+    """All deliveries in flight of one engine. Hold `recording` to take over a run that one of them may write to."""
 
     def __init__(self, journal: Journal, wall: Callable[[], float]) -> None:
         self._journal = journal
@@ -66,26 +66,26 @@ class Deliveries:
         self._ends_at = float("inf")
 
     def start(self, tasks: TaskGroup, delivery: Delivery) -> None:
-        """Deliver in the background."""
+        """Start a delivery in the background."""
         self._under_way += 1
         tasks.start_soon(self._deliver, delivery)
 
-    async def settled(self) -> None:
-        """Wait until nothing is under way."""
+    async def wait_settled(self) -> None:
+        """Wait until no delivery is in flight."""
         while self._under_way:
             self._settled = anyio.Event()
             await self._settled.wait()
 
     async def close(self) -> None:
-        """Give what is under way a grace time, and then up."""
+        """Give deliveries in flight a grace time, then cancel them."""
         self._ends_at = anyio.current_time() + DELIVERY_GRACE
         self._closing.set()
         with anyio.move_on_after(DELIVERY_GRACE):
-            await self.settled()
+            await self.wait_settled()
         for scope in list(self._scopes):
             scope.cancel()
         with anyio.move_on_after(DELIVERY_GRACE):
-            await self.settled()
+            await self.wait_settled()
 
     async def _deliver(self, delivery: Delivery) -> None:
         try:
@@ -109,7 +109,7 @@ class Deliveries:
             still_waits = await self._record(delivery, RunNotified(error=error, attempt=attempt, retry_in=wait))
             if wait is None or not still_waits:
                 return
-            if not await self._slept(wait):
+            if not await self._sleep_unless_closing(wait):
                 error = f"gave up after {attempt} of {len(self.backoff) + 1} attempts, because the process ended"
                 self._log(delivery, error, None)
                 await self._record(delivery, RunNotified(error=error, attempt=attempt))
@@ -123,34 +123,34 @@ class Deliveries:
             self._scopes.add(scope)
             try:
                 return await run_in_thread(send, "teamwright webhook")
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong here is the delivery's failure and no run's
+            except Exception as error:  # noqa: BLE001 - an error here fails the delivery and never the run
                 return Response(f"the attempt failed: {error_text(error)}")
             finally:
                 self._scopes.discard(scope)
         return Response("the process ended before it had answered")
 
-    async def _slept(self, seconds: float) -> bool:
-        """Wait before the next attempt; false when the engine is left before that."""
+    async def _sleep_unless_closing(self, seconds: float) -> bool:
+        """Wait before the next attempt; returns false if the engine is closed first."""
         until = anyio.current_time() + seconds
         with anyio.move_on_after(seconds):
             await self._closing.wait()
-        left = until - anyio.current_time()
-        if left > 0 and until > self._ends_at:
+        remaining = until - anyio.current_time()
+        if remaining > 0 and until > self._ends_at:
             return False
-        await anyio.sleep(max(0.0, left))
+        await anyio.sleep(max(0.0, remaining))
         return True
 
     def _log(self, delivery: Delivery, error: str | None, wait: float | None) -> None:
         if error is None:
             return
-        told = mask_text(error)
+        masked = mask_text(error)
         if wait is None:
-            LOG.warning("nobody could be told that run %s waits for a person: %s", delivery.run_id, told)
+            LOG.warning("no webhook could be notified that run %s waits for a person: %s", delivery.run_id, masked)
         else:
-            LOG.info("a webhook for run %s failed and is called again in %g s: %s", delivery.run_id, wait, told)
+            LOG.info("a webhook for run %s failed and is called again in %g s: %s", delivery.run_id, wait, masked)
 
     async def _record(self, delivery: Delivery, fact: RunNotified) -> bool:
-        """Write an attempt into the run's record; false if the run does not wait any more, so nobody has to be told."""
+        """Record an attempt in the run's record; returns false if the run no longer waits."""
         async with self.recording:
             try:
                 async with driver_lock(self._journal, delivery.run_id):
@@ -165,7 +165,7 @@ class Deliveries:
         return True
 
     async def _last_event(self, delivery: Delivery) -> Event | None:
-        """The last event of a run that still waits; nothing, if it was resumed or ended since."""
+        """Return the last event of a run that still waits, or `None` if it was resumed or has ended."""
         later = await self._journal.read(delivery.run_id, delivery.paused.number)
         if not all(isinstance(event.fact, RunNotified | RunCheckpoint) for event in later):
             return None

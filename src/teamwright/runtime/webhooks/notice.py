@@ -1,4 +1,6 @@
-"""What a webhook is told when a run waits for a person: what is asked, and the commands to go on."""
+"""The notice that a webhook receives when a run waits for a person: the open questions, and the commands to
+continue.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from teamwright.values.text.control_characters import visible
 
 LONGEST_DRAFT = 4000
 FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
-"""Why a run is set down when somebody is needed."""
+"""The stop reasons of runs that wait for a person."""
 
 
 class Notice(Record, frozen=True):
-    """What is told: which run waits since which event, for what, and the commands by which it goes on."""
+    """Which run waits since which event, for what, and the commands that continue it."""
 
     run_id: str
     team: str
@@ -32,20 +34,20 @@ class Notice(Record, frozen=True):
     def of(
         cls, run_id: str, team: str, stop_reason: StopReason, checkpoint: int, open_: Mapping[str, Question]
     ) -> Notice:
-        """The notice about these open questions."""
+        """Create the notice for these open questions."""
         return cls(
             run_id=run_id,
             team=team,
             stop_reason=stop_reason,
             checkpoint=checkpoint,
-            questions=tuple(_told(key, question) for key, question in open_.items()),
+            questions=tuple(_question_json(key, question) for key, question in open_.items()),
             answer=tuple(answer_command(run_id, key, question) for key, question in open_.items()),
             resume=resume_command(run_id),
         )
 
 
 def answer_command(run_id: str, key: str | None, question: Question) -> str:
-    """What to type to answer a question; without a key where it is the only one."""
+    """Return the command that answers a question; without a key if it is the only one."""
     which = f" --key {quote(key)}" if key is not None else ""
     command = f"teamwright runs answer {quote(run_id)}{which}"
     if question.reason == "approval":
@@ -57,18 +59,18 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
 
 
 def resume_command(run_id: str) -> str:
-    """What to type to go on with a run."""
+    """Return the command that resumes a run."""
     return f"teamwright runs resume {quote(run_id)}"
 
 
-def _told(key: str, question: Question) -> dict[str, JsonValue]:
-    """A question as whoever reads the notice sees it: nothing is hidden but what looks like a secret."""
-    draft = None if question.draft is None else _shown(question.draft)
+def _question_json(key: str, question: Question) -> dict[str, JsonValue]:
+    """Return a question as the reader of the notice sees it: only what looks like a secret is masked."""
+    draft = None if question.draft is None else _masked(question.draft)
     if draft is not None and len(draft) > LONGEST_DRAFT:
         draft = draft[:LONGEST_DRAFT] + "…"
     return {
         "key": key,
-        "text": _shown(question.text),
+        "text": _masked(question.text),
         "choices": list(question.choices),
         "reason": question.reason,
         "to": question.to,
@@ -76,5 +78,5 @@ def _told(key: str, question: Question) -> dict[str, JsonValue]:
     }
 
 
-def _shown(text: str) -> str:
+def _masked(text: str) -> str:
     return mask_text(visible(text))
