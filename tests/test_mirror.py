@@ -127,11 +127,6 @@ COVERED_BY = {
 }
 """Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
 
-SHARED_CLASS_NAMES = {
-    "Refused",
-}  # fmt: skip
-"""Class names that still mean two things; none may be added."""
-
 
 def modules() -> list[Path]:
     """Every module but the facades, which hold no code of their own."""
@@ -164,5 +159,4 @@ def test_one_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.relative_to(SOURCE).as_posix())
     shared = {name: sorted(found) for name, found in places.items() if len(found) > 1}
-    assert {name: found for name, found in shared.items() if name not in SHARED_CLASS_NAMES} == {}
-    assert shared.keys() >= SHARED_CLASS_NAMES, "remove the names that mean one thing now"
+    assert shared == {}
