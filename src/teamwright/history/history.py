@@ -53,7 +53,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import NOTHING, Bounds, Usage
 from teamwright.values.people.questions import Question
 from teamwright.values.results import RunResult, Status, StopReason
-from teamwright.values.secrets.classification import without_keys
+from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure
 
@@ -298,7 +298,7 @@ class RunHistory:
             bodies[body] = text
             return body
 
-        source = to_json(without_keys(team.source.to_json())).decode()
+        source = to_json(without_secrets(team.source.to_json())).decode()
         point = checkpoint_name(last, self.checkpoints())
         update = {
             "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),

@@ -62,7 +62,7 @@ class GateResult(Record, frozen=True):
 
 
 def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
-    """Parse gates such as `pass_rate>=0.8`; `default` stands for the two default gates."""
+    """Parse gates such as `pass_rate>=0.8`; `default` means the two default gates."""
     found: list[KpiGate] = []
     for text in texts:
         found.extend(DEFAULTS if text.strip() == DEFAULT else [_read(text)])

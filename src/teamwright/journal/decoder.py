@@ -106,8 +106,8 @@ def decode_inbox_item(run_id: str, number: int, data: object) -> Intervention:
         except DecodeError:
             if _inbox_item_version(data) > SCHEMA_VERSION:
                 raise JournalTooNew(
-                    f"The inbox of run {run_id!r} holds something that a newer version of Teamwright sent:"
-                    " update Teamwright to take it."
+                    f"The inbox of run {run_id!r} contains an item of a newer version of Teamwright:"
+                    " update Teamwright to read it."
                 ) from None
     raise damaged(run_id, f"entry {number} of its inbox can't be read")
 

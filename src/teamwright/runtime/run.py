@@ -47,7 +47,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
 from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
-from teamwright.values.secrets.classification import without_keys
+from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -237,7 +237,7 @@ class Run:
             RunStarted(
                 team=team.name,
                 task=recorder.store(task),
-                manifest=recorder.store(without_keys(team.source.to_json())),
+                manifest=recorder.store(without_secrets(team.source.to_json())),
                 seed=run_input.seed,
                 strategies=team.strategies(),
                 origin=run_input.origin,

@@ -21,7 +21,7 @@ _ATTEMPT = re.compile(r"#\d+")
 
 @lru_cache(maxsize=1024)  # most places of a run are the same few words
 def escape_place(place: str) -> str:
-    """Percent-escape each segment of a place, as it stands in a key; so `#` only ever marks an attempt."""
+    """Percent-escape each segment of a place for use in a key, so that `#` only marks attempts."""
     if PLAIN_PLACE.fullmatch(place):
         return place
     return SEPARATOR.join(quote(segment, safe="", errors="surrogatepass") or "%" for segment in place.split(SEPARATOR))

@@ -20,7 +20,7 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 
 Know = Callable[[str, Body], None]
-"""Called with each text and the body that holds it."""
+"""Called with each text and its body."""
 
 
 @dataclass(slots=True)

@@ -195,7 +195,7 @@ class RunRecord:
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         key = event.key
         if key in self.asks or not event.place:
-            raise damaged(event.run_id, f"event {event.number} asks for a second time at {key!r}")
+            raise damaged(event.run_id, f"event {event.number} repeats the ask at {key!r}")
         self.asks[key] = RecordedAsk(fact, event.time, event.number)
         self._superseded = None
 
@@ -261,7 +261,7 @@ class RunRecord:
         key = event.key
         ask = self.asks.get(key)
         if ask is None or ask.ending is not None or not event.place:
-            raise damaged(event.run_id, f"event {event.number} ends what is not under way")
+            raise damaged(event.run_id, f"event {event.number} ends an ask that is not open")
         ask.ending = fact
         self._superseded = None
         self.deliveries.remove_inside(key)

@@ -11,7 +11,7 @@ from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
 from teamwright.values.people.questions import Answer, Question
-from teamwright.values.secrets.classification import stands_for
+from teamwright.values.secrets.classification import matches_masked
 
 
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:
@@ -85,9 +85,9 @@ class QuestionCall:
         asked = fact.question
         return (
             asked.changed(text=question.text, to=question.to) == question.changed(draft=None)
-            and stands_for(asked.text, question.text)
+            and matches_masked(asked.text, question.text)
             and (draft is None) == (question.draft is None)
-            and stands_for(draft or "", question.draft or "")
+            and matches_masked(draft or "", question.draft or "")
         )
 
     async def _wait(self, full: str) -> Answer:

@@ -102,7 +102,7 @@ def known_forms(value: str) -> frozenset[str]:
     return frozenset(found | written | {quote(part, safe="") for part in found if not _is_half(part)})
 
 
-def stands_for(masked: str, text: str) -> bool:
+def matches_masked(masked: str, text: str) -> bool:
     """Whether a masked text can be the masked form of this one."""
     first, *others = masked.split(HIDDEN)
     if not others:
@@ -162,16 +162,16 @@ def _is_half(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
 
 
-def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
+def without_secrets(declared: JsonValue, parent: str = "") -> JsonValue:
     """Replace literal secrets in a declaration; references to environment variables stay."""
     match declared:
         case list():
-            return [without_keys(item) for item in declared]
+            return [without_secrets(item) for item in declared]
         case dict():
             return {
                 name: (HIDDEN if is_secret(parent, name) and is_written_out(item) else item)
                 if isinstance(item, str)
-                else (item and without_keys(item, name))
+                else (item and without_secrets(item, name))
                 for name, item in declared.items()
             }
         case _:
