@@ -1,6 +1,4 @@
-"""Publishes durable events and pieces of replies to listeners in this process. One way: nothing flows back to the
-run.
-"""
+"""Publishes durable events and pieces of replies to listeners in this process; nothing flows back to the run."""
 
 from __future__ import annotations
 

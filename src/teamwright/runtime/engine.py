@@ -177,9 +177,7 @@ class Engine:
         return self._hand_out(handle)
 
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
-        """Resume a run that was interrupted or paused, to its end. Pass `team` if it can't be loaded from the
-        record.
-        """
+        """Resume a run that was interrupted or paused. Pass `team` if it can't be loaded from the record."""
         return await (await self.start_resume(run_id, team=team)).result()
 
     async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:

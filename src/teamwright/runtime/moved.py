@@ -1,6 +1,4 @@
-"""Methods of `Engine` that have moved to `engine.runs`; the old names work for one version, with a
-DeprecationWarning.
-"""
+"""Methods of `Engine` that moved to `engine.runs`; the old names warn, and work for one version."""
 
 from __future__ import annotations
 

@@ -106,8 +106,9 @@ class Needle:
         return found
 
     def advance(self, state: int, piece: str) -> int:
-        """Return how long a prefix of it the text ends with, given that length before the piece (Knuth, Morris,
-        Pratt).
+        """Return the length of the longest prefix of it that the text ends with, after one more piece.
+
+        `state` is that length before the piece (Knuth, Morris, Pratt).
         """
         value, borders = self.value, self._borders
         if len(piece) >= len(value):

@@ -177,9 +177,7 @@ class RunState:
         return any(in_scope(path, scope) for scope in self.abandoned)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """Read bodies from the journal; a journal that cannot be read stops the run, like one that cannot be
-        written.
-        """
+        """Read bodies from the journal; one that can't be read stops the run, as one that can't be written does."""
         try:
             return await self.read_bodies(hashes)
         except JournalUnavailable as error:

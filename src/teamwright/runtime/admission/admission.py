@@ -112,9 +112,7 @@ class Admission:
             raise
 
     def _rate(self, prompt: int) -> Rate | None:
-        """Return the highest price of the request. If no price is known, only tokens are reserved, which is recorded
-        once.
-        """
+        """Return the highest price of the request. If none is known, record that once and reserve tokens only."""
         effect, run = self._effect, self._scope.run
         rate = effect.rate(prompt) if effect.rate is not None else None
         model = effect.model or effect.name

@@ -45,9 +45,7 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
 
 
 def _signed(reply: Reply, name: str, child: Scope) -> Reply:
-    """Return the reply under the name of the member, whatever it claims; the run's own team keeps its members'
-    names.
-    """
+    """Return the reply under the member's name, whatever it claims; the run's own team keeps its members' names."""
     if not child.in_agent and child.is_outermost:
         return reply
     for one in reply.messages:

@@ -1,6 +1,4 @@
-"""The notice that a webhook receives when a run waits for a person: the open questions, and the commands to
-continue.
-"""
+"""The notice that a webhook receives when a run waits for a person: open questions, and commands to continue."""
 
 from __future__ import annotations
 
