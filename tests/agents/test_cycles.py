@@ -135,9 +135,9 @@ def test_fallbacks_that_lead_nowhere_back_are_good(tmp_path: Path, text: str) ->
 
 
 def test_an_agent_that_stands_in_for_itself_is_reported_once(tmp_path: Path) -> None:  # M-03
-    assert "can't stand in for itself" in only_problem(tmp_path, "agents: {x: {model: local, fallback: x}}").message
+    assert "can't be its own fallback" in only_problem(tmp_path, "agents: {x: {model: local, fallback: x}}").message
     team = "agents: {x: {model: local}}\nteams: {t: {members: [x], recovery: {fallback: t}}}"
-    assert "can't stand in for itself" in only_problem(tmp_path, team).message
+    assert "can't be its own fallback" in only_problem(tmp_path, team).message
 
 
 def says(name: str, **more: object) -> ScriptedAgent:
@@ -215,7 +215,7 @@ def test_long_chains_of_fallbacks_exhaust_nothing(tmp_path: Path, length: int) -
     chain = "".join(f"  a{n}: {{model: local, fallback: a{n + 1}}}\n" for n in range(length))
     text = f"agents:\n{chain}  a{length}: {{model: local}}\n"
     if length > MOST_FALLBACKS:
-        message = f"agent 'a0' has a line of {length} fallbacks; {MOST_FALLBACKS} are possible"
+        message = f"agent 'a0' has a chain of {length} fallbacks; the maximum is {MOST_FALLBACKS}"
         assert only_problem(tmp_path, text).message == message
     else:
         assert load_team(_written(tmp_path, text), team="a0")
@@ -229,7 +229,7 @@ def test_teams_that_are_nested_too_deeply_are_refused(tmp_path: Path, levels: in
     problem = only_problem(
         tmp_path, f"agents: {{a: {{model: local}}}}\nteams:\n{chain}  t{levels - 1}: {{members: [a]}}\n"
     )
-    assert problem.message == f"team 't0' has teams within it {levels} levels deep; {MOST_NESTED} are possible"
+    assert problem.message == f"team 't0' has teams nested {levels} levels deep; the maximum is {MOST_NESTED}"
 
 
 def test_teams_that_are_nested_as_deep_as_they_may_be_run(

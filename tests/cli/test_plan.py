@@ -50,7 +50,7 @@ def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> N
 
 def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
     lines = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400).out.splitlines()
-    assert lines[0].startswith("7 tasks in 5 batches, 2 side by side at most and 1.4 on average · 400 of 400 tokens")
+    assert lines[0].startswith("7 tasks in 5 batches, at most 2 at once and 1.4 on average · 400 of 400 tokens")
     assert lines[2].split() == ["BATCH", "TASK", "AGENT", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
     assert lines[6].split()[:8] == ["2", "batches", "coder", "order,", "budgets", "planner/batch*.py", "70", "12"]
     drawn = [line for line in lines if "◆" in line or "●" in line]
@@ -63,7 +63,7 @@ def test_a_bundle_says_why_its_topology_was_taken(call: Call) -> None:
     lines = call("plan", TASKS, "--bundle").out.splitlines()
     assert lines[0] == "7 tasks of about 47 tokens, mixed work, medium budget, a2a_lite"
     assert [line.split()[0] for line in lines[2:6]] == ["single", "lead_subagent", "star_team", "mesh_team"]
-    assert lines[6] == "star_team: the best by balanced score, of all, since none passes its gates"
+    assert lines[6] == "star_team: the best by balanced score, of all, because none passes its gates"
     assert max(map(cell_len, lines[:7])) <= 80
 
 
@@ -122,9 +122,9 @@ def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([EXAMPLES / "sequential"], "works by the strategy 'sequential', so its steps are not known beforehand"),
-        ([EXAMPLES / "dag", "--team", "mayor"], "'mayor' is an agent, so its steps are not known beforehand"),
-        ([TASKS, "Do it."], "is a file of tasks, which say themselves what to do"),
+        ([EXAMPLES / "sequential"], "uses the strategy 'sequential', so its steps are not known in advance"),
+        ([EXAMPLES / "dag", "--team", "mayor"], "'mayor' is an agent, so its steps are not known in advance"),
+        ([TASKS, "Do it."], "is a task file, whose tasks need no task or team besides"),
         ([TASKS, "--max-parallel", "0"], "--max-parallel"),
         ([TASKS, "--run-budget", "-1"], "--run-budget"),
         ([EXAMPLES / "nowhere.yaml"], "There is no such file"),

@@ -166,7 +166,7 @@ def test_watching_a_run_of_another_process_ends_at_once_on_a_signal(slow: Path) 
     watcher.send_signal(signal.SIGINT)
     _, err = watcher.communicate(timeout=5)
     assert watcher.returncode == 130
-    assert "run one goes on in another process" in err
+    assert "run one continues in another process" in err
     assert driver.poll() is None
     driver.send_signal(signal.SIGINT)
     driver.communicate(timeout=20)

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from teamwright import FunctionAgent, Limits, Team, load_team
 from teamwright.cli.main import main
 from teamwright.cli.text.mermaid import mermaid
-from teamwright.cli.text.team_diagram import draw_team, drawn
+from teamwright.cli.text.team_diagram import draw_picture, draw_team
 from teamwright.cli.text.team_picture import picture_of
 from teamwright.strategies import Outcome
 from teamwright.strategies.diagram import Arrow, Node, Sketch
@@ -67,7 +67,7 @@ class Odd:
 def test_every_example_can_be_drawn_in_eighty_columns_and_as_mermaid(name: str) -> None:
     team = load_team(EXAMPLES / name)
     picture = picture_of(team)
-    text = drawn(picture)
+    text = draw_picture(picture)
     assert max(map(cell_len, text.splitlines())) <= 80
     for agent in (*team.members, *team.helpers):
         assert agent.name in text
@@ -98,7 +98,7 @@ def test_concurrent_members_are_drawn_together() -> None:
 def test_a_team_within_a_team_is_drawn_inside_it_and_once() -> None:
     inner = Team("inner", members=agents("a", "b"), limits=Limits(tokens=500))
     picture = picture_of(Team("outer", members=[inner, *agents("c"), inner]))
-    assert drawn(picture).splitlines() == [
+    assert draw_picture(picture).splitlines() == [
         "■ outer                   sequential",
         "  ■ inner                   sequential · at most 500 tokens",
         "  │   ● a                       function",
@@ -141,7 +141,7 @@ def test_a_thousand_workers_are_counted_and_mermaid_keeps_to_its_limits() -> Non
     members = agents(*(f"w{number}" for number in range(1000)))
     options: dict[str, JsonValue] = {"chunks": [1], "aggregator": "sum"}
     picture = picture_of(Team("t", members=members, helpers=agents("sum"), strategy="fan_out", options=options))
-    text = drawn(picture)
+    text = draw_picture(picture)
     assert "┌ 1000 × ●" in text
     assert "… and 880 more" in text
     chart = mermaid(picture)
@@ -155,7 +155,7 @@ def test_whatever_a_strategy_writes_the_drawing_holds_it() -> None:
     arrows = (Arrow(source="x", to="x", label=wild), Arrow(source="y", to="x"), Arrow(source="x", to="y", label="1"))
     picture = picture_of(Team("t", members=agents("a"), strategy=Odd(Sketch(nodes=nodes, arrows=arrows))))
     check_mermaid(mermaid(picture))
-    assert "\x1b" not in drawn(picture)
+    assert "\x1b" not in draw_picture(picture)
 
 
 def test_show_gives_text_mermaid_or_json(call: Call, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_an_answer_that_cannot_be_written_is_reported_and_the_run_is_kept(
     done = in_shell(redirection, "run", team, "Go", "--run-id", "one", "--quiet", *options)
     assert done.returncode == 1
     assert done.stderr == (
-        f"teamwright: The result can't be written to stdout: {reason}. The run is kept: teamwright runs show one\n"
+        f"teamwright: The result can't be written to stdout: {reason}. The run is recorded: teamwright runs show one\n"
     )
     assert call("runs", "list", "--json").json[0]["status"] == "completed"
 

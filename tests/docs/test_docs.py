@@ -32,7 +32,7 @@ MASKS = (
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "CLOCK"),
     (re.compile(r"(?<![\w.])\d+\.\d+ (s|ms|kB|MB|GB)\b"), r"N \1"),
     (re.compile(r'"(seconds|time)": [\d.e-]+'), r'"\1": N'),
-    (re.compile(r"taken up again by \S+"), "taken up again by DRIVER"),
+    (re.compile(r"run resumed by \S+"), "run resumed by DRIVER"),
     (re.compile(r"[ \t]+"), " "),
 )
 

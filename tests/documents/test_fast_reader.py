@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from teamwright.documents.fast_reader import read_quickly
+from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import plain
 from teamwright.documents.problems import ProblemReport
-from teamwright.documents.reader import MANIFEST, Room, read_file
+from teamwright.documents.reader import MANIFEST, ReadLimits, read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.task_file import read_plan
 from tests.paths import EXAMPLES
@@ -42,18 +42,18 @@ def carefully(text: str, folder: Path) -> JsonValue | None:
 
 
 @given(DATA, st.sampled_from([True, False, None]))
-def test_what_is_read_quickly_is_what_is_read_carefully(
+def test_what_is_read_quickly_is_what_is_read_with_places(
     tmp_path_factory: pytest.TempPathFactory, data: JsonValue, style: bool | None
 ) -> None:
     text = yaml.safe_dump(data, default_flow_style=style, allow_unicode=True)
-    found = read_quickly(text, MANIFEST)
+    found = read_fast(text, MANIFEST)
     if found is not None:
         assert repr(found) == repr(carefully(text, tmp_path_factory.getbasetemp()))
 
 
 @given(PIECES.map("".join))
 def test_the_same_holds_for_any_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    found = read_quickly(text, MANIFEST)
+    found = read_fast(text, MANIFEST)
     if found is not None:
         assert repr(found) == repr(carefully(text, tmp_path_factory.getbasetemp()))
 
@@ -66,19 +66,19 @@ def test_the_same_holds_for_any_text(tmp_path_factory: pytest.TempPathFactory, t
     ],
 )  # fmt: skip
 def test_what_takes_more_care_is_left_to_the_careful_reader(text: str) -> None:
-    assert read_quickly(text, MANIFEST) is None
+    assert read_fast(text, MANIFEST) is None
 
 
 def test_what_is_too_large_is_left_to_the_careful_reader() -> None:
-    assert read_quickly("[1, 2, 3]", Room(nodes=20)) == [1, 2, 3]
-    assert read_quickly("[1, 2, 3]", Room(nodes=5)) is None
+    assert read_fast("[1, 2, 3]", ReadLimits(nodes=20)) == [1, 2, 3]
+    assert read_fast("[1, 2, 3]", ReadLimits(nodes=5)) is None
 
 
 def test_a_usual_file_of_tasks_needs_no_careful_reading(monkeypatch: pytest.MonkeyPatch) -> None:  # Z-04
     def never(path: Path) -> None:
         raise AssertionError("it was read carefully")
 
-    monkeypatch.setattr("teamwright.manifests.task_file._read_carefully", never)
+    monkeypatch.setattr("teamwright.manifests.task_file._read_with_places", never)
     for file in (EXAMPLES / "plan").glob("tasks*.yaml"):
         assert read_plan(file) is not None
 

@@ -34,5 +34,5 @@ def test_tags_hold() -> None:
     assert resolve("12", TAG + "str", plainly=False) == ("12", "")
     assert resolve("12", TAG + "int", plainly=False) == (12, "")
     assert resolve("12", TAG + "float", plainly=False) == (12, "")
-    assert resolve("x", TAG + "int", plainly=False)[1] == "'x' is not what its tag !!int says"
+    assert resolve("x", TAG + "int", plainly=False)[1] == "'x' does not match its tag !!int"
     assert "not supported" in resolve("2026-01-01", TAG + "timestamp", plainly=False)[1]

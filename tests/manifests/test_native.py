@@ -61,7 +61,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told", "line", "column"),
     [
-        ("agent: {}", "'agent' is not a part of a manifest (did you mean 'agents'", 1, 1),
+        ("agent: {}", "'agent' is not a section of a manifest (did you mean 'agents'", 1, 1),
         ("agents: [a]", "'agents' expects a mapping of names, found a list", 1, 9),
         ("[a]", "A manifest is a mapping with agents and teams, and this is a list", 1, 1),
         ("hello", "this is the text 'hello'", 1, 1),
@@ -99,7 +99,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("agents: {a: {model: local, retry: 3}}", "'retry' expects a mapping, found the number 3", 1, 35),
         ("agents: {'my agent': {model: local}}", "can't name an agent: use letters", 1, 10),
         ("agents: {größe: {model: local}}", "'größe' can't name an agent", 1, 10),
-        ("tools: {terminate: 'a:b'}", "'terminate' is the built-in tool", 1, 9),
+        ("tools: {terminate: 'a:b'}", "'terminate' is a built-in tool", 1, 9),
         ("tools: {t: {mcp: {}}}", "an MCP server needs either 'command' or 'url'", 1, 18),
         ("tools: {t: {mcp: {url: 'http://x', args: [a]}}}", "'args' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {url: nowhere}}}", "'nowhere' is not an http address", 1, 24),

@@ -57,7 +57,7 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
             "no tool 'serch' to approve (did you mean 'search'?)",
         ),
         ("{model: 'a:b', approve: {tools: [search]}}", "has no tool 'search' to approve"),
-        ("{model: 'a:b', tools: [terminate], approve: {tools: [terminate]}}", "nobody approves 'terminate'"),
+        ("{model: 'a:b', tools: [terminate], approve: {tools: [terminate]}}", "'terminate' can't be approved"),
         ("{function: 'a:b', approve: {tools: true}}", "is a function, which has no tools to approve"),
         ("{model: 'a:b', approve: {befor: true}}", "'befor' is not a field here (did you mean 'before'?)"),
         ("{model: 'a:b', approve: [before]}", "'approve' expects a mapping"),
@@ -90,5 +90,5 @@ def test_tools_of_a_server_are_known_to_the_server_alone(tmp_path: Path) -> None
 
 
 def test_the_names_of_built_in_tools_are_taken(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="'workspace' is the built-in tool"):
+    with pytest.raises(ManifestError, match="'workspace' is a built-in tool"):
         load_team(write(tmp_path, "agents: {a: {model: 'a:b'}}\ntools: {workspace: 'a:b'}"))

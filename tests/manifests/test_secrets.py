@@ -76,7 +76,7 @@ def test_a_manifest_from_a_record_that_lacks_its_secrets_makes_nothing() -> None
     )
     with pytest.raises(NotResumable) as caught:
         resolve_secrets(manifest, {})
-    assert "at agents.a.model.api_key, tools.t.mcp.headers.X-Auth-Token is a secret" in str(caught.value)
+    assert "of agents.a.model.api_key, tools.t.mcp.headers.X-Auth-Token is a secret" in str(caught.value)
     assert "team=…" in str(caught.value)
     assert "${NAME}" in str(caught.value)
 

@@ -69,7 +69,7 @@ def test_a_model_in_place_of_an_agent_becomes_a_helper(tmp_path: Path, model: st
     [
         ("model: primry", "agent 't-relay_race': there is no model 'primry' (did you mean 'primary'?)"),
         ("model: 5", "team 't': 'model' expects text or a mapping, found the number 5"),
-        ("model: primary, agent: c", "team 't': 'relay-race' has 'agent' and 'model' (keep one: it says who answers)"),
+        ("model: primary, agent: c", "team 't': 'relay-race' has 'agent' and 'model' (keep one of them)"),
     ],
 )
 def test_mistakes_with_such_a_model_are_reported(tmp_path: Path, options: str, told: str) -> None:

@@ -72,7 +72,7 @@ task: 3
         "11:10: task 7: 'id' expects text, found the number 7 (put it in quotes: \"7\")",
         "12:10: the step 'c' owns a key without a name; take it away",
         "13:5: task 9: expected a mapping, found the text 'just a text'",
-        "14:1: 'task' is not a part of a file of tasks (did you mean 'tasks'?)",
+        "14:1: 'task' is not a field of a task file (did you mean 'tasks'?)",
     ]
 
 
@@ -81,9 +81,9 @@ task: 3
     [
         ("tasks: []\n", "1:8: 'tasks' expects a list of tasks, found an empty list"),
         ("tasks: {a: 1}\n", "1:8: 'tasks' expects a list of tasks, found a mapping"),
-        ("tasks: [{id: a}]\n---\nagents: {}\n", "3:1: A file of tasks is one document, and here begins another"),
-        ("steps: [{id: a}]\n", "1:1: This is neither a file of tasks nor a manifest"),
-        ("- 1\n", "1:1: This is neither a file of tasks nor a manifest"),
+        ("tasks: [{id: a}]\n---\nagents: {}\n", "3:1: A task file has one document, and this is another one"),
+        ("steps: [{id: a}]\n", "1:1: This is neither a task file nor a manifest"),
+        ("- 1\n", "1:1: This is neither a task file nor a manifest"),
         ("tasks: [{id: a, ]\n", "This is not YAML"),
     ],
 )

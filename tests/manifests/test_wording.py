@@ -146,7 +146,7 @@ def test_no_file_of_tasks_tells_a_librarys_words(tmp_path: Path) -> None:  # M-1
 def test_no_profile_tells_a_librarys_words(tmp_path: Path, text: str) -> None:  # M-10
     file = tmp_path / "profile.json"
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(UsageError, match="is no calibration") as caught:
+    with pytest.raises(UsageError, match="is not a calibration") as caught:
         read_profile(str(file))
     check(str(caught.value), text)
 

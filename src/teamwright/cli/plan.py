@@ -1,4 +1,4 @@
-"""`teamwright plan`: what a plan comes to before anything is run."""
+"""`teamwright plan`: the schedule of a plan, before anything runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.options import TeamName, With
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
     from teamwright.planning.schedule.planner import PlannerSettings
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of tasks, or a manifest of a team with steps.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file, or a manifest of a team with steps.")],
     task: Annotated[
         str | None, typer.Argument(metavar="[TASK]", help="The team's task, for steps that have none of their own.")
     ] = None,
     *,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, metavar="N", help="How many tasks side by side (10).")
+        int | None, typer.Option("--max-parallel", min=1, metavar="N", help="How many tasks may run at once (10).")
     ] = None,
     run_budget: Annotated[
-        int | None, typer.Option("--run-budget", min=0, metavar="TOKENS", help="Tokens for the whole.")
+        int | None, typer.Option("--run-budget", min=0, metavar="TOKENS", help="Tokens for the whole run.")
     ] = None,
     coordination_floor: Annotated[
         int | None,
         typer.Option(
-            "--coordination-floor", min=0, metavar="TOKENS", help="Coordination that each task should get (8)."
+            "--coordination-floor", min=0, metavar="TOKENS", help="Least tokens of coordination per task (8)."
         ),
     ] = None,
     bundle: Annotated[
-        bool, typer.Option("--bundle", help="Evaluate topologies first, and let the best one set what you do not.")
+        bool, typer.Option("--bundle", help="Evaluate topologies first; the best one sets the options that you omit.")
     ] = False,
     team: TeamName = None,
     more: With = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Plan tasks: order, batches that can't collide, token budgets, critical path and handoffs.
+    """Schedule tasks: order, conflict-free batches, token budgets, critical path and handoffs.
 
     Nothing runs. Code that a manifest names is listed, not loaded.
     """
-    from teamwright.cli.text.schedule import described
+    from teamwright.cli.text.schedule import schedule_text
     from teamwright.planning.bundle import Bundle, orchestrate, prepare
 
     check_out(out)
@@ -53,33 +53,33 @@ def plan(
     given = {"max_parallel": max_parallel, "run_budget": run_budget, "coordination_floor": coordination_floor}
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
     made = orchestrate(read, planner=settings) if bundle else prepare(read, settings)
-    _warn(read, made.prepared.settings if isinstance(made, Bundle) else made.settings)
+    _warn_over_budget(read, made.prepared.settings if isinstance(made, Bundle) else made.settings)
     if json:
-        result_json(made.to_json(), out)
+        write_json(made.to_json(), out)
     else:
-        result(described(made, read), out)
+        write_result(schedule_text(made, read), out)
     return 0
 
 
 def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
-    """The plan of a file of tasks, or of a team that has its steps beforehand, and what the team says of its width."""
+    """The plan of a task file or of a team with steps, and the planner settings that the team declares."""
     from teamwright.errors import UsageError
     from teamwright.manifests.task_file import read_plan
     from teamwright.planning.schedule.planner import PlannerSettings
 
     found = None if more or file.is_dir() else read_plan(file)
     if found is None:
-        return _of_team(file, task, team, more)
+        return _read_team(file, task, team, more)
     if task is not None or team is not None:
         raise UsageError(
-            f"{str(file)!r} is a file of tasks, which say themselves what to do; leave the task and --team out."
+            f"{str(file)!r} is a task file, whose tasks need no task or team besides; omit the task and --team."
         )
     return found, PlannerSettings()
 
 
-def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
+def _read_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     from teamwright.agents.functions.import_guard import code_not_loaded
-    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.errors import UsageError
     from teamwright.planning.schedule.planner import PlannerSettings
     from teamwright.strategies.plan.dag import Dag
@@ -92,11 +92,11 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
         name = source_of(loaded, team=team).team
         spec = loaded.manifest.teams.get(name)
         found = None if spec is None else plan_of(spec)
-    tell_code(loaded.manifest)
+    report_unloaded_code(loaded.manifest)
     if spec is None or found is None:
-        what = "is an agent" if spec is None else f"works by the strategy {spec.strategy!r}"
+        what = "is an agent" if spec is None else f"uses the strategy {spec.strategy!r}"
         raise UsageError(
-            f"{name!r} {what}, so its steps are not known beforehand: plan a file of tasks, or a team with"
+            f"{name!r} {what}, so its steps are not known in advance: plan a task file, or a team with"
             f" `strategy: {Dag.name}` or one of the topologies; `teamwright show` draws any team."
         )
     steps = [step.model_copy(update={"task": step.task or task}) for step in found.steps]
@@ -104,7 +104,7 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
     return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
 
 
-def _warn(plan: Plan, settings: PlannerSettings) -> None:
+def _warn_over_budget(plan: Plan, settings: PlannerSettings) -> None:
     needed = sum(step.execution_tokens for step in plan.steps)
     if settings.run_budget is not None and needed >= settings.run_budget:
         say(

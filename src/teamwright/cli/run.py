@@ -1,4 +1,4 @@
-"""`teamwright run`: a manifest and a task in, the team's answer out."""
+"""`teamwright run`: runs a team on a task and prints its answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, wished
-from teamwright.cli.interactive.open import run_to_the_end
+from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
+from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -29,11 +29,11 @@ from teamwright.cli.terminal.options import (
     With,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, say, write_file
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
 
 if TYPE_CHECKING:
-    from teamwright.cli.interactive.auto_topology import Wish
-    from teamwright.cli.interactive.drive import Shown
+    from teamwright.cli.interactive.auto_topology import TopologyRequest
+    from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.manifests.declarations import Query
     from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
@@ -45,25 +45,25 @@ ManifestOrTask = Annotated[
     str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
 ]
 TaskText = Annotated[
-    str | None, typer.Argument(metavar="[TASK]", help="What the team is to do; `-` reads it from stdin.")
+    str | None, typer.Argument(metavar="[TASK]", help="What the team should do; `-` reads it from stdin.")
 ]
 RunId = Annotated[
-    str | None, typer.Option("--run-id", metavar="ID", help="Name the run; an id that exists is not run again.")
+    str | None, typer.Option("--run-id", metavar="ID", help="Id of the run; an id that exists is not run again.")
 ]
 TaskFile = Annotated[
     str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
 ]
 Continues = Annotated[
-    str | None, typer.Option("--continue", metavar="RUN", help="Go on in the conversation of a finished run.")
+    str | None, typer.Option("--continue", metavar="RUN", help="Continue the conversation of a finished run.")
 ]
 RecordFile = Annotated[
-    Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
+    Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user wants run."""
+    """The arguments of `teamwright run`."""
 
     manifest: Path | None
     task: str | None
@@ -75,12 +75,12 @@ class Request:
     record: Path | None
     file: str | None
     limits: Limits | None
-    shape: Wish | None
+    topology: TopologyRequest | None
     allow_roots: tuple[Path, ...] = ()
 
     @property
     def command(self) -> str:
-        """The same again, as the user would write it; a task of their own is left out."""
+        """The command line that runs this again, without a task given as an argument."""
         what = quote(str(self.manifest)) if self.manifest is not None else f"--continue {self.continues}"
         return f"teamwright run {what} " + (f"--file {quote(self.file)}" if self.file else '"…"')
 
@@ -119,7 +119,7 @@ def run(
     strategies, MCP servers) is loaded, as python or make would: only run manifests that you trust. `show`, --graph and
     `validate --no-import` load nothing.
     """
-    from teamwright.cli.interactive.drive import Shown
+    from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.cli.show import draw
 
     check_out(out)
@@ -139,28 +139,28 @@ def run(
         record=record,
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-        shape=wished(topology, budget, profile, auto=auto),
+        topology=topology_request(topology, budget, profile, auto=auto),
         allow_roots=tuple(allow_root or ()),
     )
-    return _driven(request, Shown(json, events, quiet, out, no_input))
+    return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input))
 
 
-def _driven(request: Request, shown: Shown) -> int:
-    """Run it: nobody else writes to stdout meanwhile, and of a manifest every mistake is told."""
+def _run_guarded(request: Request, shown: ViewOptions) -> int:
+    """Run a request. Only results go to stdout, and an invalid manifest is reported with every mistake."""
     from teamwright.cli.interactive.find_run import check_new_id
-    from teamwright.cli.validate import telling_all
+    from teamwright.cli.validate import validate_on_error
 
     check_new_id(request.run_id)
     paths = [request.manifest, *request.more] if request.manifest is not None else []
-    with prints_aside(), telling_all(paths, request.model, request.allow_roots):
-        return run_to_the_end(partial(_run, request, shown))
+    with redirect_prints(), validate_on_error(paths, request.model, request.allow_roots):
+        return run_on_loop(partial(_run, request, shown))
 
 
-async def _run(request: Request, shown: Shown) -> int:
-    from teamwright.cli.interactive.auto_topology import shaped
-    from teamwright.cli.interactive.drive import drive, local_hint, tell
-    from teamwright.cli.interactive.file_guard import check_apart, read_by
-    from teamwright.cli.interactive.sys_path import let_import
+async def _run(request: Request, shown: ViewOptions) -> int:
+    from teamwright.cli.interactive.auto_topology import apply_topology
+    from teamwright.cli.interactive.drive import drive, local_hint, report_end
+    from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
+    from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
@@ -169,24 +169,24 @@ async def _run(request: Request, shown: Shown) -> int:
     async with Engine() as engine:
         continues = None
         if request.continues is not None:
-            continues = await _finished(engine, request.continues)
-        source, task = await _what(engine, request, loaded, continues)
-        if request.shape is not None:
-            source = shaped(source, request.shape, request.limits)
-        check_apart({"--out": shown.out, "--record": request.record}, read_by(source, loaded, request.file))
-        let_import(source.base)
+            continues = await _finished_run_id(engine, request.continues)
+        source, task = await _source_and_task(engine, request, loaded, continues)
+        if request.topology is not None:
+            source = apply_topology(source, request.topology, request.limits)
+        check_no_overwrite({"--out": shown.out, "--record": request.record}, files_read(source, loaded, request.file))
+        extend_sys_path(source.base)
         team = team_from_source(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)
         handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
         if not handle.drives:
-            say(f"run {handle.run_id} exists already, so nothing is started")
+            say(f"run {handle.run_id} exists already; nothing new is started")
         ended = await drive(engine, handle, shown)
         try:
             if request.record is not None:
-                await _record(engine, ended.run_id, request.record)
-        finally:  # a script that can't be written is no reason to lose the answer
-            code = await tell(engine, ended, shown, local_hint(source.manifest, request.command))
+                await _write_script(engine, ended.run_id, request.record)
+        finally:  # the answer is printed even if the script can't be written
+            code = await report_end(engine, ended, shown, local_hint(source.manifest, request.command))
         return code
 
 
@@ -200,9 +200,11 @@ def _load(request: Request) -> Loaded:
     return loaded
 
 
-async def _what(engine: Engine, request: Request, loaded: Loaded | None, continues: str | None) -> tuple[Source, str]:
-    """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
-    from teamwright.cli.interactive.auto_topology import plan_says_it_all
+async def _source_and_task(
+    engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
+) -> tuple[Source, str]:
+    """The team and the task: from the arguments, else from the manifest's query or the continued run."""
+    from teamwright.cli.interactive.auto_topology import plan_is_self_contained
     from teamwright.errors import UsageError
     from teamwright.teams.load import source_of, source_with_model, source_with_roots
 
@@ -218,8 +220,8 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
         if request.model is not None:
             source = source_with_model(source, model=request.model)
     else:
-        raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` makes one to start with.")
-    if not task and request.shape is not None and plan_says_it_all(source):
+        raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
+    if not task and request.topology is not None and plan_is_self_contained(source):
         task = "Work through the plan."
     if not task or not task.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
@@ -227,17 +229,17 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
 
 
 def _query(loaded: Loaded, request: Request) -> Query | None:
-    """The one query that a manifest brings along for this team."""
+    """The manifest's query for this team, if it has one; several are an error."""
     from teamwright.errors import UsageError
 
-    fitting = [one for one in loaded.queries.values() if request.team in {None, one.target}]
-    if len(fitting) > 1:
-        names = ", ".join(one.name for one in fitting)
+    matching = [one for one in loaded.queries.values() if request.team in {None, one.target}]
+    if len(matching) > 1:
+        names = ", ".join(one.name for one in matching)
         raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
-    return fitting[0] if fitting else None
+    return matching[0] if matching else None
 
 
-async def _finished(engine: Engine, run: str) -> str:
+async def _finished_run_id(engine: Engine, run: str) -> str:
     from teamwright.cli.interactive.find_run import find_run
     from teamwright.errors import UsageError
     from teamwright.values.results import FINAL
@@ -245,13 +247,13 @@ async def _finished(engine: Engine, run: str) -> str:
     summary = await find_run(engine.journal, run)
     if summary.status not in FINAL:
         raise UsageError(
-            f"Run {summary.id!r} is {summary.status} and only a finished one can be continued; first"
+            f"Run {summary.id!r} is {summary.status}, and only a finished run can be continued; finish it with"
             f"  teamwright runs resume {summary.id}"
         )
     return summary.id
 
 
-async def _record(engine: Engine, run_id: str, file: Path) -> None:
+async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
     from teamwright.history.script import to_script
 
     script = (await to_script(engine.journal, await engine.runs.history(run_id))).masked()
@@ -266,30 +268,30 @@ def read_task(task: str | None, file: str | None) -> str | None:
     from teamwright.errors import UsageError
 
     if task is not None and file is not None:
-        raise UsageError("The task is given twice, as an argument and with --file; drop one of them.")
+        raise UsageError("The task is given twice, as an argument and with --file; remove one of them.")
     try:
         if STDIN in {task, file}:
-            return _limited(sys.stdin.buffer.read(_most() + 1), "stdin")
+            return _decode_task(sys.stdin.buffer.read(_task_limit() + 1), "stdin")
         if file is None:
             return task
         with Path(file).open("rb") as opened:
-            return _limited(opened.read(_most() + 1), repr(file))
+            return _decode_task(opened.read(_task_limit() + 1), repr(file))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"The task can't be read from {file or STDIN!r}: {reason}.") from error
 
 
-def _most() -> int:
+def _task_limit() -> int:
     from teamwright.runtime.engine import LARGEST_TASK
 
     return LARGEST_TASK
 
 
-def _limited(content: bytes, where: str) -> str:
+def _decode_task(content: bytes, where: str) -> str:
     from teamwright.errors import UsageError
 
-    if len(content) > _most():
-        raise UsageError(f"The task in {where} is larger than {_most() // 1024} KiB; give the team a tool to read it.")
+    if len(content) > (limit := _task_limit()):
+        raise UsageError(f"The task in {where} is larger than {limit // 1024} KiB; give the team a tool to read it.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,11 +1,11 @@
-"""`teamwright show`: a team drawn before it runs."""
+"""`teamwright show`: draws a team without running it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from teamwright.cli.terminal.options import ManifestPath, Mermaid, Model, TeamName, With
-from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, result, result_json, say
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
 
 
 def show(
@@ -17,7 +17,7 @@ def show(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Draw a team: who is in it, and what leads from one to the other.
+    """Draw a team: its members, and how work flows between them.
 
     Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded.
     """
@@ -25,7 +25,7 @@ def show(
     return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
 
 
-@prints_aside()
+@redirect_prints()
 def draw(
     manifest: str | None,
     more: list[Path] | None,
@@ -36,11 +36,11 @@ def draw(
     mermaid: bool,
     json: bool,
 ) -> int:
-    """Draw the team of these files."""
+    """Draw the team that these manifests declare, and return the exit code."""
     from teamwright.agents.functions.import_guard import code_not_loaded
-    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.cli.text.mermaid import mermaid as chart
-    from teamwright.cli.text.team_diagram import drawn
+    from teamwright.cli.text.team_diagram import draw_picture
     from teamwright.cli.text.team_picture import picture_of
     from teamwright.errors import UsageError
     from teamwright.teams.builder import Builder
@@ -55,9 +55,9 @@ def draw(
         source = source_of(loaded, team=team, model=model)
         made = Builder(source.manifest, loaded.base).team(source.team)
         picture = picture_of(made)
-    code = tell_code(source.manifest)
+    code = report_unloaded_code(source.manifest)
     if json:
-        result_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code}, out)
+        write_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code}, out)
     else:
-        result(chart(picture) if mermaid else drawn(picture), out)
+        write_result(chart(picture) if mermaid else draw_picture(picture), out)
     return 0

@@ -1,4 +1,4 @@
-"""`teamwright validate` and `teamwright schema`: manifests before anything runs."""
+"""`teamwright validate` and `teamwright schema`: check manifests without running them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from teamwright.cli.terminal.errors import problem_json
 from teamwright.cli.terminal.options import AllowRoot, ManifestPath, Model, With
-from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, result, result_json, say
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from teamwright.manifests.load import Loaded
 
 MANIFEST, ENVELOPE = "manifest", "envelope"
-"""What there are schemas of."""
+"""The schemas that `teamwright schema` prints."""
 
 
 def validate(
@@ -29,35 +29,35 @@ def validate(
     more: With = None,
     model: Model = None,
     no_import: Annotated[
-        bool, typer.Option("--no-import", help="Load no code that the manifest names, and list it instead.")
+        bool, typer.Option("--no-import", help="List the code that the manifest names instead of loading it.")
     ] = False,
     allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Check a manifest and tell every mistake at once, with its line and column.
+    """Check a manifest and report every mistake at once, with its line and column.
 
     Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
     --no-import.
     """
-    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.cli.interactive.sys_path import report_unloaded_code
 
     check_out(out)
     paths, roots = [manifest, *(more or ())], tuple(allow_root or ())
-    loaded = _checked_without_code(paths, model, roots) if no_import else _checked(paths, model, roots)
+    loaded = _check_without_code(paths, model, roots) if no_import else _check(paths, model, roots)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    code = tell_code(loaded.manifest) if no_import else []
+    code = report_unloaded_code(loaded.manifest) if no_import else []
     if json:
-        result_json(_described(loaded) | ({"not_loaded": code} if no_import else {}), out)
+        write_json(_to_json(loaded) | ({"not_loaded": code} if no_import else {}), out)
     else:
-        result(_words(loaded), out)
+        write_result(_summary(loaded), out)
     return 0
 
 
 def schema(
-    what: Annotated[str, typer.Argument(metavar="[WHAT]", help="manifest (without it) or envelope.")] = MANIFEST,
-    json: Json = False,  # noqa: ARG001 - a schema is JSON in any case
+    what: Annotated[str, typer.Argument(metavar="[WHAT]", help="manifest (the default) or envelope.")] = MANIFEST,
+    json: Json = False,  # noqa: ARG001 - a schema is always JSON
     out: Out = None,
 ) -> int:
     """Print the JSON Schema of manifests, for editors, or of envelopes."""
@@ -66,7 +66,7 @@ def schema(
     check_out(out)
     if what not in (MANIFEST, ENVELOPE):
         raise UnknownName("schema", what, (MANIFEST, ENVELOPE))
-    result_json(_schema(what), out)
+    write_json(_schema(what), out)
     return 0
 
 
@@ -81,36 +81,36 @@ def _schema(what: str) -> dict[str, JsonValue]:
 
 
 @contextmanager
-def telling_all(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path] = ()) -> Generator[None]:
-    """Within this block, a mistake in a manifest is told together with all that `validate` would tell."""
+def validate_on_error(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path] = ()) -> Generator[None]:
+    """After a UsageError in the block, report every mistake in the manifest, as `validate` would."""
     from teamwright.errors import UsageError
 
     try:
         yield
     except UsageError:
         if paths:
-            _checked(paths, model, allow_roots)
+            _check(paths, model, allow_roots)
         raise
 
 
-def _checked(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
-    """A manifest without a mistake, or every mistake at once; no environment is needed for it."""
-    from teamwright.cli.interactive.sys_path import let_import
+def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    """Return the valid manifest, or raise every mistake at once; needs no environment variables."""
+    from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.manifests.load import base_of
 
-    let_import(base_of(paths))
+    extend_sys_path(base_of(paths))
     return _read(paths, model, allow_roots)
 
 
-def _checked_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
-    """The same, as far as it can be told without importing anything."""
+def _check_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    """Check as much as possible without importing the code that the manifest names."""
     from teamwright.agents.functions.import_guard import code_not_loaded
 
     with code_not_loaded():
         return _read(paths, model, allow_roots)
 
 
-@prints_aside()
+@redirect_prints()
 def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     from teamwright.errors import ManifestError
     from teamwright.teams.load import read_manifest
@@ -126,7 +126,7 @@ def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path])
 
 
 def _problems_of(model: str) -> list[Problem]:
-    """What is wrong with the model that takes the place of every one."""
+    """The problems of the model that replaces every other one."""
     from teamwright.agents.scripted.agent import Script
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import SCRIPTED
@@ -143,7 +143,7 @@ def _problems_of(model: str) -> list[Problem]:
 
 
 def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> list[Problem]:
-    """Make every agent and every team once, and tell what that still finds, each at its place."""
+    """Build every agent and every team once, and return the problems that this finds, each with its place."""
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import Builder, replace_models
     from teamwright.teams.file_roots import allowed_roots
@@ -157,12 +157,12 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
             builder.team(name)
         except UsageError as error:
             for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
-                problems.setdefault(problem.message, _at_home(problem, name, loaded))
+                problems.setdefault(problem.message, _with_place(problem, name, loaded))
     return list(problems.values())
 
 
-def _at_home(problem: Problem, name: str, loaded: Loaded) -> Problem:
-    """The problem with a place and the name of whom it is about, unless it has them."""
+def _with_place(problem: Problem, name: str, loaded: Loaded) -> Problem:
+    """Add the place and the name of an agent or team to a problem that lacks them."""
     if problem.file:
         return problem
     place = loaded.places[name]
@@ -171,7 +171,7 @@ def _at_home(problem: Problem, name: str, loaded: Loaded) -> Problem:
     return replace(problem, message=message, file=place.file, line=place.line, column=place.column)
 
 
-def _words(loaded: Loaded) -> str:
+def _summary(loaded: Loaded) -> str:
     from teamwright.values.text.display import count_text
 
     manifest = loaded.manifest
@@ -181,7 +181,7 @@ def _words(loaded: Loaded) -> str:
     return "\n".join(lines)
 
 
-def _described(loaded: Loaded) -> dict[str, JsonValue]:
+def _to_json(loaded: Loaded) -> dict[str, JsonValue]:
     manifest = loaded.manifest
     return {
         "valid": True,

@@ -1,1 +1,1 @@
-"""YAML files that people write, read with positions, so that every mistake is told where it stands."""
+"""Reads YAML files with positions, so that every mistake is reported with its line and column."""

@@ -1,6 +1,6 @@
-"""Reads YAML with nothing unusual in it, fast and without positions.
+"""Reads plain YAML fast, without positions.
 
-It never tells a mistake: whatever it does not take, the reader with positions reads again and explains.
+It reports no mistakes: the reader with positions reads again whatever this one does not accept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 
-from teamwright.documents.reader import MAX_DEPTH, Room, events_of
+from teamwright.documents.reader import MAX_DEPTH, ReadLimits, parse_events
 from teamwright.documents.scalars import UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
@@ -20,30 +20,30 @@ MERGE = "<<"
 
 
 class _Unusual(Exception):
-    """Something that takes more care."""
+    """The text uses something that only the reader with positions handles."""
 
 
-def read_quickly(text: str, room: Room) -> JsonValue | None:
-    """The one document of a text, as the careful reader would read it, or None if that has to look."""
+def read_fast(text: str, limits: ReadLimits) -> JsonValue | None:
+    """Return the only document of a text, or None if the reader with positions has to read it."""
     import yaml
 
     try:
-        found = _FastComposer(room).composed(events_of(text))
+        found = _FastComposer(limits).compose(parse_events(text))
     except (_Unusual, yaml.YAMLError, ValueError):
         return None
     return found[0] if len(found) == 1 else None
 
 
 class _FastComposer:
-    """Puts parser events together. A mapping stands on the stack with the key whose value comes next."""
+    """Composes parser events into data. The stack holds each open mapping with the key of its next value."""
 
-    def __init__(self, room: Room) -> None:
-        self._most = room.nodes
+    def __init__(self, limits: ReadLimits) -> None:
+        self._most = limits.nodes
         self._known: dict[str, JsonValue] = {}
         self._stack: list[tuple[Any, str | None]] = []
 
-    def composed(self, events: Iterable[yaml.Event]) -> list[JsonValue]:
-        """The documents of a text that has no aliases, tags, merges or keys that are no text."""
+    def compose(self, events: Iterable[yaml.Event]) -> list[JsonValue]:
+        """Return the documents of a text without aliases, tags, merges and keys that are not text."""
         import yaml
 
         documents: list[JsonValue] = []

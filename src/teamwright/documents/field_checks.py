@@ -1,4 +1,4 @@
-"""Checks of fields that several declarations have: import paths, web addresses and secrets."""
+"""Checks of fields that several declarations share: import paths, web addresses and secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEB_ADDRESS = re.compile(r"https?://\S+")
 
 
 def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> None:
-    """Report a text that is no `module:function`."""
+    """Report a text that is not `module:function`."""
     path = str(function.value)
     if "${" not in path and not re.fullmatch(IMPORT_PATH, path):
         hint = "write module:function"
@@ -23,19 +23,19 @@ def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> No
 
 
 def import_path_in(fields: Fields) -> Scalar | None:
-    """Return the field `function` if it is an import path: anything else has been reported."""
+    """Return the field `function` if it is an import path; anything else was reported before."""
     path = fields.text("function")
     return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None
 
 
 def check_web_address(address: Scalar | None, owner: str, report: ProblemReport, hint: str = "") -> None:
-    """Report a text that is no http address; one with a variable in it can't be known."""
+    """Report a text that is not an http address; one with a variable in it can't be checked."""
     if address and "${" not in str(address.value) and not WEB_ADDRESS.fullmatch(str(address.value)):
         report.problem(address.place, f"{owner}: {shown(str(address.value))} is not an http address", hint)
 
 
 def check_secrets(fields: Node | None, parent: str, owner: str, report: ProblemReport) -> None:
-    """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
+    """Warn about literal secrets in a mapping: records do not store them, so a paused run can't be resumed from one."""
     if not isinstance(fields, Fields):
         return
     for name in fields.entries:
@@ -43,6 +43,6 @@ def check_secrets(fields: Node | None, parent: str, owner: str, report: ProblemR
         if text and is_secret(parent, name) and is_written_out(str(text.value)):
             report.warning(
                 text.place,
-                f"{owner}: the secret {name!r} is written in the file, and no record of a run keeps it",
+                f"{owner}: the secret {name!r} is written in the file, and the record of a run does not store it",
                 "write ${NAME} to read it from the environment",
             )

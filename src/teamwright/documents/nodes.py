@@ -1,4 +1,4 @@
-"""Plain data with positions: what the reader makes of YAML. It knows nothing of teams."""
+"""The nodes that the reader builds from YAML: plain data with positions. They know nothing about teams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from teamwright.values.text.display import cut
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A position in a file; lines and columns count from 1, and 0 is the file as a whole."""
+    """A position in a file; lines and columns count from 1, and 0 means the whole file."""
 
     file: str
     line: int = 0
@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A text, number, truth value or nothing; `raw` is how the file spells it."""
+    """A text, number, boolean or null; `raw` is its spelling in the file."""
 
     value: str | int | float | bool | None
     place: Place
@@ -41,7 +41,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a mapping as the file spells it, where it stands, and its value."""
+    """One key of a mapping in the spelling of the file, its place, and its value."""
 
     key: str
     place: Place
@@ -56,7 +56,7 @@ class Fields:
     place: Place
 
     def get(self, *path: str) -> Node | None:
-        """The value at `path`, or None when any step is missing or is no mapping."""
+        """The value at `path`, or None if any step is missing or is not a mapping."""
         node: Node = self
         for key in path:
             if not isinstance(node, Fields) or key not in node.entries:
@@ -78,20 +78,20 @@ class Fields:
                     yield item.value, item.place
 
     def has(self, key: str) -> bool:
-        """Whether `key` is there with a value."""
+        """Whether `key` exists with a value."""
         node = self.get(key)
         return node is not None and not is_nothing(node)
 
     def key_place(self, key: str) -> Place:
-        """Where `key` stands, or else the mapping itself."""
+        """The place of `key`, or of the mapping if it has no such key."""
         return self.entries[key].place if key in self.entries else self.place
 
     def without(self, key: str) -> Fields:
-        """This mapping with one value less, where it has it."""
+        """A copy of this mapping without `key`."""
         return Fields({name: entry for name, entry in self.entries.items() if name != key}, self.place)
 
     def with_value(self, key: str, node: Node) -> Fields:
-        """This mapping with one more or one other value."""
+        """A copy of this mapping in which `key` has this value."""
         entry = self.entries.get(key)
         changed = replace(entry, node=node) if entry else Entry(key, node.place, node)
         return Fields({**self.entries, key: changed}, self.place)
@@ -106,7 +106,7 @@ def is_nothing(node: Node) -> bool:
 
 
 def plain(node: Node) -> JsonValue:
-    """The data without its positions."""
+    """The data of a node without positions."""
     match node:
         case Scalar():
             return node.value
@@ -117,9 +117,9 @@ def plain(node: Node) -> JsonValue:
 
 
 def place_at(node: Node, path: Iterable[str | int], name: str | None = None) -> Place:
-    """Where the value at `path` stands, or what is around it when it is not there.
+    """The place of the value at `path`, or of the innermost value around it if it is missing.
 
-    With a `name` it is the key itself that may be meant, where the value is something else.
+    With a `name`, it is the place of the key if the value is not that name.
     """
     key: Place | None = None
     for step in path:
@@ -134,12 +134,12 @@ def place_at(node: Node, path: Iterable[str | int], name: str | None = None) -> 
 
 
 def shown(text: str, longest: int = 60) -> str:
-    """A text quoted for a message, cut when long."""
+    """A text quoted for a message, cut if it is long."""
     return repr(cut(text, longest))
 
 
 def described(node: Node) -> str:
-    """What a value is, in words for a message."""
+    """The kind of a value, as text for a message."""
     match node:
         case Items():
             return "a list"

@@ -1,4 +1,4 @@
-"""Collects every mistake and every warning of one load, so that the user sees them all at once. It never raises."""
+"""Collects every problem and warning of one load, so that the user sees them all at once. It never raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPARISONS = 20_000
 
 @dataclass(slots=True)
 class ProblemReport:
-    """What was found so far. `incomplete` is set when a file could not be read, so that a missing name means little."""
+    """The problems found so far. `incomplete` is set if a file could not be read: a name may be declared in it."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
     warnings: list[Problem] = field(default_factory=list[Problem])
@@ -21,17 +21,17 @@ class ProblemReport:
     compared: int = 0
 
     def problem(self, place: Place, message: str, suggestion: str = "") -> None:
-        """Note a mistake."""
+        """Add a problem, which makes the load fail."""
         self._note(self.problems, place, message, suggestion)
 
     def warning(self, place: Place, message: str, suggestion: str = "") -> None:
-        """Note what the user should know and that stops nothing."""
+        """Add a warning, which does not make the load fail."""
         self._note(self.warnings, place, message, suggestion)
 
     def near(self, name: str, known: Iterable[str] | Callable[[], Iterable[str]], otherwise: str = "") -> str:
-        """The nearest names; after many comparisons none are sought, so that thousands of mistakes stay quick.
+        """Suggest the nearest known names; after many comparisons none, so that thousands of mistakes stay fast.
 
-        Where gathering the known names takes as long as there are many, give a function that does it.
+        Pass a function if collecting the known names is slow.
         """
         if self.compared > COMPARISONS:
             return ""
@@ -44,7 +44,7 @@ class ProblemReport:
         notes.append(Problem(message, place.file, place.line, place.column, suggestion))
 
 
-def in_order(problems: Iterable[Problem], files: Iterable[str]) -> tuple[Problem, ...]:
-    """Each problem once, in the order of the files and lines."""
+def sort_problems(problems: Iterable[Problem], files: Iterable[str]) -> tuple[Problem, ...]:
+    """Sort problems by file and line, without duplicates."""
     rank = {file: number for number, file in enumerate(files)}
     return tuple(sorted(dict.fromkeys(problems), key=lambda one: (rank.get(one.file, -1), one.line, one.column)))

@@ -1,7 +1,7 @@
 """Reads YAML files into plain data with positions.
 
-It bounds size, depth and alias expansion, and builds nothing but texts, numbers, truth values, lists and mappings.
-Whatever is wrong becomes a problem, never an exception.
+It bounds size, depth and alias expansion, and builds only texts, numbers, booleans, lists and mappings. Every mistake
+becomes a problem, never an exception.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ MAX_CHARACTERS = 4 << 20
 COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
+UNCLOSED = "a list, mapping or text is not closed"
 SYNTAX = (
-    ("mapping values are not allowed", "mapping values are not allowed here: a ':' stands where none can"),
-    ("did not find expected key", "the indentation does not fit what is above, or a key or ':' is missing"),
-    ("did not find expected '-' indicator", "the indentation does not fit the list above: each item starts with '- '"),
+    ("mapping values are not allowed", "mapping values are not allowed here: unexpected ':'"),
+    ("did not find expected key", "the indentation does not match the lines above, or a key or ':' is missing"),
+    ("did not find expected '-' indicator", "the indentation does not match the list above: items start with '- '"),
     ("expected ',' or '}'", "a ',' or '}' is missing"),
     ("expected ',' or ']'", "a ',' or ']' is missing"),
     ("expected ':'", "a ':' is missing"),
-    ("unexpected end of stream", "something has no end"),
+    ("unexpected end of stream", UNCLOSED),
     ("cannot start any token", "this character can't begin a value"),
     ("expected node content", "a value is missing"),
     ("unknown escape character", "there is no such escape after the backslash"),
     ("expected hexadecimal", "an escape needs hexadecimal digits"),
-    ("invalid Unicode character", "an escape means no character"),
+    ("invalid Unicode character", "an escape is not a valid character"),
     ("invalid leading UTF-8", "the file is not UTF-8 text"),
-    ("tab character", "a tab stands where spaces are needed"),
+    ("tab character", "a tab where spaces are needed"),
     ("alphabetic or numeric", "an anchor or alias has no name"),
     ("undefined tag handle", "a tag is not declared; remove it"),
-    ("duplicate %", "a directive stands here twice"),
-    ("incompatible YAML document", "the file asks for another version of YAML"),
+    ("duplicate %", "a directive is repeated"),
+    ("incompatible YAML document", "the file requires another version of YAML"),
     ("unknown directive", "there is no such directive"),
     ("expected <document start>", "a document starts with '---'"),
-    ("expected comment or a line break", "the rest of the line can't stand here"),
-    ("block sequence entries are not allowed", "an item of a list can't stand here"),
-    ("block mapping keys are not allowed", "a key can't stand here"),
+    ("expected comment or a line break", "the rest of the line is not allowed here"),
+    ("block sequence entries are not allowed", "a list item is not allowed here"),
+    ("block mapping keys are not allowed", "a key is not allowed here"),
 )
-"""What the parser says, by a part of it, and what we say instead."""
+"""Parts of the parser's messages, with our own messages for them."""
 
 
-class Room(NamedTuple):
-    """How large a file may be, and what it may amount to once its aliases are written out: by default a manifest's.
+class ReadLimits(NamedTuple):
+    """Limits on the size of a file, and on its nodes and characters after alias expansion; by default a manifest's.
 
-    With `escapes` its texts may hold control characters, written as such.
+    With `escapes`, texts may contain escaped control characters.
     """
 
     size: int = MAX_BYTES
@@ -66,36 +67,38 @@ class Room(NamedTuple):
     escapes: bool = False
 
 
-MANIFEST = Room()
+MANIFEST = ReadLimits()
 
 
 class _Unreadable(Exception):
-    """The rest of the file can't be read; the problem is already noted."""
+    """The rest of the file can't be read; the problem is reported already."""
 
 
-def read_file(path: Path, report: ProblemReport, room: Room = MANIFEST, *, may_be_empty: bool = False) -> list[Node]:
-    """The documents of one file; empty ones are left out."""
+def read_file(
+    path: Path, report: ProblemReport, limits: ReadLimits = MANIFEST, *, may_be_empty: bool = False
+) -> list[Node]:
+    """Read the documents of one file, without empty ones."""
     file = Place(str(path))
-    text = text_of(path, report, room)
+    text = read_text(path, report, limits)
     if text is None:
         report.incomplete = True
         return []
     before = len(report.problems)
-    documents = _documents(text, file, report, room)
+    documents = _documents(text, file, report, limits)
     if not documents and not may_be_empty and len(report.problems) == before:
         report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
     return documents
 
 
-def text_of(path: Path, report: ProblemReport, room: Room) -> str | None:
-    """The text of a file, or None with a problem."""
+def read_text(path: Path, report: ProblemReport, limits: ReadLimits) -> str | None:
+    """Read the text of a file; report a problem and return None if that fails."""
     file = Place(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             report.problem(file, "This is not a regular file", "give a YAML file")
             return None
         with path.open("rb") as stream:
-            data = stream.read(room.size + 1)
+            data = stream.read(limits.size + 1)
     except FileNotFoundError:
         report.problem(file, "There is no such file", _similar_file(path))
         return None
@@ -103,14 +106,14 @@ def text_of(path: Path, report: ProblemReport, room: Room) -> str | None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         report.problem(file, f"The file can't be read: {reason}")
         return None
-    if len(data) > room.size:
-        report.problem(file, f"The file is larger than {room.size >> 20} MiB", "split it")
+    if len(data) > limits.size:
+        report.problem(file, f"The file is larger than {limits.size >> 20} MiB", "split it")
         return None
     return _decoded(data, file, report)
 
 
 def _similar_file(path: Path) -> str:
-    """Name the files beside a missing one that may have been meant."""
+    """Suggest files with names like that of a missing one."""
     try:
         names = [one.name for one in path.parent.iterdir() if one.suffix in {".yaml", ".yml"}] if path.name else []
     except (OSError, ValueError):
@@ -134,13 +137,13 @@ def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:
     return text
 
 
-def _documents(text: str, file: Place, report: ProblemReport, room: Room) -> list[Node]:
+def _documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits) -> list[Node]:
     import yaml
 
-    composer = _Composer(file.file, report, room)
+    composer = _Composer(file.file, report, limits)
     try:
-        for event in events_of(text):
-            composer.take(event)
+        for event in parse_events(text):
+            composer.add(event)
     except _Unreadable:
         report.incomplete = True
     except yaml.MarkedYAMLError as error:
@@ -152,8 +155,8 @@ def _documents(text: str, file: Place, report: ProblemReport, room: Room) -> lis
     return composer.documents
 
 
-def events_of(text: str) -> Iterator[yaml.Event]:
-    """What the parser finds in a text, one by one."""
+def parse_events(text: str) -> Iterator[yaml.Event]:
+    """Parse a text into YAML events."""
     import yaml
 
     # The C parser is six times as fast; not every build of PyYAML has it.
@@ -177,23 +180,23 @@ def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: Pr
 
 
 def _syntax_text(error: yaml.MarkedYAMLError) -> str:
-    """What the parser found, in our words."""
+    """Our own message for an error of the parser."""
     problem, context = error.problem or "", error.context or ""
     for theirs, ours in SYNTAX:
         if theirs in problem:
-            return f"{ours} in a quoted text" if "quoted scalar" in context and ours.endswith("no end") else ours
+            return "a quoted text is not closed" if ours is UNCLOSED and "quoted scalar" in context else ours
     return "it can't be read from here on"
 
 
 @dataclass(slots=True)
 class _Size:
-    """What a node amounts to once its aliases are written out."""
+    """The size of a node after alias expansion."""
 
     nodes: int = 1
     characters: int = 0
     height: int = 0
 
-    def hold(self, part: _Size) -> None:
+    def add(self, part: _Size) -> None:
         self.nodes += part.nodes
         self.characters += part.characters
         self.height = max(self.height, part.height + 1)
@@ -201,7 +204,7 @@ class _Size:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping that is not complete yet."""
 
     place: Place
     anchor: str | None
@@ -216,18 +219,18 @@ class _Open:
 
 @dataclass(slots=True)
 class _Composer:
-    """Puts parser events together without recursion, so that no nesting can exhaust the stack."""
+    """Composes parser events into nodes without recursion, so that nesting can't exhaust the stack."""
 
     file: str
     report: ProblemReport
-    room: Room
+    limits: ReadLimits
     documents: list[Node] = field(default_factory=list[Node])
     open: list[_Open] = field(default_factory=list[_Open])
     anchors: dict[str, tuple[Node, _Size]] = field(default_factory=dict[str, tuple[Node, _Size]])
     total: _Size = field(default_factory=_Size)
 
-    def take(self, event: yaml.Event) -> None:
-        """Use the next event."""
+    def add(self, event: yaml.Event) -> None:
+        """Process the next event."""
         import yaml
 
         place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -247,7 +250,7 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
         text = str(event.value)
-        if not self.room.escapes and (found := UNPRINTABLE.search(text)):
+        if not self.limits.escapes and (found := UNPRINTABLE.search(text)):
             self.report.problem(place, f"The text contains the control character U+{ord(found[0]):04X}", "remove it")
             text = UNPRINTABLE.sub("", text)
         plainly = bool(event.implicit[0])
@@ -263,7 +266,7 @@ class _Composer:
     def _alias(self, anchor: str, place: Place) -> None:
         if anchor not in self.anchors:
             inside = any(one.anchor == anchor for one in self.open)
-            self._stop(place, f"*{anchor} stands inside what it repeats" if inside else f"*{anchor} repeats nothing")
+            self._stop(place, f"*{anchor} is used inside its own anchor" if inside else f"There is no anchor &{anchor}")
         node, size = self.anchors[anchor]
         self._count(place, size)
         self._add(node, None, size)
@@ -283,9 +286,9 @@ class _Composer:
         self._add(node, done.anchor, done.size)
 
     def _count(self, place: Place, size: _Size) -> None:
-        self.total.hold(size)
-        if self.total.nodes > self.room.nodes or self.total.characters > self.room.characters:
-            self._stop(place, "The file grows too large when its aliases are written out")
+        self.total.add(size)
+        if self.total.nodes > self.limits.nodes or self.total.characters > self.limits.characters:
+            self._stop(place, "The file is too large when its aliases are expanded")
         if len(self.open) + size.height >= MAX_DEPTH:
             self._stop(place, f"This is nested more than {MAX_DEPTH} levels deep")
 
@@ -297,7 +300,7 @@ class _Composer:
                 self.documents.append(node)
             return
         top = self.open[-1]
-        top.size.hold(size)
+        top.size.add(size)
         if top.items is not None:
             top.items.append(node)
         elif top.awaits_value:
@@ -331,7 +334,7 @@ class _Composer:
             first = top.entries[name].place
             self.report.problem(
                 key.place,
-                f"The key {shown(name)} stands here twice",
+                f"The key {shown(name)} is duplicated",
                 f"the first is in line {first.line}, column {first.column}; remove one",
             )
         else:
@@ -341,7 +344,7 @@ class _Composer:
         sources = node.items if isinstance(node, Items) else (node,)
         for source in sources:
             if not isinstance(source, Fields):
-                self.report.problem(node.place, f"'<<' takes mappings, and this is {described(source)}")
+                self.report.problem(node.place, f"'<<' expects mappings, and this is {described(source)}")
                 continue
             for name, entry in source.entries.items():
                 top.merged.setdefault(name, entry)

@@ -1,4 +1,4 @@
-"""What a YAML scalar means, by the core rules of YAML 1.2: `yes`, `010`, `1:30` and dates stay text."""
+"""Resolves YAML scalars by the core schema of YAML 1.2: `yes`, `010`, `1:30` and dates stay text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ScalarValue = str | int | float | bool | None
 
 
 def resolve(text: str, tag: str | None, *, plainly: bool) -> tuple[ScalarValue, str]:
-    """The value of a scalar and, when it has none, what is wrong with it."""
+    """Return the value of a scalar, and a message if it has none."""
     if tag in {None, "!"}:
         return _plain_value(text) if plainly and tag is None else (text, "")
     kind = str(tag).removeprefix(TAG)
@@ -33,7 +33,7 @@ def resolve(text: str, tag: str | None, *, plainly: bool) -> tuple[ScalarValue, 
         return text, f"The tag {shown(str(tag))} is not supported: remove it"
     value, mistake = _plain_value(text)
     if mistake or type(value) not in expected:
-        return text, mistake or f"{shown(text)} is not what its tag !!{kind} says"
+        return text, mistake or f"{shown(text)} does not match its tag !!{kind}"
     return value, ""
 
 
@@ -51,7 +51,7 @@ def _plain_value(text: str) -> tuple[ScalarValue, str]:
 
 
 def _integer(text: str) -> tuple[ScalarValue, str]:
-    # Python refuses to read very long numbers, and no record needs more than 64 bits.
+    # Python rejects very long numbers, and no record needs more than 64 bits.
     if len(text) <= 24:
         number = int(text, 0)
         if -LARGEST <= number < LARGEST:

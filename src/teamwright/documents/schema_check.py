@@ -1,6 +1,6 @@
-"""Checks data against a JSON Schema and says in words, at the place, what does not fit.
+"""Checks data against a JSON Schema, and reports each mismatch with its place.
 
-It knows the part of JSON Schema that our own schemas use; whatever else is in a schema it lets pass.
+It implements the part of JSON Schema that our own schemas use, and ignores other keywords.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ LEADING_ZEROS = re.compile(r"0+([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'".
+    """Checks one declaration; `owner` is its name in messages, such as "agent 'writer'".
 
-    `definitions` are what the schema refers to.
+    `definitions` are the targets of the schema's references.
     """
 
     owner: str
@@ -47,8 +47,8 @@ class SchemaCheck:
     definitions: Schema
 
     def check(self, node: Node, schema: Schema, label: str = "") -> None:
-        """Note all that does not fit."""
-        schema = self._followed(schema)
+        """Report every mismatch."""
+        schema = self._resolve(schema)
         if "anyOf" in schema:
             self._any(node, schema, label)
         elif "enum" in schema or "const" in schema:
@@ -64,14 +64,14 @@ class SchemaCheck:
                 self._range(node, schema, label)
 
     def _any(self, node: Node, schema: Schema, label: str) -> None:
-        options = [self._followed(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
-        fitting = [option for option in options if "type" not in option or _is(node, str(option["type"]))]
-        if not fitting:
+        options = [self._resolve(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
+        matching = [option for option in options if "type" not in option or _is(node, str(option["type"]))]
+        if not matching:
             self._wrong_type(node, options, label)
         elif isinstance(node, Fields):
-            self.check(node, max(fitting, key=lambda option: _likeness(node, option)), label)
+            self.check(node, max(matching, key=lambda option: _similarity(node, option)), label)
         else:
-            self.check(node, fitting[0], label)
+            self.check(node, matching[0], label)
 
     def _fields(self, node: Fields, schema: Schema) -> None:
         known = cast("Mapping[str, Schema]", schema.get("properties", {}))
@@ -118,7 +118,7 @@ class SchemaCheck:
         subject = f"{shown(label)} expects" if label else "expected"
         self._note(node.place, f"{subject} {words}, found {described(node)}", _hint(node, kinds))
 
-    def _followed(self, schema: Schema) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         while "$ref" in schema:
             schema = cast("Schema", self.definitions[str(schema["$ref"]).removeprefix("#/$defs/")])
         return schema
@@ -145,8 +145,8 @@ def _is(node: Node, kind: str) -> bool:
             return kind == "number"
 
 
-def _likeness(node: Fields, schema: Schema) -> int:
-    """How many of the keys an alternative knows; the required ones decide."""
+def _similarity(node: Fields, schema: Schema) -> int:
+    """The number of keys that an alternative knows; required keys count more."""
     known = cast("Mapping[str, JsonValue]", schema.get("properties", {}))
     required = cast("Sequence[str]", schema.get("required", ()))
     return sum(key in known for key in node.entries) + 2 * sum(key in node.entries for key in required)

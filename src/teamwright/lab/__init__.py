@@ -1,6 +1,6 @@
-"""The lab: what a team would cost, how good and how fast it would be, before anybody pays for it.
+"""The lab: estimates the cost, quality and speed of a team without calling a model.
 
-Names load on first use, so that importing the package costs next to nothing.
+Names load on first use, so that importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING

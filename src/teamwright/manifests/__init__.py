@@ -1,1 +1,1 @@
-"""Manifests: YAML that declares agents, teams and plans, read and checked as a whole. Nothing here runs a team."""
+"""Manifests: reads and checks the YAML that declares agents, teams and plans. Nothing here runs a team."""

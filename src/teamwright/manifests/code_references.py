@@ -1,4 +1,4 @@
-"""The code that a manifest names: what would be imported or started to run it. Nothing here does either."""
+"""Lists the code that a run of a manifest would import or start. Nothing here imports or starts it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from teamwright.values.specs.manifest import AgentSpec, Manifest, ToolSpec
 
 
 class Code(NamedTuple):
-    """A function, a strategy or kind of tool of another package, or an MCP server, and what names it."""
+    """A reference to code and its owner: a function, an MCP server, or a strategy or tool kind of another package."""
 
     kind: str
     code: str
@@ -29,7 +29,7 @@ class Code(NamedTuple):
 
 
 def code_in(manifest: Manifest) -> list[Code]:
-    """All code that a manifest names, each once, in the order of the manifest."""
+    """All code that a manifest refers to, without duplicates, in the order of the manifest."""
     found: list[Code] = []
     for name, agent in manifest.agents.items():
         found += code_of_agent(agent, f"agent {name!r}")
@@ -42,7 +42,7 @@ def code_in(manifest: Manifest) -> list[Code]:
 
 
 def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
-    """The code that an agent names itself; tools that it only names are declared elsewhere."""
+    """The code that an agent refers to itself; named tools are declared elsewhere."""
     if agent.function is not None:
         yield Code("function", agent.function, owner)
     for tool in agent.tools:
@@ -50,7 +50,7 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
 
 
 def _code_of_tool(tool: str | ToolSpec, owner: str) -> Iterator[Code]:
-    """A kind of another package is code by itself, and is not imported to be told of."""
+    """The code of a tool; a tool kind of another package is listed by its name and not imported."""
     if isinstance(tool, str):
         return
     name = kind_name(tool)

@@ -1,4 +1,4 @@
-"""What the files declare, by name, before it is known whether it fits together. Both forms of manifest end up here."""
+"""The declarations of native and ARK manifests by name, before they are checked against each other."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Kind = Literal["agent", "team", "model", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One named thing: where its name stands, its fields in native terms, and the folder its file is in.
+    """One named declaration: the place of its name, its fields in native terms, and the folder of its file.
 
-    `settled` says that its options hold a mistake that has been told, so that its strategy need not be asked.
+    `flawed` means that a mistake in its options was reported, so that its strategy need not check them.
     """
 
     kind: Kind
@@ -29,22 +29,22 @@ class Declaration:
     node: Node
     folder: Path
     ark: bool = False
-    settled: bool = False
+    flawed: bool = False
 
     @property
     def fields(self) -> Fields:
-        """Its fields, or none when it is written as a single text."""
+        """The fields; empty if the declaration is a single text."""
         return self.node if isinstance(self.node, Fields) else Fields({}, self.node.place)
 
     @property
     def words(self) -> str:
-        """How messages call it."""
+        """The kind and name, for messages."""
         return f"{self.kind} {shown(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name that must belong to an agent or a team; `kind` says which, where the document does."""
+    """A name of an agent or a team; `kind` says which, if the document does."""
 
     name: str
     place: Place
@@ -53,7 +53,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A task that a manifest brings along, and who it is for."""
+    """A task in a manifest, with its target."""
 
     name: str
     task: str
@@ -63,8 +63,8 @@ class Query:
 
 
 @dataclass(slots=True)
-class Declared:
-    """Everything declared so far."""
+class Declarations:
+    """All declarations of a load."""
 
     agents: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
     teams: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
@@ -74,27 +74,27 @@ class Declared:
     unnamed: list[Declaration] = field(default_factory=list[Declaration])
     queries: dict[str, Query] = field(default_factory=dict[str, Query])
 
-    def of(self, kind: Kind) -> dict[str, Declaration]:
-        """The declarations of one kind."""
+    def by_name(self, kind: Kind) -> dict[str, Declaration]:
+        """The declarations of one kind by name."""
         return {"agent": self.agents, "team": self.teams, "model": self.models, "tool": self.tools}[kind]
 
     def every(self, kind: Kind) -> Iterator[Declaration]:
-        """The declarations of one kind, with those whose name is taken or invalid: their other mistakes count too."""
-        yield from self.of(kind).values()
+        """The declarations of one kind, also those with a duplicate or invalid name, whose other mistakes count too."""
+        yield from self.by_name(kind).values()
         yield from (one for one in self.unnamed if one.kind == kind)
 
     def __iter__(self) -> Iterator[Declaration]:
         for kind in ("agent", "team", "model", "tool"):
-            yield from self.of(kind).values()
+            yield from self.by_name(kind).values()
 
     def add(self, new: Declaration, report: ProblemReport) -> None:
-        """Take a declaration in under its name; agents and teams share their names."""
-        if self._may_name(new, report):
-            self.of(new.kind)[new.name] = new
+        """Add a declaration under its name; agents and teams share a namespace."""
+        if self._check_name(new, report):
+            self.by_name(new.kind)[new.name] = new
         else:
             self.unnamed.append(new)
 
-    def _may_name(self, new: Declaration, report: ProblemReport) -> bool:
+    def _check_name(self, new: Declaration, report: ProblemReport) -> bool:
         if not NAME.fullmatch(new.name):
             report.problem(
                 new.place,
@@ -105,14 +105,14 @@ class Declared:
             return False
         rivals: tuple[Kind, ...] = ("agent", "team") if new.kind in {"agent", "team"} else (new.kind,)
         for kind in rivals:
-            if taken := self.of(kind).get(new.name):
+            if taken := self.by_name(kind).get(new.name):
                 report.problem(
                     new.place,
                     f"There is already {a(kind)} {shown(new.name)}",
-                    f"it stands at {taken.place}; rename or remove one",
+                    f"it is declared at {taken.place}; rename or remove one",
                 )
                 return False
         if new.kind == "tool" and new.name in reserved_names():
-            report.problem(new.place, f"{new.name!r} is the built-in tool", "choose another name")
+            report.problem(new.place, f"{new.name!r} is a built-in tool", "choose another name")
             return False
         return True

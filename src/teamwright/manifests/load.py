@@ -1,4 +1,4 @@
-"""Loads manifests: files and folders in, one checked `Manifest` out, or every mistake at once."""
+"""Loads manifests: reads files and folders into one checked `Manifest`, or raises every mistake at once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
-from teamwright.documents.problems import ProblemReport, in_order
+from teamwright.documents.problems import ProblemReport, sort_problems
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError, Problem
 from teamwright.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
 from teamwright.manifests.ark.names import ArkNames
-from teamwright.manifests.checks.imports import check_parts
+from teamwright.manifests.checks.imports import check_imports
 from teamwright.manifests.checks.references import ANSWERERS, check, default_model
 from teamwright.manifests.checks.variables import check_variables
-from teamwright.manifests.declarations import Declaration, Declared, Query
+from teamwright.manifests.declarations import Declaration, Declarations, Query
 from teamwright.manifests.native import read_native
-from teamwright.manifests.task_file import TASKS, team_of_tasks
+from teamwright.manifests.task_file import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.validation_messages import misfits_of
@@ -33,7 +33,7 @@ FILE_PREFIXES = ("scripted:", "local:")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A manifest with `${NAME}` still in place, what else its files say, and the folder where relative paths start."""
+    """A manifest with `${NAME}` unresolved, its warnings and queries, and the base of its relative paths."""
 
     manifest: Manifest
     warnings: tuple[Problem, ...]
@@ -47,17 +47,17 @@ class Loaded:
 def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
     """Load all files and folders together, or raise `ManifestError` with every problem.
 
-    With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
-    A `thorough` look also imports functions and reads scripts.
+    With `models_replaced`, agents need no model, because the caller replaces all models (`--model`). A `thorough` load
+    also imports functions and reads scripts.
     """
     report = ProblemReport()
     files = _files(paths, report)
     base = base_of(paths)
-    declared = _declared(files, report, models_replaced=models_replaced)
+    declared = _read_declarations(files, report, models_replaced=models_replaced)
     check(declared, report, models_replaced=models_replaced)
     check_variables(declared, report)
     if thorough:
-        check_parts(declared, report, models_replaced=models_replaced)
+        check_imports(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):
         report.problem(
             Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"
@@ -65,16 +65,16 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
         report.problems.extend(report.warnings)
     order = [str(file) for file, _ in files]
     if not report.problems:
-        manifest = _built(declared, base, report)
+        manifest = _build(declared, base, report)
         if manifest is not None:
             found = tuple(file for file, _ in files)
             places = {one.name: one.place for one in (*declared.agents.values(), *declared.teams.values())}
-            return Loaded(manifest, in_order(report.warnings, order), declared.queries, base, found, places)
-    raise ManifestError(in_order(report.problems, order))
+            return Loaded(manifest, sort_problems(report.warnings, order), declared.queries, base, found, places)
+    raise ManifestError(sort_problems(report.problems, order))
 
 
 def _files(paths: Sequence[Path], report: ProblemReport) -> list[tuple[Path, bool]]:
-    """Each file once, and whether it was found in a folder rather than named."""
+    """Each file once, and whether it was found in a folder."""
     files: dict[Path, bool] = {}
     for path in paths:
         try:
@@ -94,15 +94,17 @@ def _files(paths: Sequence[Path], report: ProblemReport) -> list[tuple[Path, boo
 
 
 def base_of(paths: Sequence[Path]) -> Path:
-    """The folder where relative paths of a manifest start, and where its functions lie."""
+    """The base folder of a manifest's relative paths and Python modules."""
     if not paths:
         return Path.cwd()
     return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL
 
 
-def _declared(files: Sequence[tuple[Path, bool]], report: ProblemReport, *, models_replaced: bool) -> Declared:
-    """Native documents are taken in first, since they may supply the tools of ARK's."""
-    declared = Declared()
+def _read_declarations(
+    files: Sequence[tuple[Path, bool]], report: ProblemReport, *, models_replaced: bool
+) -> Declarations:
+    """Read all documents, native ones first, because they may supply the tools of ARK documents."""
+    declared = Declarations()
     foreign: list[tuple[Fields, Path]] = []
     planned: list[tuple[Fields, Path]] = []
     for file, in_folder in files:
@@ -124,12 +126,12 @@ def _declared(files: Sequence[tuple[Path, bool]], report: ProblemReport, *, mode
     for root, folder in foreign:
         reader.read(root, folder)
     for root, file in planned:
-        declared.add(team_of_tasks(root, file, declared), report)
+        declared.add(team_for_tasks(root, file, declared), report)
     return declared
 
 
 def _downgrade_foreign_problems(documents: Sequence[Node], report: ProblemReport, before: int) -> None:
-    """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
+    """Turn problems in documents of other software, such as a ConfigMap, into warnings."""
     found = report.problems[before:]
     if not found:
         return
@@ -147,7 +149,7 @@ def _root(document: Node, report: ProblemReport, *, in_folder: bool) -> Fields |
         report.problem(document.place, message)
         return None
     if "rules" in document.entries and not document.entries.keys() & {"agents", "teams", "apiVersion", "kind"}:
-        # Replies lie beside the manifests that use them, so a folder may hold both.
+        # A folder may hold scripted replies next to the manifests that use them.
         if not in_folder:
             hint = f"use it with  --model scripted:{document.place.file}"
             report.problem(document.key_place("rules"), "This is a file of scripted replies, not a manifest", hint)
@@ -155,7 +157,7 @@ def _root(document: Node, report: ProblemReport, *, in_folder: bool) -> Fields |
     return document
 
 
-def _built(declared: Declared, base: Path, report: ProblemReport) -> Manifest | None:
+def _build(declared: Declarations, base: Path, report: ProblemReport) -> Manifest | None:
     model = default_model(declared)
     data: dict[str, dict[str, JsonValue]] = {"agents": {}, "teams": {}, "models": {}, "tools": {}}
     for one in declared:
@@ -176,49 +178,49 @@ def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
     """The plain data of a declaration, with defaults filled in and paths made relative to `base`."""
     value = plain(one.node)
     if one.kind == "model":
-        return _moved_model(value, one.folder, base)
+        return _relocate_model(value, one.folder, base)
     if not isinstance(value, dict):
         return value
     if one.kind == "agent":
         if not any(value.get(name) is not None for name in ANSWERERS):
-            # Nobody declares this one when ARK's cluster or --model is to supply it.
+            # This model may be undeclared if ARK's cluster or --model supplies it.
             value["model"] = model or "default"
         for name in ("model", "fallback"):
             if name in value:
-                value[name] = _moved_model(value[name], one.folder, base)
+                value[name] = _relocate_model(value[name], one.folder, base)
         if isinstance(script := value.get("scripted"), str):
-            value["scripted"] = _moved(script, one.folder, base)
+            value["scripted"] = _relocate(script, one.folder, base)
         if isinstance(tools := value.get("tools"), list):
-            value["tools"] = [_moved_tool(tool, one.folder, base) for tool in tools]
+            value["tools"] = [_relocate_tool(tool, one.folder, base) for tool in tools]
     if one.kind == "tool":
-        return _moved_tool(value, one.folder, base)
+        return _relocate_tool(value, one.folder, base)
     if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
         value["strategy"] = plain_strategy_name(strategy)
     return value
 
 
-def _moved_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
-    """A model whose file is seen from `base`; in the long forms its name stands under `model`."""
+def _relocate_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """A model with its file relative to `base`; in the long forms, its name is under `model`."""
     if isinstance(model, dict) and "model" in model:
-        return {**model, "model": _moved_model(model["model"], folder, base)}
+        return {**model, "model": _relocate_model(model["model"], folder, base)}
     for prefix in FILE_PREFIXES:
         if isinstance(model, str) and model.startswith(prefix):
-            return prefix + _moved(model.removeprefix(prefix), folder, base)
+            return prefix + _relocate(model.removeprefix(prefix), folder, base)
     return model
 
 
-def _moved_tool(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
-    """A tool whose paths are seen from `base`."""
+def _relocate_tool(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """A tool with its paths relative to `base`."""
     if not isinstance(tool, dict):
         return tool
     moved = dict(tool)
     for name in kinds_in(tool):
-        moved[name] = find_kind(name).relocate(tool[name], lambda file: _moved(file, folder, base))
+        moved[name] = find_kind(name).relocate(tool[name], lambda file: _relocate(file, folder, base))
     return moved
 
 
-def _moved(file: str, folder: Path, base: Path) -> str:
-    """A path from `folder`, as seen from `base`."""
+def _relocate(file: str, folder: Path, base: Path) -> str:
+    """A path in `folder`, relative to `base`."""
     if folder == base or Path(file).is_absolute() or file.startswith("${"):
         return file
     return Path(os.path.relpath(folder / file, base)).as_posix()

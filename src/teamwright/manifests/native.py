@@ -7,25 +7,27 @@ from pathlib import Path
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.manifests.declarations import Declaration, Declared, Kind
+from teamwright.manifests.declarations import Declaration, Declarations, Kind
 from teamwright.manifests.schema import definitions, section_value
 from teamwright.manifests.strategy_blocks import with_options
 
 SECTIONS: dict[str, Kind] = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
 
-def read_native(root: Fields, folder: Path, declared: Declared, report: ProblemReport) -> None:
-    """Take in all that one document declares."""
+def read_native(root: Fields, folder: Path, declared: Declarations, report: ProblemReport) -> None:
+    """Add all declarations of one document."""
     for name, entry in root.entries.items():
         if name in SECTIONS:
             _read_section(SECTIONS[name], entry, folder, declared, report)
         elif not name.startswith("x-"):
             report.problem(
-                entry.place, f"{shown(name)} is not a part of a manifest", report.near(name, [*SECTIONS, "apiVersion"])
+                entry.place,
+                f"{shown(name)} is not a section of a manifest",
+                report.near(name, [*SECTIONS, "apiVersion"]),
             )
 
 
-def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, report: ProblemReport) -> None:
+def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declarations, report: ProblemReport) -> None:
     if is_nothing(section.node):
         return
     if not isinstance(section.node, Fields):
@@ -43,7 +45,7 @@ def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, 
 
 
 def _expanded(kind: Kind, node: Node) -> Node:
-    """Write the short forms out: a tool that is only an import path, and an agent that is only a name."""
+    """Expand the short forms: a tool that is only an import path, and an agent that is only a name."""
     if kind == "tool":
         return _as_function(node)
     if kind == "agent" and is_nothing(node):
@@ -56,7 +58,7 @@ def _expanded(kind: Kind, node: Node) -> Node:
 
 
 def _expanded_tool(node: Node) -> Node:
-    """Only what has a colon: no name of a tool has one."""
+    """Expand a text with a colon, which no tool name has, into a function tool."""
     return _as_function(node) if isinstance(node, Scalar) and ":" in str(node.value) else node
 
 

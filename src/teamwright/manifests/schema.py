@@ -1,4 +1,4 @@
-"""The JSON Schema of the native manifest. Editors and the loader use this one, so they can't disagree."""
+"""The JSON Schema of the native manifest, which editors and the loader share, so that they can't disagree."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ SECTION_WORDS = {
     "One without `model`, `function` and `scripted` gets the model `primary`, else `default`, else the only one.",
     "teams": "Teams by name. A member is an agent or another team.",
     "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
-    " `model` with how fast it may be called, or a server.",
+    " `model` with a rate limit, or a server.",
     "tools": "Tools by name: `module:function`, or a server that speaks the Model Context Protocol.",
 }
 
-TASKS_WORDS = "A plan: the team that works through these is called like the file."
+TASKS_WORDS = "A plan: the team that executes these tasks has the name of the file."
 
 
 def manifest_schema() -> JsonSchema:
-    """The JSON Schema of a native manifest, for editors, with the options of every strategy that is installed."""
+    """The JSON Schema of a native manifest, for editors, with the options of every installed strategy."""
     schema = copy.deepcopy(_schema())
     team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
     for name in strategy_names():
@@ -45,12 +45,12 @@ def manifest_schema() -> JsonSchema:
 
 
 def definitions() -> Mapping[str, JsonValue]:
-    """The schemas of the kinds of values, such as `AgentSpec`."""
+    """The definitions of the schema, such as `AgentSpec`."""
     return part(_schema(), "$defs")
 
 
 def section_value(section: str) -> Mapping[str, JsonValue]:
-    """The schema of what stands under each name of a section; of strategy blocks it only knows the names."""
+    """The schema of the values of a section; for strategy blocks, it knows only their names."""
     if section != "teams":
         return part(_schema(), "properties", section, "additionalProperties")
     team = part(definitions(), "TeamSpec")
@@ -58,7 +58,7 @@ def section_value(section: str) -> Mapping[str, JsonValue]:
 
 
 def takes_model(strategy: str) -> bool:
-    """Whether a strategy's options name an agent in whose place a model may stand."""
+    """Whether a strategy's options name an agent that a model may replace."""
     try:
         options = options_of(find_strategy(strategy))
     except UsageError:
@@ -67,7 +67,7 @@ def takes_model(strategy: str) -> bool:
 
 
 def part(schema: Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
-    """The schema at `path`, which is known to be there."""
+    """The schema at `path`, which must exist."""
     for key in path:
         schema = cast("Mapping[str, JsonValue]", schema[key])
     return schema
@@ -79,7 +79,7 @@ def _schema() -> JsonSchema:
     _add_tasks(schema)
     _drop_titles(schema)
     _describe_sections(schema)
-    _tell_rules(schema)
+    _add_rules(schema)
     _add_tool_kinds(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -91,7 +91,7 @@ def _schema() -> JsonSchema:
 
 
 def _add_tasks(schema: JsonSchema) -> None:
-    """A manifest may hold a plan, of the same form as a file of tasks."""
+    """Add the section `tasks`: a manifest may contain a plan, like a task file."""
     step = cast("JsonSchema", Step.model_json_schema())
     cast("JsonSchema", schema["$defs"]).update(cast("JsonSchema", step.pop("$defs", {})))
     tasks: JsonSchema = {"type": "array", "minItems": 1, "items": step, "description": TASKS_WORDS}
@@ -99,11 +99,11 @@ def _add_tasks(schema: JsonSchema) -> None:
 
 
 def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
-    """List the block of a strategy under a team's fields. Its own definitions get names that no other's have."""
+    """Add the block of a strategy to a team's fields. Its definitions get unique names."""
     try:
         options = options_of(find_strategy(strategy))
     except UsageError:
-        options = None  # the loader tells why, to those who use it
+        options = None  # the loader reports why to users of the strategy
     block = copy.deepcopy(cast("JsonSchema", options_schema(options))) if options else JsonSchema(type="object")
     _drop_titles(block)
     if takes_model(strategy):
@@ -126,7 +126,7 @@ def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
 
 
 def _add_tool_kinds(schema: JsonSchema) -> None:
-    """Accept the kinds of tools of other packages, of which only the names are known before they are imported."""
+    """Accept tool kinds of other packages, of which only the names are known before they are imported."""
     section = part(schema, "properties", "tools", "additionalProperties")
     agent = part(schema, "$defs", "AgentSpec", "properties", "tools", "items")
     for name in kind_names():
@@ -139,11 +139,11 @@ def _add_tool_kinds(schema: JsonSchema) -> None:
 
 
 def _add_tool_settings(schema: JsonSchema, name: str) -> None:
-    """Describe the settings of another package's kind of tool."""
+    """Add the settings of a tool kind of another package."""
     try:
         block = cast("JsonSchema", find_kind(name).model.model_json_schema())
     except UsageError:
-        return  # the loader tells why, to those who use it
+        return  # the loader reports why to users of the tool
     _drop_titles(block)
     own = cast("JsonSchema", block.pop("$defs", {}))
     _rename_references([block, own], own, f"tool.{name}")
@@ -165,7 +165,7 @@ def _rename_references(node: JsonValue, own: JsonSchema, strategy: str) -> None:
 
 
 def _drop_titles(node: JsonValue, *, names: bool = False) -> None:
-    """Remove the titles that only repeat the field's name; inside `properties` a `title` would be a field."""
+    """Remove titles, which only repeat the field's name; inside `properties`, a `title` is a field."""
     if isinstance(node, list):
         for item in node:
             _drop_titles(item)
@@ -178,7 +178,7 @@ def _drop_titles(node: JsonValue, *, names: bool = False) -> None:
 
 
 def _describe_sections(schema: JsonSchema) -> None:
-    """Give each section one form, names and what stands under them, with the short forms that the loader takes."""
+    """Describe each section as a mapping from names to values, with the short forms that the loader accepts."""
     for section, words in SECTION_WORDS.items():
         field = cast("JsonSchema", part(schema, "properties", section))
         by_pattern = cast("JsonSchema", field.pop("patternProperties", None) or {})
@@ -194,8 +194,8 @@ def _describe_sections(schema: JsonSchema) -> None:
     agents["additionalProperties"] = {"anyOf": [agents["additionalProperties"], {"type": "null"}]}
 
 
-def _tell_rules(schema: JsonSchema) -> None:
-    """Say in the schema what the loader checks beyond types, as far as a schema can."""
+def _add_rules(schema: JsonSchema) -> None:
+    """Add what the loader checks beyond types, as far as a schema can express it."""
     agent = cast("JsonSchema", part(schema, "$defs", "AgentSpec"))
     pairs = [("model", "function"), ("model", "scripted"), ("function", "scripted")]
     both: JsonSchema = {

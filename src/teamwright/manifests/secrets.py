@@ -1,6 +1,6 @@
-"""Puts the environment into a manifest: `${NAME}` is replaced, and `$${` stands for `${`.
+"""Resolves environment variables in a manifest: `${NAME}` is replaced, and `$${` means `${`.
 
-Records keep the manifest as it was before, so that no secret gets into them.
+Records hold the unresolved manifest, so that they contain no secret.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from teamwright.values.secrets.classification import HIDDEN, NOTIFY, REFERENCE, 
 from teamwright.values.specs.manifest import Manifest
 
 MOST_SECRETS = 1_000
-"""Every text is searched for each of them."""
+"""A limit, because every text is searched for each secret."""
 
 
 def resolve_secrets(
     manifest: Manifest, environment: Mapping[str, str] | None = None
 ) -> tuple[Manifest, frozenset[str]]:
-    """The manifest with values from the environment, and all values that must never be recorded or shown.
+    """Return the manifest with values from the environment, and all values that must never be recorded or shown.
 
-    Those are the texts of key, header and webhook fields, and the variables that are secrets by their name. Other
-    variables are settings. Of a manifest from a record the secrets that were written out are missing, and nothing may
-    be made of it as if the mark in their place were the secret.
+    Those are the texts of key, header and webhook fields, and variables whose names mark them as secrets. Other
+    variables are settings. Raises `NotResumable` for a recorded manifest with literal secrets, because the record holds
+    only a mark in their place.
     """
     resolver = _Resolver(os.environ if environment is None else environment)
     data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
     if resolver.hidden:
         raise NotResumable(
-            f"What stood in the manifest at {', '.join(resolver.hidden)} is a secret, and no record keeps it: pass the"
-            " team (team=…), or put the secret into the environment, write ${NAME} in its place and start anew."
+            f"The manifest's value of {', '.join(resolver.hidden)} is a secret, and records do not store secrets: pass"
+            " the team (team=…), or put the secret into the environment, write ${NAME} instead and start a new run."
         )
     if len(resolver.secrets) > MOST_SECRETS:
         message = f"The manifest has {len(resolver.secrets)} secrets, and at most {MOST_SECRETS} can be masked"
-        resolver.problems.append(Problem(message, suggestion="read the same variable where the value is the same"))
+        resolver.problems.append(Problem(message, suggestion="use the same variable for the same value"))
     if resolver.problems:
         raise ManifestError(resolver.problems)
     return Manifest.model_validate(data), frozenset(resolver.secrets)
 
 
 def secrets_of(recorded: JsonValue, environment: Mapping[str, str] | None = None) -> frozenset[str]:
-    """The secrets of a recorded source, as far as the environment has them; nothing is made of it."""
+    """The secrets of a recorded source, as far as the environment has them; never raises."""
     resolver = _Resolver(os.environ if environment is None else environment)
     manifest = recorded.get("manifest") if isinstance(recorded, dict) else None
     resolver.value(manifest, ())
@@ -92,5 +92,5 @@ class _Resolver:
 
 
 def _above(path: tuple[str, ...]) -> str:
-    """The field around a field; the name of an agent, a team, a model or a tool is none."""
+    """The field that encloses a field; the name of an agent, team, model or tool is not a field."""
     return path[-2] if len(path) > 3 else ""

@@ -1,7 +1,7 @@
-"""Strategy blocks: the field of a team that is named like its strategy holds the strategy's options.
+"""Strategy blocks: the field of a team with the name of its strategy holds the strategy's options.
 
-Here, and nowhere else, a model that stands in for an agent in options (`selector: {model: primary}`) becomes a helper
-agent named `<team>-<strategy>`, so that records, strategies and the engine only ever see agents.
+Only here, a model in place of an agent in options (`selector: {model: primary}`) becomes a helper agent named
+`<team>-<strategy>`, so that records, strategies and the engine only see agents.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from teamwright.documents.nodes import Entry, Fields, Scalar, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.schema import AGENT, MODEL, definitions, section_value, takes_model
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.names import NAME, plain_strategy_name, suggest_name
@@ -22,13 +22,13 @@ OPTIONS = "options"
 
 
 def strategy_of(fields: Fields) -> str:
-    """The plain name of the strategy that a team names, whether it exists or not."""
+    """The normalised name of a team's strategy, whether it exists or not."""
     written = fields.text("strategy")
     return plain_strategy_name(str(written.value)) if written else DEFAULT
 
 
-def with_options(team: Declaration, declared: Declared, report: ProblemReport) -> Declaration:
-    """The team with its options under `options`, wherever they stand; the entry keeps the spelling of the file."""
+def with_options(team: Declaration, declared: Declarations, report: ProblemReport) -> Declaration:
+    """The team with its options moved to `options`; the entry keeps the key that the file uses."""
     entries, own, known = dict(team.fields.entries), strategy_of(team.fields), strategy_names()
     for key, entry in team.fields.entries.items():
         name = plain_strategy_name(key)
@@ -47,8 +47,8 @@ def with_options(team: Declaration, declared: Declared, report: ProblemReport) -
     return with_helper(team, declared, report)
 
 
-def with_helper(team: Declaration, declared: Declared, report: ProblemReport) -> Declaration:
-    """The team with an agent in place of the model in its options; the agent is declared here."""
+def with_helper(team: Declaration, declared: Declarations, report: ProblemReport) -> Declaration:
+    """The team with a helper agent in place of the model in its options; declares that agent."""
     options, strategy = team.fields.get(OPTIONS), strategy_of(team.fields)
     if not isinstance(options, Fields) or not takes_model(strategy):
         return team
@@ -56,11 +56,11 @@ def with_helper(team: Declaration, declared: Declared, report: ProblemReport) ->
     rest = {key: entry for key, entry in options.entries.items() if key != MODEL}
     if given is None and (AGENT in rest or not team.ark):
         return team
-    if given is None:  # in ARK the default model chooses where nobody is named
+    if given is None:  # in ARK, the default model selects if none is named
         rest[AGENT] = _helper(team, strategy, Fields({}, options.place), declared, report)
     elif AGENT in rest:
         block = team.fields.entries[OPTIONS].key
-        report.problem(given.place, f"{team.words}: {block!r} has 'agent' and 'model'", "keep one: it says who answers")
+        report.problem(given.place, f"{team.words}: {block!r} has 'agent' and 'model'", "keep one of them")
     else:
         node = Fields({MODEL: given}, given.node.place)
         SchemaCheck(team.words, report, definitions()).check(node, section_value("agents"))
@@ -72,11 +72,11 @@ def _helper(
     team: Declaration,
     strategy: str,
     node: Fields,
-    declared: Declared,
+    declared: Declarations,
     report: ProblemReport,
     given: Entry | None = None,
 ) -> Entry:
-    """Declare the agent, and give the option that names it."""
+    """Declare the helper agent, and return the option that names it."""
     name = f"{team.name if NAME.fullmatch(team.name) else suggest_name(team.name)}-{strategy}"
     place = given.place if given else node.place
     declared.add(Declaration("agent", name, place, node, team.folder, team.ark), report)

@@ -1,4 +1,4 @@
-"""Reads a file of tasks into a plan, or into a team that works through it, with every mistake told at its place."""
+"""Reads a task file into a plan, or into a team that executes it, and reports every mistake with its place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
-from teamwright.documents.fast_reader import read_quickly
+from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport, in_order
-from teamwright.documents.reader import Room, read_file, text_of
+from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.reader import ReadLimits, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.native import SECTIONS
 from teamwright.planning.graph import Fault
 from teamwright.planning.schedule.planner import plan_faults
@@ -29,24 +29,24 @@ from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.validation_messages import misfits_of
 
 TASKS = "tasks"
-ROOM = Room(size=32 << 20, nodes=4_000_000, characters=64 << 20)
+LIMITS = ReadLimits(size=32 << 20, nodes=4_000_000, characters=64 << 20)
 MANIFEST_PARTS = {*SECTIONS, "apiVersion"}
-HINT = "a file of tasks has  tasks: [{id: …, needs: […]}]"
+HINT = "a task file has  tasks: [{id: …, needs: […]}]"
 
 
 def read_plan(path: Path) -> Plan | None:
-    """The plan of a file of tasks; None where the file holds no tasks, since it may be a manifest.
+    """Read the plan of a task file; None if the file has no tasks, because it may be a manifest.
 
     Raises `ManifestError` with every problem.
     """
     with collection_paused():
-        return _read_quickly(path) or _read_carefully(path)
+        return _read_fast(path) or _read_with_places(path)
 
 
-def _read_quickly(path: Path) -> Plan | None:
-    """The plan of a file with nothing wrong and nothing unusual in it."""
-    text = text_of(path, ProblemReport(), ROOM)
-    found = None if text is None else read_quickly(text, ROOM)
+def _read_fast(path: Path) -> Plan | None:
+    """The plan of a plain file without mistakes; None for any other file."""
+    text = read_text(path, ProblemReport(), LIMITS)
+    found = None if text is None else read_fast(text, LIMITS)
     if not isinstance(found, dict) or found.keys() != {TASKS}:
         return None
     try:
@@ -56,29 +56,29 @@ def _read_quickly(path: Path) -> Plan | None:
     return None if plan_faults(plan.steps) else plan
 
 
-def _read_carefully(path: Path) -> Plan | None:
-    """The same with a place for everything, so that mistakes can be told."""
+def _read_with_places(path: Path) -> Plan | None:
+    """The plan of a file, read with places, so that mistakes can be reported."""
     report = ProblemReport()
-    documents = read_file(path, report, ROOM)
+    documents = read_file(path, report, LIMITS)
     holders = [one for one in documents if isinstance(one, Fields) and TASKS in one.entries]
     if not report.problems and not holders:
         if any(isinstance(one, Fields) and one.entries.keys() & MANIFEST_PARTS for one in documents):
             return None
-        report.problem(documents[0].place, "This is neither a file of tasks nor a manifest", HINT)
+        report.problem(documents[0].place, "This is neither a task file nor a manifest", HINT)
     for root in holders:
         _check(root, report)
     if holders and len(documents) > 1:
-        report.problem(documents[1].place, "A file of tasks is one document, and here begins another", "remove it")
-    plan = None if report.problems else _built(holders[0], report)
+        report.problem(documents[1].place, "A task file has one document, and this is another one", "remove it")
+    plan = None if report.problems else _build(holders[0], report)
     if plan is None:
-        raise ManifestError(in_order(report.problems, [str(path)]))
+        raise ManifestError(sort_problems(report.problems, [str(path)]))
     return plan
 
 
-def team_of_tasks(root: Fields, file: Path, declared: Declared) -> Declaration:
-    """The team that works through the tasks of a document, called like its file; its members are who the tasks name.
+def team_for_tasks(root: Fields, file: Path, declared: Declarations) -> Declaration:
+    """The team that executes the tasks of a document. It has the name of the file, and the agents of tasks as members.
 
-    Where some name nobody, all agents that are declared work on them, with the first of them in the middle.
+    If some task names no agent, all declared agents are members, and the first one is the hub.
     """
     tasks = root.entries[TASKS]
     place, strategy = tasks.place, Dag.name
@@ -108,7 +108,7 @@ def _check(root: Fields, report: ProblemReport) -> None:
     for name, entry in root.entries.items():
         if name != TASKS and name not in SECTIONS and not name.startswith("x-"):
             hint = report.near(name, [TASKS])
-            report.problem(entry.place, f"{shown(name)} is not a part of a file of tasks", hint)
+            report.problem(entry.place, f"{shown(name)} is not a field of a task file", hint)
     tasks = root.entries[TASKS].node
     if not isinstance(tasks, Items) or not tasks.items:
         found = "an empty list" if isinstance(tasks, Items) else described(tasks)
@@ -120,12 +120,12 @@ def _check(root: Fields, report: ProblemReport) -> None:
 
 
 def _check_graph(tasks: Items, report: ProblemReport) -> None:
-    """What is wrong with the steps together, as far as each can be read."""
+    """Report problems of the graph of steps, as far as the steps can be read."""
     items: list[Fields] = []
     steps: list[Step] = []
     for item in tasks.items:
         if not isinstance(item, Fields) or (named := item.text("id")) is None:
-            continue  # told of already
+            continue  # reported before
         if not named.value:
             report.problem(named.place, "a task has no id", "give it one")
             continue
@@ -142,7 +142,7 @@ def _place(item: Fields, fault: Fault) -> Place:
     return [place for _, place in item.texts("needs")][fault.need]
 
 
-def _built(root: Fields, report: ProblemReport) -> Plan | None:
+def _build(root: Fields, report: ProblemReport) -> Plan | None:
     tasks = root.entries[TASKS].node
     data = {"steps": plain(tasks)}
     try:

@@ -314,8 +314,8 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
         ("- {reply: x, delay: -1}", "1:21: rule 1: 'delay' must be at least 0, and -1 is not"),
         ("- {json: {a: [.nan]}}", "1:15: .nan is not a finite number"),
         ("- {json: {1: a}}", "1:11: A key must be text, and this is the number 1"),
-        ("rules: []\nrules: []", "2:1: The key 'rules' stands here twice"),
-        ("- &a [*a]", "1:7: *a stands inside what it repeats"),
+        ("rules: []\nrules: []", "2:1: The key 'rules' is duplicated"),
+        ("- &a [*a]", "1:7: *a is used inside its own anchor"),
         ("[" * 500, "nested more than 50 levels deep"),
     ],
 )

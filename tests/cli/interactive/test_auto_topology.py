@@ -79,8 +79,8 @@ def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--budget", "low"], "--budget says for which budget a shape is chosen; it goes with --auto"),
-        (["--profile", "mine"], "--profile says by which figures a shape is chosen; it goes with --auto"),
+        (["--budget", "low"], "--budget sets the budget level for which --auto chooses a topology; add --auto"),
+        (["--profile", "mine"], "--profile sets the figures by which --auto chooses a topology; add --auto"),
         (["--auto", "--profile", "nobodys"], "'nobodys'"),
         (["--auto", "--budget", "huge"], "'huge'"),
         (["--topology", "ring"], "'ring'"),

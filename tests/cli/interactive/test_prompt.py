@@ -190,7 +190,7 @@ class Watching(Silent):
         self.shown: list[str] = []
         self.closed = 0
 
-    async def take(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | Delta) -> None:
         if isinstance(item, Event):
             self.shown.append(item.kind)
 
@@ -213,9 +213,9 @@ async def attended(
                 tasks.start_soon(meanwhile, engine)  # pyright: ignore[reportArgumentType]
             with anyio.fail_after(20):
                 async for item in engine.runs.follow("r"):
-                    await asker.take(item)
+                    await asker.show(item)
             tasks.cancel_scope.cancel()
-        await asker.show()
+        await asker.flush()
         result = await engine.runs.result("r")
         kinds = [event.kind for event in await engine.journal.read("r")]
     assert view.shown == kinds
@@ -249,7 +249,7 @@ async def test_a_question_answered_elsewhere_disappears_from_the_screen() -> Non
         ended, _ = await attended(made, Team("t", members=[counting("a"), counting("b")]), elsewhere)
         made.hangs_up()
     assert ended == "completed b is fine"
-    assert "settled meanwhile" in made.screen.getvalue()
+    assert "settled elsewhere" in made.screen.getvalue()
 
 
 class Terminal:
@@ -338,7 +338,7 @@ def test_an_answer_from_another_process_reaches_a_live_run_at_once(tmp_path: Pat
     terminal = Terminal("run", team, "Write", "--run-id", "one")
     terminal.until("later> ")
     assert finish("runs", "answer", "one", "--approve").returncode == 0
-    terminal.until("settled meanwhile")
+    terminal.until("settled elsewhere")
     terminal.until("May this reply of 'writer' stand?")
     terminal.types("a\n")
     assert terminal.ended() == (0, "It will do.\n")

@@ -62,9 +62,9 @@ def test_the_report_is_written_before_gates_are_enforced(call: Call, tmp_path: P
     assert done.code == 1
     assert file.read_text() == call("lab", "evaluate", "--json").out
     assert done.err.splitlines() == [
-        "gate broken: medium budget, single: estimated_pass_rate 0.79 is below 0.8",
-        "gate broken: medium budget, mesh_team: coordination_ratio 0.2183 is above 0.2",
-        "gate broken: medium budget, mesh_team: total_tokens 37791 is above 34080",
+        "gate failed: medium budget, single: estimated_pass_rate 0.79 is below 0.8",
+        "gate failed: medium budget, mesh_team: coordination_ratio 0.2183 is above 0.2",
+        "gate failed: medium budget, mesh_team: total_tokens 37791 is above 34080",
     ]
 
 
@@ -90,8 +90,8 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
     done = call("lab", "evaluate", "--all-budgets", "--enforce-gates", "--topologies", "single")
     assert done.code == 1
     assert [line.split(",")[0] for line in done.err.splitlines()] == [
-        "gate broken: low budget",
-        "gate broken: medium budget",
+        "gate failed: low budget",
+        "gate failed: medium budget",
     ]
 
 
@@ -112,15 +112,15 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
         (["evaluate", "--topologies", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
         (["evaluate", "--topologies", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
-        (["evaluate", "--plot", "plot.gif"], "expected one that ends in .svg or .png"),
+        (["evaluate", "--plot", "plot.gif"], "use one that ends in .svg or .png"),
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
         (["compare", "--protocol", "a2a_lite"], "No such option"),
         (["sweep", "--tasks", "1:x"], "or a range as in 8:64:8"),
         (["sweep", "--budgets", "all,low"], "budget is 'all', expected low, medium or high"),
-        (["sweep", "--value", "price"], "There can be no heat map of 'price', expected one of"),
+        (["sweep", "--value", "price"], "'price' can't be drawn as a heat map; use one of"),
         (["sweep", "--x", "price"], "There is no dimension 'price', expected one of"),
         (["sweep", "--json", "--csv"], "two forms of one result"),
-        (["sweep", "--tasks", "1:30000", "--json"], "--json has room for 100000 cells, and these are 120000"),
+        (["sweep", "--tasks", "1:30000", "--json"], "--json allows at most 100000 cells, and this sweep has 120000"),
     ],
 )
 def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list[object], expected: str) -> None:
@@ -170,7 +170,7 @@ def test_protocols_are_compared(call: Call) -> None:  # Z-14
 def test_a_comparison_holds_both_protocols_to_the_gates(call: Call) -> None:
     done = call("lab", "compare", "--topologies", "star", "--enforce-gates")
     assert done.code == 1
-    assert all(line.startswith("gate broken: transcript, medium budget, star_team:") for line in done.err.splitlines())
+    assert all(line.startswith("gate failed: transcript, medium budget, star_team:") for line in done.err.splitlines())
 
 
 def test_a_sweep_gives_every_cell_as_csv_or_data(call: Call, tmp_path: Path) -> None:  # Z-14

@@ -112,7 +112,7 @@ def test_a_profile_in_which_nothing_takes_time_or_tokens_is_no_crash(
 def test_a_profile_with_impossible_numbers_is_refused(call: Call, tmp_path: Path, numbers: dict[str, float]) -> None:
     done = call("lab", "evaluate", "--profile", profile(tmp_path, **numbers), "--json")
     assert done.code == 2, done.err
-    assert "is no calibration" in done.err
+    assert "is not a calibration" in done.err
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
         assert call("run", team, "explain B-trees", "--run-id", f"r{number}").code == 0
     done = call("lab", "calibrate", "--as", "star")
     assert done.code == 0
-    for word in ("star_team", "execution", "off by", "Nobody judged", "writer, critic"):
+    for word in ("star_team", "execution", "off by", "No step in these runs was judged", "writer, critic"):
         assert word in done.out.replace("critic, writer", "writer, critic")
     assert "default.json" in done.err
     assert call("lab", "evaluate", "--profile", "default", "--json").json != call("lab", "evaluate", "--json").json
@@ -99,7 +99,7 @@ def test_runs_of_no_topology_are_reported(call: Call, team: Path) -> None:
     call("run", team, "explain B-trees", "--run-id", "r0")
     done = call("lab", "calibrate", "r0")
     assert done.code == 0
-    assert "r0 tells nothing of a topology: its strategy 'sequential' is no topology" in done.err
+    assert "run r0 is left out: its strategy 'sequential' is not a topology" in done.err
 
 
 def test_advice_is_reported_with_its_reasons_and_as_data(call: Call, manifest: Path) -> None:

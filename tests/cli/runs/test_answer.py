@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Context, Engine, Event, FunctionAgent, Turn
-from teamwright.cli.runs.answer import Given, Open
+from teamwright.cli.runs.answer import AnswerOptions, OpenQuestions
 from teamwright.errors import UsageError
 from teamwright.people import Question
 from tests.cli.conftest import Call, write_team
@@ -94,10 +94,10 @@ def test_an_edit_comes_from_stdin(call: Call, tmp_path: Path) -> None:
 
 def test_answers_that_say_two_things_are_refused() -> None:
     with pytest.raises(UsageError, match="--approve and --reject are different answers"):
-        Given(approve=True, reject="no").answer()
+        AnswerOptions(approve=True, reject="no").to_answer()
     with pytest.raises(UsageError, match="name another file"):
-        Given(edit_file="no/such/file").answer()
-    assert Given().answer() is None
+        AnswerOptions(edit_file="no/such/file").to_answer()
+    assert AnswerOptions().to_answer() is None
 
 
 def test_a_run_is_paused_where_no_person_can_be_asked(call: Call, tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ async def test_a_run_that_is_under_way_need_not_be_resumed() -> None:
         async for item in engine.runs.follow("r"):
             if isinstance(item, Event) and item.kind == "person.asked":
                 break
-        assert "resume" not in (await Open.of(engine, "r")).words()
+        assert "resume" not in (await OpenQuestions.load(engine, "r")).to_text()
         handle.set_interactive(False)
         await handle.result()
-        assert "then: teamwright runs resume r" in (await Open.of(engine, "r")).words()
+        assert "then: teamwright runs resume r" in (await OpenQuestions.load(engine, "r")).to_text()
 
 
 @pytest.mark.usefixtures("waiting")
@@ -139,7 +139,7 @@ def test_a_question_whose_answer_waits_is_not_open_any_more(call: Call) -> None:
     shown = call("runs", "show", "one")
     assert f"open question {clerk}" not in shown.out
     assert f"question {clerk}" in shown.out
-    assert "answered: approve, by Ada; resume the run to take it" in shown.out
+    assert "answered: approve, by Ada; resume the run to use it" in shown.out
     assert f"runs answer one --key {clerk}" not in shown.out
     assert all(f"open question {key}" in shown.out for key in others)
     told = call("runs", "show", "one", "--json").json["questions"]
@@ -161,7 +161,7 @@ def test_a_run_whose_questions_are_all_answered_only_has_to_be_resumed(call: Cal
     assert "paused (answered)" in call("runs", "list").out
     (listed,) = call("runs", "list", "--json").json
     assert (listed["status"], listed["stop_reason"], listed["answered"]) == ("paused", "approval", True)
-    assert "all answered, go on with: teamwright runs resume one" in call("runs", "answer", "one").out
+    assert "all answered, resume with: teamwright runs resume one" in call("runs", "answer", "one").out
     again = call("run", tmp_path / "letters" / "team.yaml", "Write", "--run-id", "one", "--json")
     assert again.code == 7
     assert "questions" not in again.json

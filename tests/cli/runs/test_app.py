@@ -22,7 +22,7 @@ def test_the_list_is_newest_first_with_the_agreed_fields(call: Call, team: Path)
     assert [run["id"] for run in call("runs", "list", "--limit", 1, "--json").json] == ["three"]
     assert call("runs", "list", "--status", "failed", "--json").json == []
     none_such = call("runs", "list", "--status", "failed", "--status", "paused").err
-    assert none_such == "There are no failed or paused runs here. See all with  teamwright runs list\n"
+    assert none_such == "There are no failed or paused runs. See all with  teamwright runs list\n"
     assert call("runs", "list", "--status", "bad").code == 2
     table = call("runs", "list").out.splitlines()
     assert table[0].startswith("RUN ")
@@ -71,7 +71,7 @@ def test_a_retry_is_suggested_only_where_it_is_possible(call: Call, tmp_path: Pa
     for told in (failed.err, shown):
         assert "--retry" not in told
         assert "teamwright runs fork one --at POINT  (teamwright runs checkpoints one lists them)" in told
-    assert "look closer with: teamwright runs show one" in failed.err
+    assert "see what happened: teamwright runs show one" in failed.err
     assert "look closer" not in shown
 
 
@@ -96,8 +96,10 @@ def test_a_run_with_choices_is_explained_to_a_reader_who_was_not_there(call: Cal
         call("run", examples / name, "--file", examples / name / "task.txt", "--run-id", name)
     text = call("runs", "show", "selector").out
     for words in (
-        "foreman said, to coordinate", "turn 1 is surveyor's: foreman chose (its answer names one who may speak)",
-        "turn 2 is carpenter's, the only one who may speak", "turn 5 is purser's: foreman chose (as structured output)",
+        "foreman said, to coordinate",
+        "turn 1 goes to surveyor, chosen by foreman (its answer mentions one eligible member)",
+        "turn 2 goes to carpenter, the only eligible member",
+        "turn 5 goes to purser, chosen by foreman (as structured output)",
         "surveyor said (",
     ):  # fmt: skip
         assert words in text
@@ -105,7 +107,7 @@ def test_a_run_with_choices_is_explained_to_a_reader_who_was_not_there(call: Cal
     purposes = {(entry["member"], entry["purpose"]) for entry in story if entry["kind"] == "said"}
     assert purposes == {("foreman", "coordinate"), ("surveyor", "work"), ("carpenter", "work"), ("purser", "work")}
     text = call("runs", "show", "graph").out
-    assert "from editor on to writer, since data.marks < 8 and state.turns.writer < 3" in text
+    assert "from editor to writer, because data.marks < 8 and state.turns.writer < 3" in text
 
 
 def test_a_choice_that_was_not_understood_is_reported_with_its_reason(call: Call, tmp_path: Path) -> None:  # R-05, R-13
@@ -116,7 +118,7 @@ teams: {t: {strategy: selector, max_turns: 1, members: [a, b, c], selector: {age
 """
     team = write_team(tmp_path / "team", declared, "rules: [{agent: chair, reply: whoever}, {reply: hm}]")
     live = call("run", team, "Talk", "--run-id", "one").err
-    reason = "turn 1 falls to a, the first who may speak, since the answer 'whoever' names nobody who may speak"
+    reason = "turn 1 goes to a, the first eligible member, because the answer 'whoever' names nobody who may speak"
     assert reason in live
     assert reason in call("runs", "show", "one").out
 
@@ -128,8 +130,8 @@ def test_show_reports_retries_and_failures(call: Call, tmp_path: Path) -> None:
     assert call("run", team, "Explain", "--run-id", "one").code == 1
     text = call("runs", "show", "one").out
     assert "attempt 1 failed" in text
-    assert "slow down" in text
-    assert "again in 0.0 s" in text
+    assert "rate limited" in text
+    assert "retrying in 0.0 s" in text
     assert "critic · failed: The script has no rule for 'critic'" in text
     assert "runs fork one --retry" in text
 
@@ -231,7 +233,7 @@ def test_cancel_is_final(call: Call, tmp_path: Path) -> None:
     assert done.json["status"] == "cancelled"
     assert call("runs", "resume", "one").code == 1
     assert call("runs", "cancel", "one").code == 1
-    assert "Somebody cancelled the run." in call("runs", "show", "one").out
+    assert "The run was cancelled." in call("runs", "show", "one").out
 
 
 def test_an_export_holds_every_body_that_an_event_refers_to(call: Call, team: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_each_member_has_its_own_log(call: Call, desk: str) -> None:  # P-02, P-
     texts = [line["text"] for line in own]
     assert texts[0] == "is asked: Weigh them"
     assert texts[1:9] == [f"weighed parcel {number}" for number in range(1, 9)]
-    for words in ("kilograms: 8", "writes parcels, version 1", "keeps parcels.csv (text/csv, 14 B)"):
+    for words in ("kilograms: 8", "writes parcels, version 1", "stores parcels.csv (text/csv, 14 B)"):
         assert words in texts
     assert texts[-1].startswith("replied: Twelve parcels.")
     inside = call("runs", "logs", desk, "--member", "scales", "--json").json
@@ -159,7 +159,7 @@ def test_two_runs_are_compared_and_the_exit_code_is_0_either_way(call: Call, tmp
     assert differ.code == 0
     for words in (
         "B is a fork of A at step-1 (event 7).", "The task is the same.", "1 turn of 2 the same.",
-        "They part at report/step-2, critic: it came to another end.", "refused: the script says so", "Fine.",
+        "They diverge at report/step-2, critic: its status differs.", "refused: the script says so", "Fine.",
         "The answers differ.",
     ):  # fmt: skip
         assert words in differ.out
@@ -179,7 +179,7 @@ def test_long_texts_are_shown_from_where_they_part(call: Call, team: Path) -> No
         (team / "replies.yaml").write_text(f"rules: [{{reply: '{begin}{end}'}}]")
         call("run", team, "Explain", "--run-id", name)
     text = call("runs", "diff", "one", "two").out
-    assert "told the same, it said something else" in text
+    assert "same input, another reply" in text
     assert "… is wide and the keys are sorted, so it is fast." in text
-    assert "After that differs:\n  report/step-2  critic: it was told something else" in text
+    assert "Later differences:\n  report/step-2  critic: its input differs" in text
     assert max(map(len, text.splitlines())) <= 90

@@ -27,7 +27,7 @@ async def test_a_log_is_followed_while_the_run_continues(capsys: pytest.CaptureF
     async with Engine("memory") as engine, anyio.create_task_group() as tasks:
         await engine.start(Team("t", members=[FunctionAgent("a", waiting)]), "go", run_id="r")
         await anyio.sleep(0.02)
-        tasks.start_soon(LogQuery("r", "a", "info", True, False, None).show, engine)
+        tasks.start_soon(LogQuery("r", "a", "info", True, False, None).print_lines, engine)
         while not seen:
             await anyio.sleep(0.01)
             seen += [line for line in capsys.readouterr().out.splitlines() if line.endswith("halfway")]
@@ -55,14 +55,14 @@ async def test_retries_and_failures_are_weighed() -> None:  # P-02
 @pytest.mark.parametrize(
     ("fact", "level", "text"),
     [
-        (RunNotified(), "info", "somebody was told that it waits"),
-        (RunNotified(attempt=3), "info", "somebody was told that it waits (attempt 3)"),
+        (RunNotified(), "info", "webhook notified that the run waits"),
+        (RunNotified(attempt=3), "info", "webhook notified that the run waits (attempt 3)"),
         (
             RunNotified(error="HTTP 503", attempt=2, retry_in=5.0),
             "warning",
-            "nobody could be told yet that it waits (attempt 2 failed, the next one is in 5.0 s): HTTP 503",
+            "webhook failed (attempt 2), retrying in 5.0 s: HTTP 503",
         ),
-        (RunNotified(error="HTTP 410"), "warning", "nobody could be told that it waits: HTTP 410"),
+        (RunNotified(error="HTTP 410"), "warning", "webhook failed, gave up: HTTP 410"),
     ],
 )
 async def test_each_attempt_to_tell_a_webhook_is_a_line(fact: RunNotified, level: str, text: str) -> None:  # S-07

@@ -28,8 +28,8 @@ def test_every_level_shows_what_it_may_spend_has_spent_and_holds() -> None:  # Z
     run = Level("", Bounds(tokens=20_000, usd=0.5, calls=9, seconds=60.0, message=message), 0.0)
     run.spent, run.held = [1200, 25 * 10**10, 3], [400, 10**10, 1]
     told = (
-        "  the run: 1 200 (+ 400 held) of 20 000 tokens · $0.2500 (+ $0.0100 held) of $0.5000 · 3 (+ 1 held) of 9 calls"
-        " · 0.0 s of 60 s · each request at most 900 tokens, $0.5000, 9 s"
+        "  the run: 1 200 (+ 400 reserved) of 20 000 tokens · $0.2500 (+ $0.0100 reserved) of $0.5000"
+        " · 3 (+ 1 reserved) of 9 calls · 0.0 s of 60 s · each request at most 900 tokens, $0.5000, 9 s"
     )
     step = Level("t/step-1", Bounds(calls=2), 0.0)
     assert budget_lines(levels(run, step)) == ["", "Budget", told, "  t/step-1: 0 of 2 calls"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.text.events import failure_text, next_steps, note_text, status_text, way_text
+from teamwright.cli.text.events import detail_text, failure_text, next_steps, note_text, status_text
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
 from teamwright.values.events.budget import BudgetDegraded, BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event, Fact
@@ -32,35 +32,35 @@ from teamwright.values.turns.turn import Failure
         (StepSkipped(step="mend", reason="condition"), "step mend was skipped: its condition does not hold"),
         (
             StepSkipped(step="thank", reason="needs", because=("praise", "mend")),
-            "step thank was skipped: there is nothing from praise, mend, which it needs",
+            "step thank was skipped: there is no output from praise, mend, which it needs",
         ),
         (
             StepSkipped(step="paint", reason="failure", because=("build",)),
-            "step paint was skipped: it stands on build, and a step failed there",
+            "step paint was skipped: it depends on build, where a step failed",
         ),
         (TeamDecided(by="lead", action="delegate", iteration=2, to=("a", "b")), "decision 2 of lead: delegate to a, b"),
         (TeamDecided(by="lead", action="synthesize", iteration=3), "decision 3 of lead: synthesize"),
         (
             TeamToldBack(member="lead", problem="it holds no JSON"),
-            "lead is asked again, since its answer can't be used: it holds no JSON",
+            "lead is asked again because its answer can't be used: it holds no JSON",
         ),
         (TeamEmitted(event="1", type="workflow.started", depth=0, to=("a",)), "event workflow.started, to a"),
-        (TeamEmitted(event="1.1-1", type="found", depth=1, by="a"), "event found from a, to nobody"),
+        (TeamEmitted(event="1.1-1", type="found", depth=1, by="a"), "event found from a, no subscribers"),
         (
             TeamBounded(limit="max_depth", most=6, type="ping", by="a", chain=("ping", "pong", "ping")),
-            "stopped by max_depth (6): ping from a does not happen, in the loop ping → pong → ping",
+            "stopped by max_depth (6): ping from a is dropped, in the loop ping → pong → ping",
         ),
         (
             TeamEscalated(member="a", task_id="step-1", risk_level="high", to="lead"),
-            "a reports high risk; its reply counts only if lead lets it pass",
+            "a reports high risk; its reply counts only if lead approves it",
         ),
         (
             TeamEscalated(member="a", task_id="step-1", risk_level="critical", reason="'lead' failed (refused)"),
-            "a reports critical risk; its reply counts only if a person lets it pass, since 'lead' failed (refused)",
+            "a reports critical risk; its reply counts only if a person approves it, because 'lead' failed (refused)",
         ),
         (
             TeamGoalReached(by="b", waiting=1, at_work=2),
-            "b reached the goal; 2 at work are stopped, 1 reaction dropped",
+            "b reached the goal; 2 running are cancelled, 1 reaction dropped",
         ),
     ],
 )
@@ -81,7 +81,7 @@ BEGUN = RunStarted(team="t", task="", manifest="", seed=1)
         (RunLogged(text="as usual"), None),
         (
             WorkspaceConflicted(name="plan", based_on=1, revision=2, body="", by="b"),
-            "a write to plan was refused: it was based on version 1, and b wrote 2",
+            "a write to plan was refused: it was based on version 1, but the current one is 2, written by b",
         ),
         (BEGUN.changed(origin=Origin(run_id="r", number=7, how="fork")), "forked from run r (event 7)"),
         (
@@ -99,8 +99,8 @@ def test_checkpoints_logs_and_conflicts_are_described_in_plain_words(
 def test_recorded_events_are_described_in_plain_words() -> None:  # P-08
     written = WorkspaceWritten(name="plan", revision=2, body="", by="a")
     kept = WorkspaceKept(artifact=Artifact(hash="", name="plan.md", size=1500), by="a")
-    told = [way_text(Event("r", 1, 0.0, "team", "write-1", fact)) for fact in (written, kept)]
-    assert told == ["writes plan, version 2", "keeps plan.md (text/plain, 1.5 kB)"]
+    told = [detail_text(Event("r", 1, 0.0, "team", "write-1", fact)) for fact in (written, kept)]
+    assert told == ["writes plan, version 2", "stores plan.md (text/plain, 1.5 kB)"]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_recorded_events_are_described_in_plain_words() -> None:  # P-08
     [
         (
             BudgetThrottled(model="m", before=8, after=4, seconds=20.0),
-            "m asked to slow down: it rests for 20.0 s and then takes 4 at once instead of 8",
+            "m is rate limited: no calls for 20.0 s, then at most 4 at once instead of 8",
         ),
-        (BudgetThrottled(model="m", before=8, after=8, seconds=3.0), "m asked to slow down: it rests for 3.0 s"),
-        (BudgetThrottled(model="m", before=8, after=4), "m asked to slow down: it takes 4 at once instead of 8"),
-        (BudgetEased(model="m", concurrency=8), "m takes 8 at once again"),
-        (AgentCalled(effect="model", name="m", request="", waited=75.0), "waited 1 min 15 s for its turn at m"),
+        (BudgetThrottled(model="m", before=8, after=8, seconds=3.0), "m is rate limited: no calls for 3.0 s"),
+        (BudgetThrottled(model="m", before=8, after=4), "m is rate limited: at most 4 at once instead of 8"),
+        (BudgetEased(model="m", concurrency=8), "m accepts 8 calls at once again"),
+        (AgentCalled(effect="model", name="m", request="", waited=75.0), "waited 1 min 15 s in the queue for m"),
         (AgentCalled(effect="model", name="m", request="", waited=0.5), None),
     ],
 )
@@ -124,10 +124,10 @@ def test_rate_limits_are_described_in_plain_words(fact: Fact, words: str | None)
 @pytest.mark.parametrize(
     ("rung", "before", "after", "words"),
     [
-        ("compaction", None, 6.0, "the budget will not last: only the last 6 messages are told whole (why)"),
-        ("workers", None, 2, "the budget will not last: at most 2 work at once (why)"),
-        ("workers", 2, None, "the budget gives room again: more may work at once (why)"),
-        ("summaries", 1.0, 0.82, "the budget will not last: summaries keep to 82% of their length (why)"),
+        ("compaction", None, 6.0, "budget running low: only the last 6 messages are sent in full (why)"),
+        ("workers", None, 2, "budget running low: at most 2 workers at once (why)"),
+        ("workers", 2, None, "budget recovered: more workers may run at once (why)"),
+        ("summaries", 1.0, 0.82, "budget running low: summaries are limited to 82% of their length (why)"),
     ],
 )
 def test_a_degradation_step_is_described_in_plain_words(
@@ -147,18 +147,21 @@ def test_nothing_is_said_twice_of_how_a_run_ended() -> None:
 def test_a_budget_stop_names_the_limits_that_a_fork_replaces() -> None:  # Z-10
     ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
     (step,) = next_steps(ended, {})
-    assert "whichever ran out; limits of members and steps stand" in step
+    assert "whichever ran out; limits of members and steps still apply" in step
 
 
 @pytest.mark.parametrize(
     ("place", "retry_in", "words"),
     [
-        ("request-1", 0.5, "attempt 1 failed: no (the service failed or could not be reached); again in 0.5 s"),
+        ("request-1", 0.5, "attempt 1 failed: no (the service failed or could not be reached); retrying in 0.5 s"),
         ("request-1", None, "attempt 1 failed: no (the service failed or could not be reached); gave up"),
         (
             "tool-3",
             None,
-            "the tool call failed: no (the service failed or could not be reached); the member is told and goes on",
+            (
+                "tool call failed: no (the service failed or could not be reached);"
+                " the member sees the error and continues"
+            ),
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.cli.text.explain import account_of, explained
+from teamwright.cli.text.explain import explain, explanation_text
 from teamwright.values.events.run import RunLogged
 
 
@@ -16,7 +16,7 @@ async def test_a_repeated_note_is_shown_once_and_again_after_a_reply() -> None:
     async with Engine("memory") as engine:
         members = [FunctionAgent("a", noisy), FunctionAgent("b", noisy)]
         await engine.run(Team("t", members=members), "go", run_id="r")
-        account = account_of(await engine.runs.history("r"), await engine.runs.result("r"))
-    lines = [line.partition("  ")[2].strip() for line in explained(account).splitlines()]
+        account = explain(await engine.runs.history("r"), await engine.runs.result("r"))
+    lines = [line.partition("  ")[2].strip() for line in explanation_text(account).splitlines()]
     told = [line.partition(" s ")[2].strip() or line for line in lines if "logged" in line or "more like" in line]
     assert told == ["a logged · still at it", "… 2 more like this", "b logged · still at it", "… 2 more like this"]

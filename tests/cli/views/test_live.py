@@ -59,8 +59,8 @@ def test_budgets_are_under_the_title_while_the_run_is_live() -> None:  # Z-10
         log.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
     log.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
     lines = drawn(log.board, 70, 24)
-    assert lines[1].strip() == "the run: 0 (+ 70 held) of 1 000 tokens"
-    assert lines[2].strip() == "t/step-1: 0 (+ 70 held) of 2 000 tokens"
+    assert lines[1].strip() == "the run: 0 (+ 70 reserved) of 1 000 tokens"
+    assert lines[2].strip() == "t/step-1: 0 (+ 70 reserved) of 2 000 tokens"
     assert lines[4].strip() == "and 2 more budgets"
     assert "a  thinking" in lines[5]
     assert len(drawn(log.board, 70, 8)) <= 8
@@ -96,7 +96,7 @@ class Gone(io.StringIO):
 async def test_a_closed_terminal_stops_nothing() -> None:
     view = LiveView(MemoryJournal(), Console(file=Gone(), width=80, height=24, force_terminal=True))
     for event in noted().events:
-        await view.take(event)
+        await view.show(event)
     view.close()
 
 
@@ -104,7 +104,7 @@ async def test_a_note_repeated_after_a_reply_is_shown_again_in_its_place() -> No
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system="standard")
     view = LiveView(MemoryJournal(), console)
     for event in noted().events:
-        await view.take(event)
+        await view.show(event)
     view.close()
     file = console.file
     assert isinstance(file, io.StringIO)

@@ -27,9 +27,9 @@ async def test_plain_lines_show_a_note_again_after_a_reply() -> None:
     lines: list[str] = []
     view = PlainLines(MemoryJournal(), lines.append)
     for event in noted().events:
-        await view.take(event)
+        await view.show(event)
     view.close()
     told = [" ".join(line.split()) for line in lines[1:]]
-    note, more = "a · it waits for x, behind b", "… 1 more like this"
-    assert told[:-1] == [note, more, "a ▸ (nothing) 0 tok 1.0 s", note, more]
+    note, more = "a · it waits for x, queued behind b", "… 1 more like this"
+    assert told[:-1] == [note, more, "a ▸ (empty) 0 tok 1.0 s", note, more]
     assert told[-1].startswith("a ! attempt 1 failed")

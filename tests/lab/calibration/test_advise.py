@@ -99,7 +99,7 @@ def test_own_runs_without_judgements_make_no_advice_more_certain() -> None:
     advice, without = advise(chain(12), "x", profile=profile), advise(chain(12), "x")
     assert (advice.confidence.weight, advice.confidence.own_runs) == (0, 90)
     assert advice.confidence.level == without.confidence.level == "medium"
-    assert advice.reasons[-1].endswith("in tokens and time alone, since nobody judged a step there")
+    assert advice.reasons[-1].endswith("count only for tokens and time, because none of their steps was judged")
 
 
 def test_advice_is_surer_with_own_runs_and_a_clear_lead() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from teamwright import ModelAgent, Team
 from teamwright.lab.calibration.behaviour import MOST_VALUES, from_data, learn
-from teamwright.lab.simulation.agents import Cast, Learnt, SimulatedAgent
-from teamwright.lab.simulation.trials import Play
+from teamwright.lab.simulation.agents import Learnt, SimulatedAgent, Simulator
+from teamwright.lab.simulation.trials import Trial
 from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, quantile
 
 MEMBERS = ["a", "b"]
@@ -23,8 +23,8 @@ def team(strategy: str = "sequential", **more: object) -> Team:
 
 
 def taught(made: Team, behaviour: Simulation, runs: int) -> Simulation:
-    play = Play(made, "go", 5, Cast(dict.fromkeys((*MEMBERS, "chooser"), behaviour)))
-    played = play.cast.team(made)
+    play = Trial(made, "go", 5, Simulator(dict.fromkeys((*MEMBERS, "chooser"), behaviour)))
+    played = play.simulator.team(made)
     learnt = learn(play.events(played, number) for number in range(runs))
     assert set(learnt.members) == {*MEMBERS, "chooser"}
     return learnt.members["a"]
@@ -48,8 +48,8 @@ def test_behaviour_is_found_again_in_the_runs_that_it_made() -> None:
 def test_talk_is_learnt_apart_from_work() -> None:
     behaviour = BEHAVIOUR.model_copy(update={"coordinate": Behaviour(latency=1.0, output=5.0, input=7.0)})
     made = team("selector", max_turns=4, options={"agent": "chooser"})
-    play = Play(made, "go", 5, Cast(dict.fromkeys((*MEMBERS, "chooser"), behaviour)))
-    learnt = learn(play.events(play.cast.team(made), number) for number in range(5))
+    play = Trial(made, "go", 5, Simulator(dict.fromkeys((*MEMBERS, "chooser"), behaviour)))
+    learnt = learn(play.events(play.simulator.team(made), number) for number in range(5))
     chooser = learnt.members["chooser"]
     assert chooser.coordinate is not None
     assert isinstance(chooser.coordinate.latency, Data)
@@ -61,9 +61,9 @@ def test_talk_is_learnt_apart_from_work() -> None:
 
 def test_a_simulation_that_learnt_does_as_the_runs_did() -> None:
     made = team()
-    first = Play(made, "go", 5, Cast(dict.fromkeys((*MEMBERS, "chooser"), BEHAVIOUR)))
-    learnt = learn(first.events(first.cast.team(made), number) for number in range(200))
-    again = Play(made, "go", 6, Cast({}, learnt))
+    first = Trial(made, "go", 5, Simulator(dict.fromkeys((*MEMBERS, "chooser"), BEHAVIOUR)))
+    learnt = learn(first.events(first.simulator.team(made), number) for number in range(200))
+    again = Trial(made, "go", 6, Simulator({}, learnt))
     before = sorted(one.kpis.seconds for one in first.runs(range(200)))
     after = sorted(one.kpis.seconds for one in again.runs(range(200)))
     assert after[100] == pytest.approx(before[100], rel=0.1)
@@ -78,5 +78,5 @@ def test_many_values_are_kept_as_so_many_at_even_distances() -> None:
 def test_nothing_is_learnt_of_nothing() -> None:
     learnt = learn([])
     assert (learnt.members, learnt.everybody) == ({}, None)
-    stand_in = Cast({}, Learnt(everybody=learnt.everybody)).team(team()).members[0]
+    stand_in = Simulator({}, Learnt(everybody=learnt.everybody)).team(team()).members[0]
     assert isinstance(stand_in, SimulatedAgent)

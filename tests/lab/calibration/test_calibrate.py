@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import calibrate, observe
-from teamwright.lab.calibration.calibrate import Calibration, CalibrationReport, Fit, reference
+from teamwright.lab.calibration.calibrate import Calibration, CalibrationReport, Fit, tokens_per_task
 from teamwright.lab.calibration.observations import Observation
 from teamwright.planning.topology.model import EvaluationSettings, evaluate
 from teamwright.planning.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
@@ -96,7 +96,7 @@ async def test_runs_of_one_size_tell_time_per_task_alone() -> None:
 async def test_where_plans_say_nothing_one_agents_runs_are_the_measure() -> None:
     report = await calibrated("star_team", TOPOLOGIES["star_team"])
     seen = (await observe(MemoryJournal(), [])).runs
-    assert reference(seen) is None
+    assert tokens_per_task(seen) is None
     assert report.calibration.average_tokens is not None
 
 

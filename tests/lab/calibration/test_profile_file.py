@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import InvalidName, UnknownName, UsageError
 from teamwright.lab.calibration.calibrate import Calibration, Fit
-from teamwright.lab.calibration.profile_file import keep_profile, profile_names, profile_text, profiles_of, read_profile
+from teamwright.lab.calibration.profile_file import profile_names, profile_text, profiles_of, read_profile, save_profile
 from teamwright.lab.simulation.agents import Learnt
 from teamwright.planning.topology.profiles import TOPOLOGIES
 from teamwright.values.specs.simulation import Data, Simulation
@@ -22,8 +22,8 @@ CALIBRATION = Calibration(
 
 
 def test_a_profile_is_read_as_it_was_kept(tmp_path: Path) -> None:
-    keep_profile(CALIBRATION)
-    keep_profile(CALIBRATION, "mine")
+    save_profile(CALIBRATION)
+    save_profile(CALIBRATION, "mine")
     file = tmp_path / "mine.json"
     file.write_text(profile_text(CALIBRATION), encoding="utf-8")
     assert read_profile("default") == read_profile("mine") == read_profile(str(file)) == CALIBRATION
@@ -32,25 +32,25 @@ def test_a_profile_is_read_as_it_was_kept(tmp_path: Path) -> None:
 
 def test_without_a_profile_the_numbers_are_those_built_in() -> None:
     assert profiles_of(None) is TOPOLOGIES
-    keep_profile(CALIBRATION)
+    save_profile(CALIBRATION)
     assert profiles_of("default")["star_team"].execution == 1.1
 
 
 def test_a_profile_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
-    keep_profile(CALIBRATION, "mine")
+    save_profile(CALIBRATION, "mine")
     with pytest.raises(UnknownName, match=r"no profile 'mind'.*mine"):
         read_profile("mind")
-    with pytest.raises(UsageError, match="make one with  teamwright lab calibrate --out"):
+    with pytest.raises(UsageError, match="create it with  teamwright lab calibrate --out"):
         read_profile(str(tmp_path / "no.json"))
     with pytest.raises(InvalidName):
-        keep_profile(CALIBRATION, "../mine")
+        save_profile(CALIBRATION, "../mine")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("no json", "is no calibration"),
-        ('{"topologies": {"ring": {"runs": 1, "steps": 1}}}', r"is no calibration: topologies\.ring"),
+        ("no json", "is not a calibration"),
+        ('{"topologies": {"ring": {"runs": 1, "steps": 1}}}', r"is not a calibration: topologies\.ring"),
         ('{"version": 99}', "newer version"),
     ],
 )

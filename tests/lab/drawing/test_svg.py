@@ -24,7 +24,7 @@ def test_a_plot_is_written_as_its_name_says(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plot", "plot.gif", "svg"])
 def test_another_kind_of_file_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"expected one that ends in \.svg or \.png"):
+    with pytest.raises(UsageError, match=r"use one that ends in \.svg or \.png"):
         check_file(name)
 
 

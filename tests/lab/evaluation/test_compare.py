@@ -44,7 +44,7 @@ def test_a_transcript_never_costs_less_and_never_passes_more() -> None:
 
 
 def test_ones_own_protocol_is_refused() -> None:
-    with pytest.raises(UsageError, match="a2a_lite and transcript are compared; leave it out"):
+    with pytest.raises(UsageError, match="a2a_lite and transcript are compared; omit it"):
         compare(protocol="transcript")
 
 

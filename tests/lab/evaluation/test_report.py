@@ -175,8 +175,8 @@ def test_a_gate_is_passed_at_its_bound(gate: str, at: float, beyond: float) -> N
 def test_the_reason_for_a_recommendation_is_reported() -> None:
     text = " ".join(str(evaluate()).split())
     assert "star_team is recommended: of the 2 that pass their gates it has the best balanced score, 0.54920." in text
-    assert "Beside lead_subagent (0.40958) it takes 8.4 % more tokens and 74.3 % less time" in text
-    assert "Out: single, estimated_pass_rate 0.79 is below 0.8; mesh_team, coordination_ratio 0.2183" in text
+    assert "Compared with lead_subagent (0.40958), it takes 8.4 % more tokens and 74.3 % less time" in text
+    assert "Failed gates: single, estimated_pass_rate 0.79 is below 0.8; mesh_team, coordination_ratio 0.2183" in text
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_the_reason_for_a_recommendation_is_reported() -> None:
     [
         (evaluate(protocol="transcript"), "no other passes its gates; its balanced score is 0.36900."),
         (evaluate(topologies=["star"]), "it passes its gates; its balanced score is 0.40050."),
-        (evaluate(topologies=["single"]), "it fails its gates, but stands alone; its balanced score is"),
+        (evaluate(topologies=["single"]), "it fails its gates, but is the only one; its balanced score is"),
         (evaluate(min_pass_rate=0.99), "none passes its gates, and of all 4 it has the best balanced score"),
-        (evaluate(degradation="auto"), "Cut back: mesh_team, reduce_participants:5->4,"),
+        (evaluate(degradation="auto"), "Degraded: mesh_team, reduce_participants:5->4,"),
     ],
 )
 def test_a_reason_says_what_it_was_chosen_from(report: Report, expected: str) -> None:

@@ -52,8 +52,8 @@ def test_long_dimensions_are_put_together() -> None:
 @pytest.mark.parametrize(
     ("value", "x", "y", "expected"),
     [
-        ("topology", None, None, "There can be no heat map of 'topology', expected one of budget_headroom_tokens"),
-        ("price", None, None, "There can be no heat map of 'price'"),
+        ("topology", None, None, "'topology' can't be drawn as a heat map; use one of budget_headroom_tokens"),
+        ("price", None, None, "'price' can't be drawn as a heat map"),
         (None, "colour", None, "There is no dimension 'colour', expected one of budget, workload"),
         (None, "tasks", "tasks", "both are 'tasks'"),
     ],

@@ -19,12 +19,12 @@ from teamwright.lab.simulation.agents import (
     USUAL_FUNCTION,
     USUAL_MEMBER,
     WRONG,
-    Cast,
     Learnt,
     SimulatedAgent,
+    Simulator,
     declared_behaviour,
 )
-from teamwright.lab.simulation.fake_replies import MadeUp, filled
+from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.conversation.selector_answer import selection_schema
@@ -49,7 +49,7 @@ Work = Callable[[Task, Members, Context], Awaitable[Outcome]]
 def played(team: Team, behaviour: Simulation | None = None, seed: int = 1) -> list[Event]:
     """The record of one run in which all members behave so."""
     names = [agent.name for agent in team.everyone() if not isinstance(agent, Team)]
-    made = Cast(dict.fromkeys(names, behaviour) if behaviour else {}).team(team)
+    made = Simulator(dict.fromkeys(names, behaviour) if behaviour else {}).team(team)
 
     async def main() -> list[Event]:
         journal = MemoryJournal()
@@ -69,7 +69,7 @@ def test_a_stand_in_keeps_all_that_the_engine_looks_at() -> None:
         description="Knows it.", capabilities=("law",), limits=Limits(tokens=5000), optional=True, too_long="fail",
         tools=["terminate"], timeout=7.0, max_tokens=99,
     )  # fmt: skip
-    team = Cast({}).team(Team("t", members=[real]))
+    team = Simulator({}).team(Team("t", members=[real]))
     stand_in = team.members[0]
     assert isinstance(stand_in, SimulatedAgent)
     for field in ("name", "kind", "description", "capabilities", "limits", "optional", "critical", "too_long"):
@@ -103,7 +103,7 @@ def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() ->
 def test_the_real_team_is_left_as_it_is() -> None:
     inner = Team("inner", members=[member("b")])
     team = Team("t", members=[member("a"), inner])
-    made = Cast({}).team(team)
+    made = Simulator({}).team(team)
     assert [type(one).__name__ for one in team.members] == ["ModelAgent", "Team"]
     assert inner.members[0].kind == "model"
     assert isinstance(made.members[1], Team)
@@ -113,14 +113,14 @@ def test_the_real_team_is_left_as_it_is() -> None:
 def test_one_agent_in_two_places_has_one_stand_in_and_fallbacks_have_theirs() -> None:
     other = member("other")
     first = member("first", fallback=other)
-    made = Cast({}).team(Team("t", members=[first, other]))
+    made = Simulator({}).team(Team("t", members=[first, other]))
     assert isinstance(made.members[0], SimulatedAgent)
     assert made.members[0].fallback is made.members[1]
 
 
 def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_usual(tmp_path: Path) -> None:
     team = team_of(tmp_path)
-    cast = Cast(declared_behaviour(team), Learnt(members={"worker": Simulation(skill=0.33)}))
+    cast = Simulator(declared_behaviour(team), Learnt(members={"worker": Simulation(skill=0.33)}))
     lead, worker = cast.team(team).members
     assert isinstance(lead, SimulatedAgent)
     assert isinstance(worker, SimulatedAgent)
@@ -130,7 +130,7 @@ def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_
 
 
 def test_members_of_whom_nothing_is_known_behave_like_all_that_were_seen() -> None:
-    made = Cast({}, Learnt(everybody=Simulation(latency=1.5))).team(Team("t", members=[member()]))
+    made = Simulator({}, Learnt(everybody=Simulation(latency=1.5))).team(Team("t", members=[member()]))
     assert isinstance(made.members[0], SimulatedAgent)
     assert (made.members[0].simulation.latency, made.members[0].simulation.skill) == (1.5, USUAL_MEMBER.skill)
 
@@ -182,7 +182,7 @@ def test_a_member_that_may_ends_its_team_as_often_as_it_says() -> None:
 
 @given(st.integers(0, 2000), st.text(max_size=80))
 def test_a_text_is_as_long_as_its_tokens_and_keeps_its_beginning(tokens: int, beginning: str) -> None:
-    text = filled(beginning, tokens)
+    text = pad_text(beginning, tokens)
     assert text.startswith(beginning)
     assert len(text) == max(len(beginning), 4 * tokens)
 
@@ -225,13 +225,13 @@ VERDICT = {
 )
 @pytest.mark.parametrize("right", [True, False])
 def test_made_up_data_fits_its_schema(schema: dict[str, object], right: bool) -> None:
-    made = MadeUp(USUAL_MEMBER, right, Random(3)).fitting(schema)  # pyright: ignore[reportArgumentType]
+    made = FakeData(USUAL_MEMBER, right, Random(3)).matching(schema)  # pyright: ignore[reportArgumentType]
     check(schema, made, "it")
 
 
 def test_a_verdict_is_what_being_right_or_wrong_means() -> None:
-    good = MadeUp(USUAL_MEMBER, True, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
-    bad = MadeUp(USUAL_MEMBER, False, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
+    good = FakeData(USUAL_MEMBER, True, Random(1)).matching(VERDICT)  # pyright: ignore[reportArgumentType]
+    bad = FakeData(USUAL_MEMBER, False, Random(1)).matching(VERDICT)  # pyright: ignore[reportArgumentType]
     assert isinstance(good, dict)
     assert isinstance(bad, dict)
     assert (good["verdict"], good["score"], good["good"]) == ("PASS", 10, True)

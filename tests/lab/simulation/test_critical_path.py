@@ -15,7 +15,7 @@ from teamwright.lab.simulation.critical_path import (
     bottleneck,
     common_path,
     critical_path,
-    place_of,
+    step_name,
 )
 
 
@@ -47,18 +47,18 @@ def test_an_open_turn_is_on_no_path() -> None:
 def test_turns_of_a_path_never_overlap_and_end_with_the_last(times: list[tuple[float, float]]) -> None:
     turns = [turn(str(place), began, began + long) for place, (began, long) in enumerate(times)]
     path = critical_path(turns)
-    ends = {place_of(one.key): (one.began, one.ended or 0.0) for one in turns}
+    ends = {step_name(one.key): (one.began, one.ended or 0.0) for one in turns}
     assert ends[path[-1].step][1] == max(ended for _, ended in ends.values())
     for before, after in pairwise(path):
         assert ends[before.step][1] <= ends[after.step][0] + 1e-6
 
 
 def test_a_place_is_reported_without_the_team_attempts_and_escapes() -> None:
-    assert place_of("team/a/work") == "a"
-    assert place_of("team/a/step/work#2") == "a"
-    assert place_of("team/round-1/writer") == "round-1/writer"
-    assert place_of("team/a%20b/work") == "a b"
-    assert place_of("team") == "team"
+    assert step_name("team/a/work") == "a"
+    assert step_name("team/a/step/work#2") == "a"
+    assert step_name("team/round-1/writer") == "round-1/writer"
+    assert step_name("team/a%20b/work") == "a b"
+    assert step_name("team") == "team"
 
 
 def test_the_most_common_path_has_the_average_times_of_its_runs() -> None:

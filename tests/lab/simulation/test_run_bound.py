@@ -7,8 +7,8 @@ import pytest
 import teamwright.lab.simulation.run_bound as bounds
 from teamwright import ModelAgent, Team
 from teamwright.errors import UsageError
-from teamwright.lab.simulation.agents import Cast
-from teamwright.lab.simulation.fake_replies import MOST_FILLED, filled
+from teamwright.lab.simulation.agents import Simulator
+from teamwright.lab.simulation.fake_replies import MOST_FILLED, pad_text
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.strategies.contract import outlook_of
 from teamwright.strategies.estimate import MOST_ESTIMATED
@@ -33,7 +33,7 @@ def test_absurd_turn_counts_are_stopped(monkeypatch: pytest.MonkeyPatch, turns: 
 def test_the_prompts_of_members_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:  # S-01
     monkeypatch.setattr(bounds, "MOST_CHARACTERS", 1_000_000)
     team = Team("t", members=[member("a"), member("b")], strategy="round_robin", max_turns=10**6)
-    with pytest.raises(UsageError, match="1000000 characters are possible"):
+    with pytest.raises(UsageError, match="turns and 1000000 characters"):
         simulate(team, "task", runs=1)
 
 
@@ -59,7 +59,7 @@ def test_a_limit_of_the_user_comes_first() -> None:
 
 
 def test_absurd_amounts_stay_numbers() -> None:  # S-01
-    assert len(filled("x", 10**15)) == MOST_FILLED * CHARACTERS_PER_TOKEN
+    assert len(pad_text("x", 10**15)) == MOST_FILLED * CHARACTERS_PER_TOKEN
     assert Lognormal(lognormal=(1.0, 1e300)).quantile(0.999) > 1e20
 
 
@@ -83,4 +83,4 @@ def layered(depth: int) -> Team:
 
 def test_teams_that_share_teams_are_cast_once() -> None:  # S-01
     for behaviour in ({}, {f"t{number}": Simulation(skill=0.5) for number in range(40)}):
-        assert_linear_calls(Cast(behaviour).team, prepare=layered, size=20)
+        assert_linear_calls(Simulator(behaviour).team, prepare=layered, size=20)

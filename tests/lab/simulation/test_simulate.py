@@ -13,10 +13,10 @@ import pytest
 from teamwright import Team
 from teamwright.errors import UnknownName, UsageError
 from teamwright.lab import simulate
-from teamwright.lab.simulation.agents import Cast, Learnt
-from teamwright.lab.simulation.simulate import Spread, summed_up
+from teamwright.lab.simulation.agents import Learnt, Simulator
+from teamwright.lab.simulation.simulate import Spread, summarise
 from teamwright.lab.simulation.topologies import in_topology
-from teamwright.lab.simulation.trials import OWN, Play
+from teamwright.lab.simulation.trials import OWN, Trial
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
@@ -41,7 +41,7 @@ def test_constant_members_give_the_result_of_the_model(topology: Topology) -> No
     strategy = ModelledWork(settings.tasks, told.messages, told.parallelism)
     team = Team("t", members=simulated_agents(names, behaviour), strategy=strategy)
     runs = RUNS if topology == "star_team" else 20
-    play = Play(team, "go", 7, Cast(dict.fromkeys(names, behaviour)))
+    play = Trial(team, "go", 7, Simulator(dict.fromkeys(names, behaviour)))
     seen = {
         (one.kpis.work_tokens, one.kpis.coordination_tokens, one.kpis.asks, one.kpis.seconds, one.right)
         for one in play.runs(range(runs))
@@ -90,7 +90,7 @@ def test_a_topology_shares_as_the_team_says_even_where_its_strategy_would_anyway
 
 
 def test_a_run_is_the_same_whatever_runs_beside_it(tmp_path: Path) -> None:
-    play = Play(team_of(tmp_path), "build it", 3, Cast({}))
+    play = Trial(team_of(tmp_path), "build it", 3, Simulator({}))
     assert list(play.runs(range(6)))[4:] == list(play.runs(range(4, 6)))
 
 
@@ -107,7 +107,7 @@ def test_skill_tokens_prices_and_times_come_out_as_they_were_given(tmp_path: Pat
 
 
 def test_runs_that_cost_nothing_count_in_the_mean_price(tmp_path: Path) -> None:  # M-08
-    play = Play(team_of(tmp_path), "build it", 1, Cast({}, Learnt()))
+    play = Trial(team_of(tmp_path), "build it", 1, Simulator({}, Learnt()))
     paid, free = (next(iter(play.runs([number]))) for number in (1, 2))
     runs = [
         paid.changed(kpis=paid.kpis.changed(usd=2.0)),
@@ -115,9 +115,9 @@ def test_runs_that_cost_nothing_count_in_the_mean_price(tmp_path: Path) -> None:
         free.changed(kpis=free.kpis.changed(usd=0.0)),
         free.changed(kpis=free.kpis.changed(usd=None)),
     ]
-    usd = summed_up(OWN, "dag", runs).usd
+    usd = summarise(OWN, "dag", runs).usd
     assert usd == Spread(p50=0.0, p90=2.0, mean=0.5)
-    assert summed_up(OWN, "dag", runs[1:2]).usd is None
+    assert summarise(OWN, "dag", runs[1:2]).usd is None
 
 
 def test_the_critical_path_and_the_bottleneck_are_found(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ teams: {t: {members: [a]}}
 """
     report = simulate(team_of(tmp_path, text), "go", runs=1)
     assert report.shape(OWN).completed == 1
-    assert report.notes == ("approvals of a are taken as given at once",)
+    assert report.notes == ("approvals of a are granted at once",)
 
 
 def test_progress_is_reported_until_the_end(tmp_path: Path) -> None:

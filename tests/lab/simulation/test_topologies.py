@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from teamwright.lab import simulate
-from teamwright.lab.simulation.agents import Cast
+from teamwright.lab.simulation.agents import Simulator
 from teamwright.lab.simulation.topologies import in_topology
-from teamwright.lab.simulation.trials import OWN, Play
+from teamwright.lab.simulation.trials import OWN, Trial
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
 from tests.lab.simulated_teams import constant, messages, team_of
@@ -33,7 +33,7 @@ ROUNDS = {"single": 0, "lead_subagent": TASKS, "star_team": TASKS // WORKERS, "m
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))
 def test_a_topology_takes_the_tokens_messages_and_time_of_its_model(topology: Topology, tmp_path: Path) -> None:
     team = in_topology(team_of(tmp_path, MANIFEST), topology)
-    runs = list(Play(team, "build it", 7, Cast({"t": CONSTANT})).runs(range(5)))
+    runs = list(Trial(team, "build it", 7, Simulator({"t": CONSTANT})).runs(range(5)))
     workers = 1 if topology in {"single", "lead_subagent"} else WORKERS
     profile = TOPOLOGIES[topology]._replace(execution=1.0, participants=workers + 1, seconds_per_message=0.0)
     settings = EvaluationSettings(

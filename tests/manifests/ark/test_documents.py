@@ -214,7 +214,7 @@ def test_what_lies_beside_the_documents_is_a_warning(tmp_path: Path, document: s
 def test_a_mistake_in_a_document_of_ours_beside_them_stays_one(tmp_path: Path) -> None:  # M-05
     other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: 1, a: 2}\n"
     (problem,) = problems(tmp_path, "---\n".join([other, AGENT, agent("{prompt: x, prompt: y}")]))
-    assert "'prompt' stands here twice" in problem.message
+    assert "'prompt' is duplicated" in problem.message
 
 
 def test_a_document_of_ours_needs_its_version(tmp_path: Path) -> None:

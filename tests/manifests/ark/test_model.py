@@ -66,7 +66,7 @@ def test_without_an_address_the_provider_is_named(
 def test_what_is_kept_in_a_cluster_is_reported(tmp_path: Path) -> None:
     spec = openai(f"baseUrl: {{value: 'http://x/v1'}}, {SECRET}")
     (warning,) = model(tmp_path, spec).warnings
-    assert "'apiKey' of model 'm' is kept in a cluster" in warning.message
+    assert "'apiKey' of model 'm' is stored in a cluster" in warning.message
 
 
 def test_a_model_needs_a_name(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ FROM_CLUSTER = (
 
 def test_a_model_whose_name_a_cluster_keeps_loads_where_another_takes_its_place(tmp_path: Path) -> None:  # R-12, M-05
     problem = only_problem(tmp_path, HEAD + FROM_CLUSTER)
-    assert problem.message == "model 'm': the model's name is kept in a cluster ('valueFrom')"
+    assert problem.message == "model 'm': the model's name is stored in a cluster ('valueFrom')"
     assert "--model" in problem.suggestion
     found = loaded(tmp_path, HEAD + FROM_CLUSTER, replaced=True)
     assert list(found.manifest.models) == ["m"]
-    assert any("kept in a cluster" in one.message for one in found.warnings)
+    assert any("stored in a cluster" in one.message for one in found.warnings)
 
 
 def test_a_model_without_a_name_loads_where_another_takes_its_place(tmp_path: Path) -> None:  # M-05

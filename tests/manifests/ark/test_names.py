@@ -34,7 +34,7 @@ def test_a_team_keeps_its_name_and_an_agent_of_that_name_gets_another(tmp_path: 
     assert found.manifest.teams["outer"].members == ("a", "a-agent")
     assert found.manifest.agents["a-agent"].instructions == "A"
     (warning,) = found.warnings
-    assert warning.message == "agent 'a' is called 'a-agent' here, since team 'a' has the name"
+    assert warning.message == "agent 'a' is renamed to 'a-agent', because team 'a' has the name"
 
 
 def test_long_namespaces_that_begin_alike_are_distinguished(tmp_path: Path) -> None:  # R-12, S-01
@@ -59,9 +59,9 @@ def test_one_name_in_two_namespaces_is_two_agents(tmp_path: Path) -> None:  # R-
     assert agents[teams["two.t"].members[0]].instructions == "second"
     assert {one.task: one.target for one in found.queries.values()} == {"x": "two.t", "y": "a"}
     assert [one.message for one in found.warnings] == [
-        "agent 'a' is called 'two.a' here, since agent 'a' of namespace 'one' has the name",
-        "team 't' is called 'two.t' here, since team 't' of namespace 'one' has the name",
-        "query 'q' is called 'one.q' here, since query 'q' of namespace 'two' has the name",
+        "agent 'a' is renamed to 'two.a', because agent 'a' of namespace 'one' has the name",
+        "team 't' is renamed to 'two.t', because team 't' of namespace 'one' has the name",
+        "query 'q' is renamed to 'one.q', because query 'q' of namespace 'two' has the name",
     ]
 
 

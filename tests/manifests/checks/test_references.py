@@ -14,7 +14,7 @@ AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools
 def test_names_are_taken_once(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, AGENTS + "teams: {a: {members: [b]}}")
     assert problem.message == "There is already an agent 'a'"
-    assert problem.suggestion.startswith(f"it stands at {tmp_path / 'team.yaml'}:1:10")
+    assert problem.suggestion.startswith(f"it is declared at {tmp_path / 'team.yaml'}:1:10")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_an_agent_that_names_no_model_gets_the_default_one(tmp_path: Path, model
 
 def test_an_agent_without_a_model_or_function_is_a_mistake(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, "models: {x: local, y: local}\nagents: {a: {instructions: Hello}}")
-    assert problem.message == "agent 'a' has nobody to answer"
+    assert problem.message == "agent 'a' has no model"
     assert "x, y" in problem.suggestion
     assert loaded(tmp_path, "agents: {a: {instructions: Hello}}", replaced=True).manifest.agents["a"].model == "default"
 

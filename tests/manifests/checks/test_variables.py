@@ -12,7 +12,7 @@ from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.checks.variables import check_variables
-from teamwright.manifests.declarations import Declared
+from teamwright.manifests.declarations import Declarations
 from teamwright.manifests.load import load
 from teamwright.manifests.native import read_native
 from teamwright.teams.load import source_of, team_from_source
@@ -152,16 +152,16 @@ def test_a_mapping_that_many_agents_share_is_looked_through_once(tmp_path: Path)
     # S-01
     properties = ", ".join(f"p{number}: {{type: string, description: some text}}" for number in range(100))
 
-    def declared(agents: int) -> Declared:
+    def declared(agents: int) -> Declarations:
         many = "".join(f"  a{number}: {{model: local, output_schema: *schema}}\n" for number in range(agents))
         text = f"agents:\n  a: {{model: local, output_schema: &schema {{properties: {{{properties}}}}}}}\n{many}"
-        found = Declared()
+        found = Declarations()
         for document in read_file(written(tmp_path, text), ProblemReport()):
             assert isinstance(document, Fields)
             read_native(document, tmp_path, found, ProblemReport())
         return found
 
-    def check(given: Declared) -> None:
+    def check(given: Declarations) -> None:
         check_variables(given, ProblemReport())
 
     assert count_calls(check, declared(100)) - count_calls(check, declared(50)) < 50 * 100

@@ -12,8 +12,8 @@ from typing import TypeVar, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, described, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport, in_order
-from teamwright.documents.reader import Room, read_file
+from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.reader import ReadLimits, read_file
 from teamwright.documents.scalars import resolve
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, Problem
@@ -21,7 +21,7 @@ from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import misfits_of
 
 RULES = "rules"
-ROOM = Room(size=32 << 20, nodes=1_000_000, characters=64 << 20, escapes=True)
+ROOM = ReadLimits(size=32 << 20, nodes=1_000_000, characters=64 << 20, escapes=True)
 
 S = TypeVar("S", bound=Value)
 
@@ -38,7 +38,7 @@ def read_script(path: Path, kind: type[S]) -> S:
     elif (root := _root(documents[0], report)) is not None:
         script = _build_script(root, kind, report)
     if report.problems or script is None:
-        raise ManifestError(in_order(_first_at_each_place(report.problems), [str(path)]))
+        raise ManifestError(sort_problems(_first_at_each_place(report.problems), [str(path)]))
     return script
 
 

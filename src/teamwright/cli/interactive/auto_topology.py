@@ -1,4 +1,4 @@
-"""`teamwright run --auto`: a team gets the shape that suits its plan, and the user is told which and why."""
+"""`teamwright run --auto`: chooses a topology for a team's plan, and prints which one and why."""
 
 from __future__ import annotations
 
@@ -18,62 +18,64 @@ if TYPE_CHECKING:
     from teamwright.values.turns.envelope import BudgetLevel
 
 Auto = Annotated[
-    bool, typer.Option("--auto", help="Choose the shape of the team for its plan: single, lead, star or mesh.")
+    bool, typer.Option("--auto", help="Choose a topology for the team's plan: single, lead, star or mesh.")
 ]
 TopologyName = Annotated[
     str | None,
-    typer.Option("--topology", metavar="NAME", help="Like --auto, in this shape: single, lead, star, mesh."),
+    typer.Option("--topology", metavar="NAME", help="Like --auto, with this topology: single, lead, star, mesh."),
 ]
 Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="LEVEL", help="The budget to choose for: low, medium or high.")
+    str | None, typer.Option("--budget", metavar="LEVEL", help="The budget level for --auto: low, medium or high.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the user says about the shape of the team."""
+class TopologyRequest:
+    """The user's options for the choice of a topology."""
 
     topology: Topology | None = None
     budget: BudgetLevel | None = None
     profile: str | None = None
 
 
-def wished(topology: str | None, budget: str | None, profile: str | None, *, auto: bool) -> Wish | None:
-    """What the user says about the shape; nothing, if the team is to run as it is."""
+def topology_request(
+    topology: str | None, budget: str | None, profile: str | None, *, auto: bool
+) -> TopologyRequest | None:
+    """The options for the choice of a topology, or None if the team runs as declared."""
     from teamwright.errors import UnknownName, UsageError
     from teamwright.planning.topology.profiles import topology_named
     from teamwright.values.turns.envelope import BudgetLevel
 
     if not auto and topology is None:
         if budget is not None:
-            raise UsageError("--budget says for which budget a shape is chosen; it goes with --auto.")
+            raise UsageError("--budget sets the budget level for which --auto chooses a topology; add --auto.")
         if profile is not None:
-            raise UsageError("--profile says by which figures a shape is chosen; it goes with --auto.")
+            raise UsageError("--profile sets the figures by which --auto chooses a topology; add --auto.")
         return None
     if budget is not None and budget not in get_args(BudgetLevel):
         raise UnknownName("budget", budget, get_args(BudgetLevel))
     level = cast("BudgetLevel | None", budget)
-    return Wish(None if topology is None else topology_named(topology), level, profile)
+    return TopologyRequest(None if topology is None else topology_named(topology), level, profile)
 
 
-def shaped(source: Source, wish: Wish, limits: Limits | None) -> Source:
-    """The source with its team in another shape, and a word about the choice."""
+def apply_topology(source: Source, request: TopologyRequest, limits: Limits | None) -> Source:
+    """Return the source with its team in the chosen topology, and print the choice with its reason."""
     from teamwright.lab.calibration.profile_file import profiles_of
     from teamwright.planning.schedule.planner import PlannerSettings
     from teamwright.teams.auto_topology import auto_source, plan_of
 
     spec = source.manifest.teams.get(source.team)
     plan = None if spec is None else plan_of(spec)
-    settings = None if spec is None or plan is None else _settings(spec, plan, wish)
+    settings = None if spec is None or plan is None else _settings(spec, plan, request)
     tokens = limits.tokens if limits else None
     planner = PlannerSettings() if tokens is None else PlannerSettings(run_budget=tokens)
-    made, chosen = auto_source(source, settings, planner=planner, profiles=profiles_of(wish.profile))
+    made, chosen = auto_source(source, settings, planner=planner, profiles=profiles_of(request.profile))
     say(f"{chosen.topology}: {chosen.reason}")
     return made
 
 
-def plan_says_it_all(source: Source) -> bool:
-    """Whether every step of the team's plan says itself what to do, so that the team needs no task beside it."""
+def plan_is_self_contained(source: Source) -> bool:
+    """Whether every step of the team's plan has a task of its own, so that the run needs none."""
     from teamwright.teams.auto_topology import plan_of
 
     spec = source.manifest.teams.get(source.team)
@@ -81,10 +83,10 @@ def plan_says_it_all(source: Source) -> bool:
     return plan is not None and all(step.task for step in plan.steps)
 
 
-def _settings(spec: TeamSpec, plan: Plan, wish: Wish) -> EvaluationSettings:
-    """The settings for a team and its plan, with what the user wishes."""
+def _settings(spec: TeamSpec, plan: Plan, request: TopologyRequest) -> EvaluationSettings:
+    """The evaluation settings for a team and its plan, with the user's options."""
     from teamwright.planning.bundle import settings_for
     from teamwright.teams.auto_topology import settings_of
 
-    settings = settings_of(spec, settings_for(plan), wish.budget)
-    return settings if wish.topology is None else settings.model_copy(update={"topologies": (wish.topology,)})
+    settings = settings_of(spec, settings_for(plan), request.budget)
+    return settings if request.topology is None else settings.model_copy(update={"topologies": (request.topology,)})

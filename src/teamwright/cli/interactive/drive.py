@@ -1,4 +1,4 @@
-"""Drives a run from the terminal: shows it, stops it on Ctrl-C so that it can be resumed, and tells how it ended."""
+"""Drives a run from the terminal: shows it, interrupts it on Ctrl-C so that it can be resumed, and reports its end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import anyio
 
 from teamwright.cli.interactive.loop_watchdog import MARGIN, LoopWatchdog
 from teamwright.cli.terminal.errors import FAILED, INTERRUPTED
-from teamwright.cli.terminal.output import ClosedOutput, LostOutput, result, result_json, results, say
+from teamwright.cli.terminal.output import ClosedOutput, LostOutput, result_stream, say, write_json, write_result
 from teamwright.cli.text.events import (
-    answer_word,
     can_retry,
     draft_text,
     failure_text,
     next_steps,
+    output_heading,
     price_text,
     question_text,
     seconds_text,
@@ -49,8 +49,8 @@ STOPPERS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """How the user wants to see a run."""
+class ViewOptions:
+    """How the user wants to see a run and its result."""
 
     json: bool = False
     events: bool = False
@@ -60,20 +60,20 @@ class Shown:
 
     def __post_init__(self) -> None:
         if self.json and self.events:
-            raise UsageError("--json prints one document and --events prints lines; choose one of them.")
+            raise UsageError("--json prints one document and --events prints lines; use one of them.")
 
     def view(self, engine: Engine) -> View:
-        """The view of the run while it goes on."""
+        """The view of the run while it is in progress."""
         return EventLines() if self.events else live_view(engine.journal, quiet=self.quiet)
 
 
-async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] | None = None) -> RunResult:
-    """Follow a run to where it stops. Events in `past` are known and not shown again."""
-    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # the terminal is the view's
+async def drive(engine: Engine, handle: Handle, shown: ViewOptions, past: list[Event] | None = None) -> RunResult:
+    """Show a run until it stops, and return its result. Events in `past` are not shown again."""
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # a banner would break the live view
     view = shown.view(engine)
     asker = _asker(engine, handle, view, shown)
     for event in past or ():
-        view.past(event)
+        view.catch_up(event)
     after = past[-1].number if past else 0
     stopper = Stopper(handle, view, engine.grace)
     try:
@@ -81,21 +81,21 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
             async with _asking(asker):
                 with stopper.following:
                     await _show(engine.runs.follow(handle.run_id, after), asker or view, stopper)
-                if stopper.asked and not handle.drives:  # somebody else does, and goes on
+                if stopper.stopping and not handle.drives:  # another process drives the run and continues
                     return await engine.runs.result(handle.run_id)
                 ended = await handle.result()
                 if stopper.lost is not None and ended.status != "interrupted":
-                    raise LostOutput(f"{stopper.lost} The run is kept: teamwright runs show {ended.run_id}")
+                    raise LostOutput(f"{stopper.lost} The run is recorded: teamwright runs show {ended.run_id}")
                 return ended
     finally:
         view.close()
 
 
 async def _show(items: AsyncGenerator[Event | Delta], view: Asker | View, stopper: Stopper) -> None:
-    """Show a run as it goes on; when nobody can see it any more, stop."""
+    """Show items as they arrive; if the output is closed or lost, stop the run."""
     async for item in items:
         try:
-            await view.take(item)
+            await view.show(item)
         except ClosedOutput:
             stopper.stop()
         except LostOutput as error:
@@ -107,7 +107,7 @@ async def _show(items: AsyncGenerator[Event | Delta], view: Asker | View, stoppe
 
 @asynccontextmanager
 async def _asking(asker: Asker | None) -> AsyncGenerator[None]:
-    """Somebody answers what the run asks for the time of the block."""
+    """Prompt the user for answers within the block."""
     if asker is None:
         yield
         return
@@ -118,12 +118,12 @@ async def _asking(asker: Asker | None) -> AsyncGenerator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await asker.show()
+        await asker.flush()
 
 
-def _asker(engine: Engine, handle: Handle, view: View, shown: Shown) -> Asker | None:
-    """Whoever sits at the terminal, if somebody does and wants to be asked."""
-    if shown.no_input or not handle.drives or not _somebody_is_there():
+def _asker(engine: Engine, handle: Handle, view: View, shown: ViewOptions) -> Asker | None:
+    """The prompt for the run's questions, or None if the session is not interactive."""
+    if shown.no_input or not handle.drives or not _is_interactive():
         return None
     from teamwright.cli.interactive.prompt import Asker
 
@@ -131,8 +131,8 @@ def _asker(engine: Engine, handle: Handle, view: View, shown: Shown) -> Asker | 
     return Asker(engine, handle, view)
 
 
-def _somebody_is_there() -> bool:
-    """Whether a person can be asked: they see what we print, and we see what they type."""
+def _is_interactive() -> bool:
+    """Whether a person can be prompted: stdin and stderr are terminals."""
     if sys.platform == "win32" or sys.stdin.closed:
         return False
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -142,14 +142,14 @@ def _somebody_is_there() -> bool:
 class Stopper:
     """The first Ctrl-C (or SIGTERM) interrupts the run and lets it finish cleanly; the second ends the process.
 
-    A member that blocks the event loop keeps the run from stopping: then the process ends when the grace time is over.
-    What is recorded is durable at any instant, so the run can be resumed in each case.
+    If a member blocks the event loop, so that the run can't stop, the process ends after the grace time. The record is
+    durable at any instant, so the run can be resumed in each case.
     """
 
     handle: Handle
     view: View
     grace: float
-    asked: bool = False
+    stopping: bool = False
     lost: LostOutput | None = None
     """Why the events of the run could not be written."""
     following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -157,7 +157,7 @@ class Stopper:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Handle the signals for the time of the block; one that is ignored stays so, as whoever started us wants."""
+        """Handle the signals within the block; a signal that the parent process ignores stays ignored."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -177,24 +177,24 @@ class Stopper:
                 self._watchdog.cancel()
 
     def stop(self) -> None:
-        """Stop driving the run, or stop watching it where somebody else drives it."""
-        self.asked = True
+        """Interrupt the run, or stop following it if another process drives it."""
+        self.stopping = True
         self.handle.interrupt()
         if not self.handle.drives:
             self.following.cancel()
 
     def _signalled(self, loop: asyncio.AbstractEventLoop, number: int, frame: object) -> None:
-        """Runs between two instructions of the main thread, also where a member blocks the event loop."""
-        if self.asked:
+        """Handle a signal in the main thread, even while a member blocks the event loop."""
+        if self.stopping:
             self._exit()
-        self.asked = True
+        self.stopping = True
         loop.call_soon_threadsafe(self.stop)
         self._watchdog = threading.Timer(self.grace + MARGIN, self.give_up)
         self._watchdog.daemon = True
         self._watchdog.start()
 
     def give_up(self) -> None:
-        """End the process, although the run has not stopped; from a thread of its own."""
+        """End the process although the run has not stopped; called from a watchdog thread."""
         run_id = self.handle.run_id
         say(f"a member did not stop and was abandoned — resume with: teamwright runs resume {run_id}")
         self._exit()
@@ -205,18 +205,18 @@ class Stopper:
         os._exit(INTERRUPTED)
 
 
-async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
-    """Hand over the result and say how the run ended; returns the exit code."""
+async def report_end(engine: Engine, ended: RunResult, shown: ViewOptions, hint: str | None = None) -> int:
+    """Write the result, print how the run ended and what to do next, and return the exit code."""
     history = await engine.runs.history(ended.run_id) if ended.status in {"paused", "failed"} else None
     questions = history.questions() if history is not None and ended.status == "paused" else {}
     given = await engine.runs.answers(ended.run_id) if questions else {}
     questions = {key: question for key, question in questions.items() if key not in given}
-    code = _handed_over(ended, questions, shown)
+    code = _deliver(ended, questions, shown)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return code
-    if ended.status == "running":  # another process drives it, and this one was told to stop watching
-        say(f"run {ended.run_id} goes on in another process — watch it with: teamwright runs tail {ended.run_id}")
+    if ended.status == "running":  # another process drives it, and this one stops following it
+        say(f"run {ended.run_id} continues in another process — follow it with: teamwright runs tail {ended.run_id}")
         return INTERRUPTED
     for warning in ended.warnings if ended.failure is None else ():
         say(f"warning: {warning}")
@@ -229,7 +229,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     if not shown.quiet:
         say(summary(ended, free=await is_free(engine, ended, history)))
     if ended.status == "failed" and ended.stop_reason != "max_turns":
-        say(f"look closer with: teamwright runs show {ended.run_id}")
+        say(f"see what happened: teamwright runs show {ended.run_id}")
     if ended.status != "completed":
         for step in next_steps(ended, questions, retries=history is not None and can_retry(history)):
             say(step)
@@ -238,46 +238,46 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     return code
 
 
-def _handed_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -> int:
-    """Hand over the result; returns the exit code, which is that of the run only if the result could be written."""
+def _deliver(ended: RunResult, questions: dict[str, Question], shown: ViewOptions) -> int:
+    """Write the result and return the run's exit code, or FAILED if the result could not be written."""
     try:
-        _hand_over(ended, questions, shown)
+        _write_result(ended, questions, shown)
     except ClosedOutput:
         pass
     except LostOutput as error:
-        say(f"teamwright: {error} The run is kept: teamwright runs show {ended.run_id}")
+        say(f"teamwright: {error} The run is recorded: teamwright runs show {ended.run_id}")
         return FAILED
     return ended.exit_code
 
 
-def _hand_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -> None:
+def _write_result(ended: RunResult, questions: dict[str, Question], shown: ViewOptions) -> None:
     if shown.json:
-        told = ended.to_json()
+        document = ended.to_json()
         if questions:
-            told["questions"] = {key: one.to_json() for key, one in questions.items()}
-        result_json(told, shown.out)
+            document["questions"] = {key: one.to_json() for key, one in questions.items()}
+        write_json(document, shown.out)
     elif ended.output and (shown.out is not None or not shown.events):
-        if shown.out is None and not shown.quiet and results().isatty() and sys.stderr.isatty():
-            say(f"{answer_word(ended)}\n")
-        result(ended.output, shown.out)
+        if shown.out is None and not shown.quiet and result_stream().isatty() and sys.stderr.isatty():
+            say(f"{output_heading(ended)}\n")
+        write_result(ended.output, shown.out)
 
 
 async def is_free(engine: Engine, ended: RunResult, history: RunHistory | None = None) -> bool:
-    """Whether a run without a price has cost nothing: then nobody misses the price."""
+    """Whether a run has no price because nothing that it used costs money."""
     if ended.usage.usd is not None:
         return False
     return not ended.usage.requests or (history or await engine.runs.history(ended.run_id)).is_free_of_charge
 
 
 def summary(ended: RunResult, *, free: bool) -> str:
-    """One line: how it ended, what it used, how long it took, which run it was."""
+    """One line with the run's status, usage, price, time and id."""
     price = price_text(ended.usage.usd, free=free)
     parts = (status_text(ended), usage_text(ended.usage), price, seconds_text(ended.seconds), f"run {ended.run_id}")
     return " · ".join(filter(None, parts))
 
 
 def local_hint(manifest: Manifest, command: str) -> str | None:
-    """How to use a real provider, where the tiny embedded model has answered."""
+    """How to use a real provider, if the embedded model has answered; else None."""
     from teamwright.values.specs.manifest import model_key
 
     models = manifest.models
@@ -286,6 +286,6 @@ def local_hint(manifest: Manifest, command: str) -> str | None:
     if not any(model is not None and model_key(model) == "local" for model in used):
         return None
     return (
-        "\nThis was the tiny embedded model. For a real one:\n"
+        "\nThis was the small embedded model. To use a provider:\n"
         f"  export OPENAI_API_KEY=…\n  {command} --model openai:gpt-5-mini"
     )

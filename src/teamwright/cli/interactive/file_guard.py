@@ -1,4 +1,4 @@
-"""Keeps what a run writes apart from what it reads, so that no manifest, task or script is overwritten."""
+"""Rejects output files that the run also reads, so that no manifest, task or script is overwritten."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import Source
 
 
-def check_apart(written: Mapping[str, Path | None], read: Iterable[Path]) -> None:
-    """Refuse a file that is also read; `written` has the option of each file that is to be written."""
-    there = {option: file for option, file in written.items() if file is not None and file.is_file()}
-    if not there:
+def check_no_overwrite(written: Mapping[str, Path | None], read: Iterable[Path]) -> None:
+    """Reject an output file that is also read; `written` maps options to their files."""
+    existing = {option: file for option, file in written.items() if file is not None and file.is_file()}
+    if not existing:
         return
-    for one in read:
-        for option, file in there.items():
-            if one.is_file() and one.samefile(file):
+    for source in read:
+        for option, file in existing.items():
+            if source.is_file() and source.samefile(file):
                 raise UsageError(
                     f"{option} {str(file)!r} would overwrite a file that this run reads; name another one."
                 )
 
 
-def read_by(source: Source, loaded: Loaded | None, task: str | None) -> Iterator[Path]:
+def files_read(source: Source, loaded: Loaded | None, task: str | None) -> Iterator[Path]:
     """The files that a run reads: its manifests, its task and the scripts of its agents."""
     yield from (Path(source.base) / file for file in _scripts(source))
     yield from (file for file in (loaded.files if loaded else ()) if not _is_script(file))
@@ -46,7 +46,7 @@ def _scripts(source: Source) -> Iterator[str]:
 
 
 def _is_script(file: Path) -> bool:
-    """Whether a file in the folder of the manifests is none of them: a script, perhaps one that was recorded there."""
+    """Whether a file in the folder of the manifests is a script, which `--record` may overwrite, and no manifest."""
     try:
         Script.load(file)
     except UsageError:

@@ -1,4 +1,4 @@
-"""Finds the run that a user means: its id, a unique beginning of it, or `last`."""
+"""Finds a run by its id, a unique prefix of it, or `last`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ LAST = "last"
 
 
 def check_new_id(run_id: str | None) -> None:
-    """Refuse a name for a new run by which it could never be found."""
+    """Reject an id for a new run under which it could never be found."""
     if run_id == LAST:
-        raise UsageError(
-            f"{LAST!r} stands for the newest run, so no run can have it as its id; choose another --run-id."
-        )
+        raise UsageError(f"{LAST!r} means the newest run, so no run can have it as its id; choose another --run-id.")
 
 
 async def find_run(journal: Journal, wanted: str) -> RunSummary:
-    """The one run that is meant, or an error that names the candidates."""
+    """Return the run with this id or unique prefix, or raise an error that names the candidates."""
     if wanted != LAST and (exact := await journal.find(wanted)):
         return exact
     runs = await journal.runs()
@@ -38,7 +36,7 @@ def _only(wanted: str, runs: Sequence[RunSummary]) -> RunSummary:
     found = [run for run in runs if wanted and run.id.startswith(wanted)]
     if len(found) > 1:
         names = ", ".join(run.id for run in found[:6]) + (" …" if len(found) > 6 else "")
-        raise UsageError(f"{wanted!r} begins the ids of {len(found)} runs ({names}); write more of it.")
+        raise UsageError(f"{wanted!r} is a prefix of {len(found)} run ids ({names}); write a longer one.")
     if not found:
         raise RunNotFound(wanted, [run.id for run in runs[:200]])
     return found[0]

@@ -1,6 +1,6 @@
-"""Ends a process whose event loop a member has blocked, once the run has to stop: nothing inside the loop could.
+"""Ends a process whose event loop is blocked by a member when the run has to stop: nothing inside the loop could.
 
-What is recorded is durable at any instant, so ending the process loses nothing but the call under way.
+The record is durable at any instant, so ending the process loses nothing but the call in flight.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
 
 BEAT = 0.5
-"""Seconds between two signs of life of the event loop, and between two looks at them."""
+"""Seconds between two heartbeats of the event loop, and between two checks of them."""
 MARGIN = 2.0
-"""Seconds beyond the grace time after which a process that has to stop ends, whatever its members do."""
+"""Seconds after the grace time until a process that has to stop ends, whatever its members do."""
 
 
 class LoopWatchdog:
-    """Watches the event loop of the block from a thread, and calls `give_up` there when the loop is blocked for longer
-    than the grace time while a time limit of the run is over or a cancel waits for it.
+    """Watches the event loop of the block from a thread. It calls `give_up` when the loop is blocked for longer than
+    the grace time and the run is past its deadline or has a pending cancel.
     """
 
     def __init__(self, handle: Handle, grace: float, give_up: Callable[[], None]) -> None:
@@ -48,11 +48,11 @@ class LoopWatchdog:
     def _watch(self) -> None:
         while not self._over.wait(BEAT):
             blocked = time.monotonic() - self._alive_at > self._patience
-            if blocked and (self._handle.is_past_deadline(self._patience) or self._cancel_waits()):
+            if blocked and (self._handle.is_past_deadline(self._patience) or self._has_pending_cancel()):
                 self._give_up()
 
-    def _cancel_waits(self) -> bool:
-        """Whether somebody has cancelled the run; the engine of the blocked loop can't look."""
+    def _has_pending_cancel(self) -> bool:
+        """Whether the run's inbox holds a cancel, which the engine of the blocked loop can't read."""
         from teamwright.cli.interactive.open import with_journal
         from teamwright.errors import JournalError
         from teamwright.values.people.interventions import Cancel

@@ -1,4 +1,4 @@
-"""Opens what commands work on: the journal alone, or an engine over it."""
+"""Opens the journal, or an engine over it, for a command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from teamwright.cli.terminal.output import flush_all, prints_aside
+from teamwright.cli.terminal.output import flush_all, redirect_prints
 from teamwright.journal.location import BUSY_TIMEOUT, resolve_journal
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float = BUSY_TIMEOUT) -> T:
-    """Work on the user's journal alone, which opens much faster than an engine; returns what the work returns."""
+    """Call `work` with the user's journal, which opens much faster than an engine, and return its result."""
     import anyio
 
     async def opened() -> T:
@@ -33,21 +33,21 @@ def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float
 
 
 def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
-    """Work with an engine over the user's journal."""
+    """Call `work` with an engine over the user's journal, and return its exit code."""
     from teamwright.runtime.engine import Engine
 
     async def opened() -> int:
         async with Engine() as engine:
             return await work(engine)
 
-    with prints_aside():
-        return run_to_the_end(opened)
+    with redirect_prints():
+        return run_on_loop(opened)
 
 
-def run_to_the_end(work: Callable[[], Awaitable[int]]) -> int:
-    """Run a command on an event loop.
+def run_on_loop(work: Callable[[], Awaitable[int]]) -> int:
+    """Run a command on an event loop, and return its exit code.
 
-    The end of the loop waits for every task that a member has made. Where a member was abandoned, the process ends
+    A loop that ends waits for every task that members have started. If a member was abandoned, the process exits
     without that wait.
     """
     import anyio
@@ -65,14 +65,14 @@ def run_to_the_end(work: Callable[[], Awaitable[int]]) -> int:
 
 
 def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> int:
-    """Work on the run that the user means."""
+    """Call `work` with an engine and the run that the user names, and return its exit code."""
 
     async def found(engine: Engine) -> int:
         from teamwright.cli.interactive.find_run import find_run
         from teamwright.runtime.deleted_run import deleted_is_not_found
 
-        meant = await find_run(engine.journal, run)
-        async with deleted_is_not_found(engine.journal, meant.id):
-            return await work(engine, meant)
+        summary = await find_run(engine.journal, run)
+        async with deleted_is_not_found(engine.journal, summary.id):
+            return await work(engine, summary)
 
     return with_engine(found)

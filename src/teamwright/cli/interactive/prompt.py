@@ -1,4 +1,4 @@
-"""Asks the person at the terminal what a run asks, at once and one thing at a time, while the run goes on."""
+"""Prompts the person at the terminal for answers to a run's questions, one at a time, while the run continues."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 LATER = "later"
 WHOLE = "whole"
-"""What to answer in order to see all of a long draft."""
+"""The answer that shows all of a long draft."""
 LONGEST_DRAFT = 30
 
 
 class Keyboard:
-    """Lines from a terminal. The event loop waits for them, so that whoever waits can give up at any time."""
+    """Reads lines from a terminal on the event loop, so that a read can be cancelled."""
 
     def __init__(self, file: int) -> None:
         self._file, self._typed = file, b""
 
-    async def line(self) -> str | None:
-        """The next line, or nothing once the person has ended the input."""
+    async def read_line(self) -> str | None:
+        """Read the next line; None at the end of the input."""
         while b"\n" not in self._typed:
             await anyio.wait_readable(self._file)
             piece = os.read(self._file, 4096)
@@ -59,16 +59,16 @@ class Keyboard:
 
 
 class Prompt:
-    """One question after the other on the terminal."""
+    """Asks one question on the terminal."""
 
     def __init__(self, console: Console, keyboard: Keyboard) -> None:
         self._console, self._keyboard = console, keyboard
 
     async def ask(self, key: str, question: Question) -> Answer | None:
-        """What the person answers; nothing if they would rather do it later."""
+        """Ask a question and return the person's answer, or None if they put it off."""
         self._show(key, question)
         if not question.choices:
-            said = await self._line("answer (nothing: later)")
+            said = await self._line("answer (empty: later)")
             return Answer(text=said) if said else None
         choice = await self._choice(question)
         if choice is None or question.reason != "approval":
@@ -76,7 +76,7 @@ class Prompt:
         return await self._decision(choice, question)
 
     def say(self, text: str) -> None:
-        """Tell the person something."""
+        """Print a message."""
         self._console.print(Text(clean(text), style="yellow"))
 
     async def _decision(self, choice: str, question: Question) -> Answer | None:
@@ -103,7 +103,7 @@ class Prompt:
 
     async def _line(self, prompt: str) -> str | None:
         self._console.print(Text(f"{prompt}> ", style="bold"), end="")
-        return await self._keyboard.line()
+        return await self._keyboard.read_line()
 
     async def _choice(self, question: Question) -> str | None:
         cut = question.draft is not None and len(draft_lines(question)) > LONGEST_DRAFT
@@ -118,12 +118,12 @@ class Prompt:
             elif chosen is not None:
                 return None if chosen == LATER else chosen
             else:
-                self.say(f"{said!r} is none of them; its first letters will do, and nothing at all is {LATER!r}.")
+                self.say(f"{said!r} is not a choice; the first letters are enough, and an empty line is {LATER!r}.")
 
     async def _edited(self, question: Question) -> str | None:
-        """The draft as the person has changed it, in their editor if they have one.
+        """Return the draft as the person has edited it, in their editor if they have one.
 
-        There too, characters that are not seen stand by their names; what the person leaves is sent as it was.
+        Invisible characters are shown there by their names; those that the person does not touch are sent unchanged.
         """
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         if not editor:
@@ -146,46 +146,46 @@ class Prompt:
                 self.say(f"The editor {editor!r} can't be used: {error}.")
                 return None
         if code:
-            self.say(f"{editor!r} ended with {code}, so nothing is changed.")
+            self.say(f"{editor!r} exited with {code}; nothing is changed.")
             return None
         return original(edited if draft.endswith("\n") else edited.removesuffix("\n"), secrets)
 
 
 class Asker:
-    """Shows a run and asks what it asks. While a question stands on the terminal, everything else is held back."""
+    """Shows a run and asks its questions. While a question is on the terminal, all other output is held back."""
 
     def __init__(self, engine: Engine, handle: Handle, view: View, prompt: Prompt | None = None) -> None:
         self._engine, self._handle, self._view = engine, handle, view
         self._prompt = prompt or Prompt(Console(stderr=True, highlight=False), Keyboard(sys.stdin.fileno()))
-        self._news = anyio.Event()
+        self._wakeup = anyio.Event()
         self._held: deque[Event | Delta] = deque()
         self._holding = False
         self._one_at_a_time = anyio.Lock()
         self._asking: str | None = None
-        self._given_up = anyio.CancelScope()
+        self._asking_scope = anyio.CancelScope()
         self._put_off: set[str] = set()
 
-    async def take(self, item: Event | Delta) -> None:
-        """Show an item, now or when the question is answered."""
+    async def show(self, item: Event | Delta) -> None:
+        """Show an item, now or after the current question."""
         if isinstance(item, Event):
-            self._look_at(item)
+            self._react(item)
         self._held.append(item)
         if not self._holding:
-            await self.show()
+            await self.flush()
 
-    async def show(self) -> None:
-        """Show what was held back, in order."""
+    async def flush(self) -> None:
+        """Show the items that were held back, in order."""
         async with self._one_at_a_time:
             while self._held:
-                await self._view.take(self._held.popleft())
+                await self._view.show(self._held.popleft())
 
     async def run(self) -> None:
-        """Ask whatever is open, until this is stopped."""
+        """Ask open questions until this task is cancelled."""
         self._handle.set_interactive(True)
         try:
             while True:
-                await self._news.wait()
-                self._news = anyio.Event()
+                await self._wakeup.wait()
+                self._wakeup = anyio.Event()
                 while (found := await self._next()) is not None:
                     self._handle.set_interactive(True)
                     await self._ask(*found)
@@ -194,19 +194,20 @@ class Asker:
         finally:
             self._handle.set_interactive(False)
 
-    def _look_at(self, event: Event) -> None:
+    def _react(self, event: Event) -> None:
+        """Look for questions after a new one, and withdraw the current one when it is settled elsewhere."""
         match event.fact:
             case PersonAsked() | RunResumed():
-                self._news.set()
+                self._wakeup.set()
             case PersonAnswered() if event.key == self._asking:
-                self._given_up.cancel()
+                self._asking_scope.cancel()
             case AgentReplied() | AgentFailed() if is_inside(self._asking or "", event.key):
-                self._given_up.cancel()
+                self._asking_scope.cancel()
             case _:
                 pass
 
     async def _next(self) -> tuple[str, Question] | None:
-        """A question that is open and was neither answered nor put off."""
+        """The next open question that was neither answered nor put off."""
         run_id = self._handle.run_id
         answered = await self._engine.runs.answers(run_id)
         for key, question in (await self._engine.runs.history(run_id)).questions().items():
@@ -215,23 +216,23 @@ class Asker:
         return None
 
     async def _ask(self, key: str, question: Question) -> None:
-        self._asking, self._given_up = key, anyio.CancelScope()
+        self._asking, self._asking_scope = key, anyio.CancelScope()
         self._holding = True
         self._view.close()
         answer: Answer | None = None
         try:
-            with self._given_up:
+            with self._asking_scope:
                 answer = await self._prompt.ask(key, question)
         finally:
             self._asking = None
-        if self._given_up.cancelled_caught:
-            self._prompt.say("\nThat has been settled meanwhile.")
+        if self._asking_scope.cancelled_caught:
+            self._prompt.say("\nThis question was settled elsewhere.")
         else:
-            await self._give(key, answer)
+            await self._send(key, answer)
         self._holding = False
-        await self.show()
+        await self.flush()
 
-    async def _give(self, key: str, answer: Answer | None) -> None:
+    async def _send(self, key: str, answer: Answer | None) -> None:
         if answer is None:
             self._put_off.add(key)
             return
@@ -242,7 +243,7 @@ class Asker:
 
 
 def nearest_choice(said: str, choices: Sequence[str]) -> str | None:
-    """The choice that is meant: in full, by its number, or by letters with which no other begins."""
+    """The choice that an input names: in full, by its number, or by a prefix that no other choice has."""
     if said in choices:
         return said
     if said.isdigit() and 1 <= int(said) <= len(choices):

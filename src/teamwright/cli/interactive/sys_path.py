@@ -1,4 +1,4 @@
-"""Makes a manifest's own modules importable for commands that load them, and lists its code for those that do not."""
+"""Makes a manifest's own modules importable, or lists the code that a command does not load."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import Manifest
 
 MOST_CODE = 20
-"""How much of a manifest's code is listed line by line."""
+"""At most so many references to code are listed one by one."""
 
 
-def let_import(base: str | Path) -> None:
-    """Functions lie beside the manifest that names them, or where the user is; installed packages come first."""
+def extend_sys_path(base: str | Path) -> None:
+    """Append the manifest's folder and the working directory to `sys.path`; installed packages come first."""
     for folder in (str(Path(base).resolve()), str(Path.cwd())):
         if folder not in sys.path:
             sys.path.append(folder)
 
 
-def let_import_of(history: RunHistory) -> None:
-    """The same for a run, whose record says where its manifest lay."""
+def extend_sys_path_for(history: RunHistory) -> None:
+    """Extend `sys.path` for a run, whose record holds the folder of its manifest."""
     source = history.manifest
     if isinstance(source, dict) and isinstance(base := source.get("base"), str) and base:
-        let_import(base)
+        extend_sys_path(base)
 
 
-def tell_code(manifest: Manifest) -> list[JsonValue]:
-    """Say which code a manifest names that was not loaded, and give it as data."""
+def report_unloaded_code(manifest: Manifest) -> list[JsonValue]:
+    """Print which code a manifest names that was not loaded, and return it as data."""
     from teamwright.manifests.code_references import code_in
 
     code = code_in(manifest)

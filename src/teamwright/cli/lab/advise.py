@@ -1,4 +1,4 @@
-"""`teamwright lab advise`: which shape to use for some work, and why."""
+"""`teamwright lab advise`: recommends a topology for a team's work, with reasons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from teamwright.cli.lab.calibrate import Workload
 from teamwright.cli.terminal.options import ManifestPath, Profile, TeamName, With
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
+from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,31 +20,33 @@ if TYPE_CHECKING:
 
 def advise(
     manifest: ManifestPath,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What the team should do; `-` reads it from stdin.")],
     *,
     profile: Profile = None,
     divisible: Annotated[
         float | None,
-        typer.Option("--divisible", min=0, max=1, metavar="SHARE", help="How much of the work can be divided, 0 to 1."),
+        typer.Option(
+            "--divisible", min=0, max=1, metavar="SHARE", help="The share of the work that can be divided, 0 to 1."
+        ),
     ] = None,
     workload: Workload = "mixed",
     budget: Annotated[
         Literal["low", "medium", "high"] | None,
-        typer.Option("--budget", help="The level of budget; else that of the team's handoffs, or medium."),
+        typer.Option("--budget", help="The budget level; by default that of the team's handoffs, or medium."),
     ] = None,
     recommend: Annotated[
-        Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What counts most.")
+        Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What to optimise for.")
     ] = "balanced",
     team: TeamName = None,
     more: With = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Say which shape to use for a team's work, which may be one agent.
+    """Recommend a topology for a team's work; it may be a single agent.
 
-    The numbers it rests on and how sure it is are told. Runs of your own outweigh published findings as they add up:
-    in tokens and time, and in how often a shape is right once somebody judges their steps. Code that the manifest names
-    is listed, not loaded.
+    Prints the numbers behind the advice and how certain it is. The more runs of your own there are, the more they
+    outweigh published findings: for tokens and time, and for pass rates once their steps are judged. Code that the
+    manifest names is listed, not loaded.
     """
     from teamwright.cli.run import read_task
     from teamwright.lab.calibration.advise import advise as advice
@@ -61,31 +63,31 @@ def advise(
         recommend=recommend,
     )
     if json:
-        result_json(found.to_json(), out)
+        write_json(found.to_json(), out)
     else:
-        result(described(found), out)
+        write_result(advice_text(found), out)
     return 0
 
 
 def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
-    """The team of a manifest as it is written, without its code."""
+    """The team as its manifest declares it, without loading its code."""
     from teamwright.agents.functions.import_guard import code_not_loaded
-    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
     with code_not_loaded():
         source = source_of(read_manifest([manifest, *(more or ())]), team=team)
-        made = declared_team(source.model_copy(update={"roots": None}))  # nothing is read there
-    tell_code(source.manifest)
+        made = declared_team(source.model_copy(update={"roots": None}))  # file tools are never called
+    report_unloaded_code(source.manifest)
     return made
 
 
-def described(advice: Advice) -> str:
-    """The advice, what speaks for it, the shapes side by side, and the findings that it rests on."""
+def advice_text(advice: Advice) -> str:
+    """The advice with its reasons, the topologies side by side, and the published findings behind it."""
     from teamwright.cli.text.table import columns
 
-    rows: list[Sequence[str]] = [("SHAPE", "SCORE", "PASS RATE", "TOKENS", "TIME", "OWN RUNS")]
+    rows: list[Sequence[str]] = [("TOPOLOGY", "SCORE", "PASS RATE", "TOKENS", "TIME", "OWN RUNS")]
     rows += [
         (
             one.topology,

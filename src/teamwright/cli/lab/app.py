@@ -1,4 +1,4 @@
-"""`teamwright lab`: what topologies would cost, how good and how fast they would be, before anybody pays for them."""
+"""`teamwright lab`: estimates the cost, quality and speed of topologies without calling a model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from teamwright.cli.terminal.output import (
     Json,
     Out,
     check_files,
-    result,
-    result_json,
-    result_pieces,
+    report_failed_gates,
     say,
-    tell_broken,
+    write_json,
+    write_pieces,
+    write_result,
 )
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ app.command("simulate")(simulate.simulate)
 app.command("calibrate")(calibrate.calibrate)
 app.command("advise")(advise.advise)
 
-# Numbers come in as text: what does not fit is refused in one place, with the range that was expected.
+# Numbers arrive as text: the lab itself checks them, with messages that name the expected range.
 Budget = Annotated[str | None, typer.Option("--budget", metavar="LEVEL", help="low, medium (the default) or high.")]
-AllBudgets = Annotated[bool, typer.Option("--all-budgets", help="Evaluate all three levels of budget.")]
+AllBudgets = Annotated[bool, typer.Option("--all-budgets", help="Evaluate all three budget levels.")]
 Tasks = Annotated[str | None, typer.Option("--tasks", metavar="N", help="How many tasks (24).")]
 AvgTaskTokens = Annotated[
-    str | None, typer.Option("--avg-task-tokens", metavar="N", help="Tokens that a task takes on average (1400).")
+    str | None, typer.Option("--avg-task-tokens", metavar="N", help="Average tokens per task (1400).")
 ]
 Rounds = Annotated[str | None, typer.Option("--coordination-rounds", metavar="N", help="Rounds of coordination (4).")]
 Topologies = Annotated[
@@ -66,17 +66,15 @@ Recommend = Annotated[
 ]
 MaxRatio = Annotated[
     str | None,
-    typer.Option("--max-coordination-ratio", metavar="X", help="Gate: coordination over all tokens (0.20)."),
+    typer.Option("--max-coordination-ratio", metavar="X", help="Gate: share of tokens spent on coordination (0.20)."),
 ]
 MinPassRate = Annotated[
-    str | None, typer.Option("--min-pass-rate", metavar="X", help="Gate: share of the tasks that pass (0.80).")
+    str | None, typer.Option("--min-pass-rate", metavar="X", help="Gate: share of tasks that pass (0.80).")
 ]
 MaxLatency = Annotated[
     str | None, typer.Option("--max-p95-latency", metavar="S", help="Gate: seconds at the 95th percentile (180).")
 ]
-Enforce = Annotated[
-    bool, typer.Option("--enforce-gates", help="Exit with 1 where any topology that was evaluated fails a gate.")
-]
+Enforce = Annotated[bool, typer.Option("--enforce-gates", help="Exit with 1 if any evaluated topology fails a gate.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw cost against quality: .svg or .png.")]
 
 
@@ -102,9 +100,9 @@ def evaluate(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Evaluate topologies for some work and recommend one.
+    """Evaluate topologies for a workload and recommend one.
 
-    With --enforce-gates the report comes first; then every gate that a topology fails is named, and the exit code is 1.
+    With --enforce-gates, the failed gates follow the report, and the exit code is 1 if there are any.
     """
     given = _given(
         budget=budget, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
@@ -117,8 +115,8 @@ def evaluate(
     check_files(out, plot)
     report = evaluated(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
     _deliver(report, json, out, plot)
-    broken = (f"gate broken: {breach}" for breach in report.breaches())
-    return tell_broken(broken) if enforce_gates else 0
+    failed = (f"gate failed: {breach}" for breach in report.breaches())
+    return report_failed_gates(failed) if enforce_gates else 0
 
 
 @app.command()
@@ -142,7 +140,7 @@ def compare(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Compare a2a_lite with transcript for the same work."""
+    """Compare the protocols a2a_lite and transcript for the same workload."""
     given = _given(
         budget=budget, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
         topologies=topologies, workload=workload, degradation=degradation, recommend=recommend,
@@ -154,48 +152,48 @@ def compare(
     check_files(out, plot)
     found = compared(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
     _deliver(found, json, out, plot)
-    broken = (f"gate broken: {protocol}, {breach}" for protocol, breach in found.breaches())
-    return tell_broken(broken) if enforce_gates else 0
+    failed = (f"gate failed: {protocol}, {breach}" for protocol, breach in found.breaches())
+    return report_failed_gates(failed) if enforce_gates else 0
 
 
 @app.command()
 def sweep(
     *,
-    budgets: Annotated[str | None, typer.Option("--budgets", "--budget", metavar="LIST", help="As low,high.")] = None,
-    tasks: Annotated[str | None, typer.Option("--tasks", metavar="LIST", help="As 8,16 or 8:64:8.")] = None,
-    avg_task_tokens: Annotated[str | None, typer.Option("--avg-task-tokens", metavar="LIST", help="The same.")] = None,
+    budgets: Annotated[str | None, typer.Option("--budgets", "--budget", metavar="LIST", help="E.g. low,high.")] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar="LIST", help="E.g. 8,16 or 8:64:8.")] = None,
+    avg_task_tokens: Annotated[str | None, typer.Option("--avg-task-tokens", metavar="LIST", help="Likewise.")] = None,
     coordination_rounds: Annotated[
-        str | None, typer.Option("--coordination-rounds", "--rounds", metavar="LIST", help="The same.")
+        str | None, typer.Option("--coordination-rounds", "--rounds", metavar="LIST", help="Likewise.")
     ] = None,
     topologies: Topologies = None,
     workloads: Annotated[
-        str | None, typer.Option("--workloads", "--workload", metavar="LIST", help="As debugging,mixed.")
+        str | None, typer.Option("--workloads", "--workload", metavar="LIST", help="E.g. debugging,mixed.")
     ] = None,
     protocols: Annotated[
-        str | None, typer.Option("--protocols", "--protocol", metavar="LIST", help="As a2a_lite,transcript.")
+        str | None, typer.Option("--protocols", "--protocol", metavar="LIST", help="E.g. a2a_lite,transcript.")
     ] = None,
     degradations: Annotated[
-        str | None, typer.Option("--degradations", "--degradation", metavar="LIST", help="As none,auto.")
+        str | None, typer.Option("--degradations", "--degradation", metavar="LIST", help="E.g. none,auto.")
     ] = None,
     recommend: Recommend = None,
     max_coordination_ratio: MaxRatio = None,
     min_pass_rate: MinPassRate = None,
     max_p95_latency: MaxLatency = None,
     profile: Profile = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Every cell as comma-separated values.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print every cell as comma-separated values.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw heat maps: .svg or .png.")] = None,
     value: Annotated[
         str | None, typer.Option("--value", metavar="COLUMN", help="What the heat maps show (coordination_ratio).")
     ] = None,
-    x: Annotated[str | None, typer.Option("--x", metavar="DIMENSION", help="Across in the heat maps.")] = None,
-    y: Annotated[str | None, typer.Option("--y", metavar="DIMENSION", help="Upwards in the heat maps.")] = None,
+    x: Annotated[str | None, typer.Option("--x", metavar="DIMENSION", help="Horizontal axis of the heat maps.")] = None,
+    y: Annotated[str | None, typer.Option("--y", metavar="DIMENSION", help="Vertical axis of the heat maps.")] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Evaluate every combination of lists of values.
+    """Evaluate every combination of several values.
 
-    A list is values with commas, a range from:to:step with its end in it, or `all` for words. What is not named has
-    its usual value; topologies are all four.
+    LIST is values separated by commas, an inclusive range from:to:step, or `all` for words. Options that are not given
+    have their default value; the default for topologies is all four.
     """
     given = _given(
         budgets=budgets, tasks=tasks, avg_task_tokens=avg_task_tokens, coordination_rounds=coordination_rounds,
@@ -212,22 +210,22 @@ def sweep(
     _check_form(cast("SweepOptions", given), json, csv)
     found = swept(profiles=profiles_of(profile), **cast("SweepOptions", given))
     if not found.vectorised:
-        say("NumPy is not installed, so the cells are computed one by one: pip install 'teamwright[lab]' is faster")
+        say("NumPy is not installed, so cells are computed one by one; for speed: pip install 'teamwright[lab]'")
     as_csv = csv or (out is not None and out.suffix.lower() == ".csv" and not json)
     _deliver_cells(found, json, as_csv, out)
     if plot is not None:
         found.plot(plot, value, x, y)
-        say(f"the heat maps are in {str(plot)!r}")
+        say(f"heat maps written to {str(plot)!r}")
     return 0
 
 
 def _given(**options: str | None) -> dict[str, str]:
-    """The options that were given."""
+    """The options that the user has given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def _options(given: Mapping[str, str]) -> Options:
-    """Options as the lab takes them, where topologies are several."""
+    """Options as the lab expects them, with topologies as a list."""
     found: dict[str, object] = dict(given)
     if "topologies" in given:
         found["topologies"] = [name.strip() for name in given["topologies"].split(",")]
@@ -236,29 +234,29 @@ def _options(given: Mapping[str, str]) -> Options:
 
 def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Path | None) -> None:
     if json:
-        result_json(found.to_json(), out)
+        write_json(found.to_json(), out)
     else:
-        result(str(found), out)
+        write_result(str(found), out)
     if plot is not None:
         found.plot(plot)
-        say(f"the plot is in {str(plot)!r}")
+        say(f"plot written to {str(plot)!r}")
 
 
 def _check_form(options: SweepOptions, json: bool, csv: bool) -> None:
-    """Refuse a sweep as JSON that can't be one, before it is computed."""
+    """Reject a sweep that is too large for JSON, before it is computed."""
     from teamwright.errors import UsageError
     from teamwright.lab.parameter_sweep.sweep import sweep_axes
 
     if json and csv:
-        raise UsageError("--json and --csv are two forms of one result; take one of them.")
+        raise UsageError("--json and --csv are two forms of one result; use one of them.")
     if json and (cells := sweep_axes(options).cells) > MOST_JSON_CELLS:
-        raise UsageError(f"--json has room for {MOST_JSON_CELLS} cells, and these are {cells}; take --csv.")
+        raise UsageError(f"--json allows at most {MOST_JSON_CELLS} cells, and this sweep has {cells}; use --csv.")
 
 
 def _deliver_cells(found: Sweep, json: bool, as_csv: bool, out: Path | None) -> None:
     if as_csv:
-        result_pieces(found.csv(), out)
+        write_pieces(found.csv(), out)
     elif json:
-        result_json(found.to_json(), out)
+        write_json(found.to_json(), out)
     else:
-        result(str(found), out)
+        write_result(str(found), out)

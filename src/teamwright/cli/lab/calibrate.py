@@ -1,4 +1,4 @@
-"""`teamwright lab calibrate`: the numbers of the topology model, fitted to runs of one's own."""
+"""`teamwright lab calibrate`: fits the topology model to the user's own runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from teamwright.cli.interactive.open import with_journal
-from teamwright.cli.terminal.output import Json, check_out, result, result_json, say, write_file
+from teamwright.cli.terminal.output import Json, check_out, say, write_file, write_json, write_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,18 +20,18 @@ MOST_RUNS = 1000
 
 Workload = Annotated[
     Literal["implementation", "debugging", "research", "mixed"],
-    typer.Option("--workload", help="What kind of work it is."),
+    typer.Option("--workload", help="The kind of work."),
 ]
-Budget = Annotated[Literal["low", "medium", "high"], typer.Option("--budget", help="The level of budget.")]
+Budget = Annotated[Literal["low", "medium", "high"], typer.Option("--budget", help="The budget level.")]
 
 
 def calibrate(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN…]", help="Runs: their ids, beginnings of them, or `last`; else all there are."),
+        typer.Argument(metavar="[RUN…]", help="Runs: their ids, prefixes of them, or `last`; by default all."),
     ] = None,
     *,
-    name: Annotated[str, typer.Option("--name", help="Keep the profile under this name.")] = "default",
+    name: Annotated[str, typer.Option("--name", help="Save the profile under this name.")] = "default",
     as_topology: Annotated[
         str | None,
         typer.Option("--as", metavar="TOPOLOGY", help="Read runs of other strategies as runs of this topology."),
@@ -39,21 +39,21 @@ def calibrate(
     workload: Workload = "mixed",
     budget: Budget = "medium",
     rounds: Annotated[
-        int, typer.Option("--coordination-rounds", min=0, help="Rounds of coordination that the model counts with.")
+        int, typer.Option("--coordination-rounds", min=0, help="Rounds of coordination that the model assumes.")
     ] = 4,
     json: Json = False,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Keep the profile in a file, not under a name.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Save the profile to a file instead.")
     ] = None,
 ) -> int:
-    """Fit the topology model to your own runs, and keep the fit as a profile.
+    """Fit the topology model to your own runs, and save the fit as a profile.
 
-    It shows how far the built-in numbers and the fitted ones are from what really was.
+    Prints how far the built-in and the fitted predictions are from the measured figures.
     """
     from teamwright.planning.topology.profiles import topology_named
 
     check_out(out)
-    meant = topology_named(as_topology) if as_topology is not None else None
+    topology = topology_named(as_topology) if as_topology is not None else None
 
     async def work(journal: Journal) -> int:
         from teamwright.cli.interactive.find_run import find_run
@@ -65,35 +65,35 @@ def calibrate(
             if runs
             else [one.id for one in reversed(await journal.runs(MOST_RUNS))]
         )
-        seen = await observe(journal, found, as_topology=meant)
+        seen = await observe(journal, found, as_topology=topology)
         report = fitted(
             seen.runs, workload=workload, budget=budget, rounds=rounds, learnt=seen.learnt, left_out=seen.left_out
         )
-        return _tell(report, name, out, as_json=json)
+        return _save_and_report(report, name, out, as_json=json)
 
     return with_journal(work)
 
 
-def _tell(report: CalibrationReport, name: str, out: Path | None, *, as_json: bool) -> int:
+def _save_and_report(report: CalibrationReport, name: str, out: Path | None, *, as_json: bool) -> int:
     from teamwright.errors import UsageError
-    from teamwright.lab.calibration.profile_file import keep_profile, profile_text
+    from teamwright.lab.calibration.profile_file import profile_text, save_profile
 
     learnt = report.calibration.learnt.members
     for run, reason in list(report.left_out.items())[:10]:
-        say(f"run {run} tells nothing of a topology: {reason}")
+        say(f"run {run} is left out: {reason}")
     if not report.calibration.topologies and not learnt:
         raise UsageError("There is no run to calibrate with; start one with  teamwright run")
     if out is not None:
         write_file(profile_text(report.calibration), out)
-    kept = keep_profile(report.calibration, name) if out is None else out
-    result_json(report.to_json()) if as_json else result(described(report))
+    file = save_profile(report.calibration, name) if out is None else out
+    write_json(report.to_json()) if as_json else write_result(calibration_text(report))
     used = name if out is None else str(out)
-    say(f"kept in {kept}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --auto")
+    say(f"saved in {file}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --auto")
     return 0
 
 
-def described(report: CalibrationReport) -> str:
-    """The fitted numbers, and how far predictions are off."""
+def calibration_text(report: CalibrationReport) -> str:
+    """The fitted numbers, and the errors of the predictions before and after."""
     from teamwright.cli.text.table import columns
     from teamwright.lab.calibration.calibrate import FITTED
     from teamwright.planning.topology.profiles import TOPOLOGIES
@@ -109,10 +109,10 @@ def described(report: CalibrationReport) -> str:
             rows.append((factor, *(f"{NOTHING if own is None else f'{own:.4g}'} ({built:g})" for own, built in cells)))
         lines += [columns(rows), "", columns(_gaps(report.gaps))]
         if not any(fit.judged for fit in fits.values()):
-            lines += ["", "Nobody judged a step in these runs: the pass rate only says that steps were completed."]
+            lines += ["", "No step in these runs was judged: the pass rate only says that steps were completed."]
     lines += ["", *report.notes] if report.notes else []
     members = ", ".join(report.calibration.learnt.members)
-    return "\n".join([*lines, *([""] if lines else []), f"Behaviour learnt of: {members or 'nobody'}"])
+    return "\n".join([*lines, *([""] if lines else []), f"Behaviour learnt for: {members or 'no member'}"])
 
 
 def _gaps(gaps: Sequence[Gap]) -> list[Sequence[str]]:

@@ -1,4 +1,4 @@
-"""`teamwright lab simulate`: many runs of one's own team in no time, with nobody called."""
+"""`teamwright lab simulate`: runs a team many times on a virtual clock, without calling a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_journal
-from teamwright.cli.terminal.interrupts import interrupts_raise
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.options import (
     AllowRoot,
     ManifestPath,
@@ -22,7 +22,16 @@ from teamwright.cli.terminal.options import (
     With,
     run_limits,
 )
-from teamwright.cli.terminal.output import Json, Out, check_out, one_line, prints_aside, result, result_json, say
+from teamwright.cli.terminal.output import (
+    Json,
+    Out,
+    check_out,
+    one_line,
+    redirect_prints,
+    say,
+    write_json,
+    write_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,13 +48,13 @@ MOST_PATH = 12
 def simulate(
     manifest: ManifestPath,
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")
+        str | None, typer.Argument(metavar="TASK", help="What the team should do; `-` reads it from stdin.")
     ] = None,
     *,
-    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How often the team is run.")] = 200,
+    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How many runs to simulate.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 0,
     topologies: Annotated[
-        str, typer.Option("--topologies", metavar="A,B", help="Shapes beside the team's own; empty for none.")
+        str, typer.Option("--topologies", metavar="A,B", help="Topologies besides the team's own; empty for none.")
     ] = ALL,
     learn_from: Annotated[
         list[str] | None,
@@ -53,7 +62,7 @@ def simulate(
     ] = None,
     profile: Profile = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="Processes; else as many as pay.")
+        int | None, typer.Option("--jobs", min=1, metavar="N", help="Worker processes; by default as many as help.")
     ] = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
@@ -68,15 +77,15 @@ def simulate(
 ) -> int:
     """Simulate a team: what it costs, how long it takes, how often it is right.
 
-    Your own team, strategies and policies run on a virtual clock, with members that only behave. Nothing is called,
+    Your own team, strategies and policies run on a virtual clock, with simulated members. No model or tool is called,
     but code that the manifest names is loaded, as python would: only use manifests that you trust.
     """
     from teamwright.cli.run import read_task
-    from teamwright.cli.terminal.progress import Counter
+    from teamwright.cli.terminal.progress import ProgressCounter
     from teamwright.lab.simulation.simulate import simulate as simulated
 
     check_out(out)
-    with interrupts_raise():
+    with raise_on_interrupt():
         report = simulated(
             read_team(manifest, team, more, allow_root or ()),
             read_task(task, None) or "",
@@ -86,37 +95,37 @@ def simulate(
             learnt=_learnt(learn_from, profile),
             limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
             jobs=jobs,
-            progress=None if quiet else Counter("runs simulated"),
+            progress=None if quiet else ProgressCounter("runs simulated"),
         )
     if json:
-        result_json(report.to_json(), out)
+        write_json(report.to_json(), out)
     else:
-        result(described(report), out)
+        write_result(simulation_text(report), out)
     for name, reason in report.missing.items():
         say(f"{name} is left out: {reason}")
     return 0
 
 
-@prints_aside()
+@redirect_prints()
 def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_roots: Sequence[Path] = ()) -> Team:
-    """The team of a manifest as it is written, without the keys of its models; its code is loaded."""
-    from teamwright.cli.interactive.sys_path import let_import
+    """The team as its manifest declares it; loads its code, but needs no provider keys."""
+    from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
     source = source_of(read_manifest([manifest, *(more or ())]), team=team, allow_roots=allow_roots)
-    let_import(source.base)
+    extend_sys_path(source.base)
     return declared_team(source)
 
 
-def described(report: SimulationReport) -> str:
-    """The shapes side by side, and what holds each of them up."""
+def simulation_text(report: SimulationReport) -> str:
+    """The topologies side by side, and the bottleneck of each."""
     from teamwright.cli.text.table import columns
 
     rows = _rows(report.shapes)
     lines = [f"{report.runs} simulated runs of {report.team!r}, seed {report.seed}", "", columns(rows)]
     for one in report.shapes:
-        lines += ["", *_held_up(one)]
+        lines += ["", *_bottleneck_lines(one)]
     return "\n".join([*lines, *(("", *report.notes) if report.notes else ())])
 
 
@@ -144,13 +153,13 @@ def _rows(shapes: Sequence[SimulatedShape]) -> list[Sequence[str]]:
     return rows
 
 
-def _held_up(shape: SimulatedShape) -> list[str]:
-    """The bottleneck and the critical path of a shape, and how runs ended that did not complete."""
+def _bottleneck_lines(shape: SimulatedShape) -> list[str]:
+    """The bottleneck and the critical path of a topology, and the statuses of runs that did not complete."""
     lines = [shape.shape]
-    if held := shape.bottleneck:
+    if slowest := shape.bottleneck:
         lines.append(
-            f"  bottleneck: {held.step} ({held.member}), {held.seconds:g} s, {held.share_of_time:.0%} of all time,"
-            f" in {held.share_of_runs:.0%} of the runs"
+            f"  bottleneck: {slowest.step} ({slowest.member}), {slowest.seconds:g} s,"
+            f" {slowest.share_of_time:.0%} of all time, in {slowest.share_of_runs:.0%} of the runs"
         )
     if steps := shape.critical_path.steps:
         shown = " → ".join(f"{one.step} {one.seconds:g} s" for one in steps[:MOST_PATH])
@@ -163,7 +172,7 @@ def _held_up(shape: SimulatedShape) -> list[str]:
 
 
 def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
-    """How members behave by past runs, or by a profile; the runs come first."""
+    """The behaviour of members, learnt from past runs or else read from a profile."""
     if runs:
         return _from_runs(runs)
     if profile is None:
@@ -183,5 +192,5 @@ def _from_runs(runs: Sequence[str]) -> Learnt:
 
     learnt = with_journal(read)
     if not learnt.members:
-        raise UsageError(f"Nobody has answered in {', '.join(map(repr, runs))}, so there is nothing to learn from.")
+        raise UsageError(f"No member has replied in {', '.join(map(repr, runs))}, so there is nothing to learn from.")
     return learnt

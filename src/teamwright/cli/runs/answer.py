@@ -1,4 +1,4 @@
-"""Answers the questions that runs ask: what an answer says, which question it is for, and what is open."""
+"""`teamwright runs answer`: the answer on the command line, and the open questions of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.text.events import draft_text, question_text, waiting_answer_text
+from teamwright.cli.text.events import draft_text, pending_answer_text, question_text
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
 from teamwright.values.people.interventions import Answered
@@ -30,8 +30,8 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """An answer as it was written on the command line: a text, or a decision about a draft."""
+class AnswerOptions:
+    """An answer as given on the command line: a text, or a decision about a draft."""
 
     text: str | None = None
     approve: bool = False
@@ -40,16 +40,16 @@ class Given:
     edit_file: str | None = None
     by: str = ""
 
-    def answer(self) -> Answer | None:
-        """The answer, or nothing if none was given; one that says two things is refused."""
-        ways = {
+    def to_answer(self) -> Answer | None:
+        """Return the answer, or None if no option gives one; reject options that give several."""
+        options = {
             "TEXT": self.text is not None,
             "--approve": self.approve,
             "--reject": self.reject is not None,
             "--edit": self.edit is not None,
             "--edit-file": self.edit_file is not None,
         }
-        given = [way for way, used in ways.items() if used]
+        given = [option for option, used in options.items() if used]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} are different answers; give one of them.")
         if self.approve:
@@ -57,14 +57,14 @@ class Given:
         if self.reject is not None:
             return Answer.reject(self.reject, by=self.by)
         if self.edit is not None or self.edit_file is not None:
-            edited = self.edit if self.edit is not None else _content(str(self.edit_file))
+            edited = self.edit if self.edit is not None else _read_edit(str(self.edit_file))
             return Answer.edit(edited, by=self.by)
         return None if self.text is None else Answer(text=self.text, by=self.by)
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """The open questions of a run, and what has been answered without having been taken yet."""
+class OpenQuestions:
+    """The open questions of a run, and answers that the run has not consumed yet."""
 
     run_id: str
     questions: dict[str, Question]
@@ -72,40 +72,45 @@ class Open:
     live: bool = False
 
     @classmethod
-    async def of(cls, engine: Engine, run_id: str) -> Open:
-        """What is open now."""
+    async def load(cls, engine: Engine, run_id: str) -> OpenQuestions:
+        """Read the open questions of a run and the answers to them."""
         asked, live = (await engine.runs.history(run_id)).questions(), await engine.journal.is_driven(run_id)
         return cls(run_id, asked, await engine.runs.answers(run_id), live)
 
-    def which(self, key: str | None) -> str:
-        """The key of the question that is meant: the given one, or the only one that nobody has answered."""
+    def choose(self, key: str | None) -> str:
+        """Return the given key, or the key of the only unanswered question."""
         if key is not None:
             return key
-        left = [one for one in self.questions if one not in self.answers] or list(self.questions)
-        if not left:
+        candidates = self._unanswered() or list(self.questions)
+        if not candidates:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
-        if len(left) > 1:
-            listed = "\n".join(f"  --key {one}   {visible(self.questions[one].text)}" for one in left)
-            raise UsageError(f"Run {self.run_id!r} has {len(left)} open questions; choose one with --key:\n{listed}")
-        return left[0]
+        if len(candidates) > 1:
+            listed = "\n".join(f"  --key {one}   {visible(self.questions[one].text)}" for one in candidates)
+            many = f"Run {self.run_id!r} has {len(candidates)} open questions"
+            raise UsageError(f"{many}; choose one with --key:\n{listed}")
+        return candidates[0]
 
-    def words(self) -> str:
-        """Every question with what it is about and what to type."""
+    def to_text(self) -> str:
+        """Each question with its draft and the command that answers it."""
         if not self.questions:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
-        told: list[str] = []
+        lines: list[str] = []
         for key, question in self.questions.items():
-            told += [f"{key}", textwrap.indent(question_text(question), "  ")]
+            lines += [f"{key}", textwrap.indent(question_text(question), "  ")]
             if question.draft:
-                told.append(draft_text(question))
+                lines.append(draft_text(question))
             command = answer_command(self.run_id, key, question)
             if (answer := self.answers.get(key)) is None:
-                told.append(f"  {command}")
+                lines.append(f"  {command}")
             else:
-                told += [f"  {waiting_answer_text(answer)}", f"  change it with: {command}"]
-        left = [key for key in self.questions if key not in self.answers]
-        then = [] if self.live else [f"{'then' if left else 'all answered, go on with'}: {resume_command(self.run_id)}"]
-        return "\n".join([*told, *then])
+                lines += [f"  {pending_answer_text(answer)}", f"  change it with: {command}"]
+        if not self.live:
+            then = "then" if self._unanswered() else "all answered, resume with"
+            lines.append(f"{then}: {resume_command(self.run_id)}")
+        return "\n".join(lines)
+
+    def _unanswered(self) -> list[str]:
+        return [key for key in self.questions if key not in self.answers]
 
     def to_json(self) -> dict[str, JsonValue]:
         """The same as data."""
@@ -113,16 +118,16 @@ class Open:
         for key, question in self.questions.items():
             answer = self.answers.get(key)
             command = answer_command(self.run_id, key, question)
-            told: dict[str, JsonValue] = {
+            fields: dict[str, JsonValue] = {
                 "key": key,
                 "answer": answer.to_json() if answer else None,
                 "command": command,
             }
-            listed.append(question.to_json() | told)
+            listed.append(question.to_json() | fields)
         return {"run_id": self.run_id, "questions": listed, "resume": resume_command(self.run_id)}
 
 
-def _content(file: str) -> str:
+def _read_edit(file: str) -> str:
     try:
         return sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -130,14 +135,14 @@ def _content(file: str) -> str:
 
 
 async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozenset[str]:
-    """The paused runs whose questions have all been answered, so that they only have to be resumed."""
+    """The ids of paused runs whose questions are all answered, so that they can be resumed."""
     from teamwright.history.history import RunHistory
 
     found: set[str] = set()
     for run in runs:
         if run.status != "paused" or run.stop_reason not in FOR_PEOPLE or run.damage:
             continue
-        with suppress(JournalError):  # a record that can't be read is told where that run is looked at
+        with suppress(JournalError):  # an unreadable record is reported by the commands that open that run
             sent = [item.intervention for item in await journal.inbox(run.id)]
             keys = {one.key for one in sent if isinstance(one, Answered)}
             if keys and keys.issuperset((await RunHistory.load(journal, await journal.read(run.id))).questions()):

@@ -1,4 +1,4 @@
-"""A whole run as one JSON document."""
+"""`teamwright runs export`: a run as one JSON document."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FORMAT = "teamwright.run/1"
 
 
-async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
-    """The run's result, manifest and events, and every body that an event refers to."""
+async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
+    """Return the run's result, manifest and events, and every body that an event refers to."""
     history = await engine.runs.history(run_id)
     ended = await engine.runs.result(run_id)
     texts = await engine.journal.bodies({body for event in history.events for body in references(event)})

@@ -1,4 +1,4 @@
-"""Forks a run: the same past, something changed, a new id."""
+"""`teamwright runs fork`: starts a new run from the record of another one, with something changed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from teamwright.cli.interactive.drive import Shown, drive, tell
+from teamwright.cli.interactive.drive import ViewOptions, drive, report_end
 from teamwright.cli.interactive.find_run import find_run
-from teamwright.cli.interactive.sys_path import let_import_of
+from teamwright.cli.interactive.sys_path import extend_sys_path_for
 from teamwright.cli.terminal.output import say
 from teamwright.teams.load import source_with_limits, source_with_model, source_with_roots, team_from_source
 from teamwright.teams.preflight import check_ready
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where to fork, and with what."""
+    """Where to fork a run, and what to change."""
 
     run_id: str
     at: str | None
@@ -37,11 +37,11 @@ class Fork:
     limits: Limits | None
     allow_roots: tuple[Path, ...] = ()
 
-    async def run(self, engine: Engine, shown: Shown) -> int:
+    async def run(self, engine: Engine, shown: ViewOptions) -> int:
         """Fork and drive the new run."""
         found = await find_run(engine.journal, self.run_id)
         history = await engine.runs.history(found.id)
-        let_import_of(history)
+        extend_sys_path_for(history)
         team = self._team(engine, history)
         if team is not None:
             await check_ready(team, engine.models)
@@ -58,10 +58,10 @@ class Fork:
             say(f"run {handle.run_id} is a fork of {found.id}")
         shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
         ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
-        return await tell(engine, ended, shown)
+        return await report_end(engine, ended, shown)
 
     def _team(self, engine: Engine, history: RunHistory) -> Team | None:
-        """The team with another model or further folders; without these, the engine makes it from the record."""
+        """The team with another model or more folders; None lets the engine build it from the record."""
         if self.model is None and not self.allow_roots:
             return None
         source = history.record.source()
@@ -74,7 +74,7 @@ class Fork:
 
 
 def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, models: Models) -> Team | None:
-    """The team of a run whose file tools may use further folders; without any, the engine makes it from the record."""
+    """The team of a run whose file tools may use more folders; None lets the engine build it from the record."""
     if not allow_roots:
         return None
     source = history.record.source()

@@ -1,4 +1,4 @@
-"""Commands of `teamwright runs` that read closely: logs, checkpoints, and what two runs have in common."""
+"""Commands of `teamwright runs` that inspect a record: logs, checkpoints and the diff of two runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from teamwright.cli.interactive.open import with_run
 from teamwright.cli.terminal.options import Run
-from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 def logs(
     run: Run,
-    member: Annotated[str | None, typer.Option("--member", help="Only this member; a team with all inside it.")] = None,
-    level: Annotated[
-        str, typer.Option("--level", help="At least this weighty: debug, info, warning or error.")
-    ] = "debug",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run stops.")] = False,
+    member: Annotated[
+        str | None, typer.Option("--member", help="Only this member; a team includes its members.")
+    ] = None,
+    level: Annotated[str, typer.Option("--level", help="Minimum level: debug, info, warning or error.")] = "debug",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run stops.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Print what each member did, said and logged."""
+    """Print what each member did, replied and logged."""
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.runs.logs import LogQuery
 
-        await LogQuery(found.id, member, level, follow, json, out).show(engine)
+        await LogQuery(found.id, member, level, follow, json, out).print_lines(engine)
         return 0
 
     return with_run(run, work)
 
 
 def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
-    """List the points at which a fork of a run can begin."""
+    """List the checkpoints of a run, at which it can be forked."""
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -46,9 +46,9 @@ def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
 
         points = await engine.runs.checkpoints(found.id)
         if json:
-            result_json([point.to_json() for point in points], out)
+            write_json([point.to_json() for point in points], out)
         else:
-            result(points_table(points), out)
+            write_result(points_table(points), out)
         return 0
 
     return with_run(run, work)
@@ -56,36 +56,36 @@ def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
 
 def checkpoint(
     run: Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the point that the run has come to.")],
-    by: Annotated[str, typer.Option("--by", help="Who says so; it is recorded.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the checkpoint.")],
+    by: Annotated[str, typer.Option("--by", help="Who sets it, which is recorded.")] = "",
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Give the present point of a run a name.
+    """Set a named checkpoint at the current point of a run.
 
-    `runs fork RUN --at NAME` goes back to it.
+    `runs fork RUN --at NAME` forks there.
     """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
         made = await engine.runs.checkpoint(found.id, name, by=by)
         if json:
-            result_json(made.to_json(), out)
+            write_json(made.to_json(), out)
         else:
-            result(f"checkpoint {made.name} (event {made.number})", out)
-        say(f"go back to it with: teamwright runs fork {found.id} --at {made.name}")
+            write_result(f"checkpoint {made.name} (event {made.number})", out)
+        say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
         return 0
 
     return with_run(run, work)
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help="A run's id, a unique beginning of it, or `last`.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A run's id, a unique prefix of it, or `last`.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Compare two runs, and say where they part.
+    """Compare two runs, and show where they diverge.
 
     The exit code is 0 whether or not they differ.
     """
@@ -93,16 +93,16 @@ def diff(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.interactive.find_run import find_run
-        from teamwright.cli.text.diff import compared
+        from teamwright.cli.text.diff import comparison_text
         from teamwright.history.diff import compare
 
         a, b = found.id, (await find_run(engine.journal, second)).id
         histories = await engine.runs.history(a), await engine.runs.history(b)
         comparison = compare(*histories, await engine.runs.result(a), await engine.runs.result(b))
         if json:
-            result_json(comparison.to_json(), out)
+            write_json(comparison.to_json(), out)
         else:
-            result(compared(comparison), out)
+            write_result(comparison_text(comparison), out)
         return 0
 
     return with_run(first, work)

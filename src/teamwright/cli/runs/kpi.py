@@ -1,4 +1,4 @@
-"""`teamwright runs kpi`: the figures of runs, side by side, and gates that they have to keep to."""
+"""`teamwright runs kpi`: the KPIs of runs side by side, and gates that they must pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_journal
-from teamwright.cli.terminal.output import Json, Out, check_files, result, result_json, say, tell_broken
+from teamwright.cli.terminal.output import Json, Out, check_files, report_failed_gates, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, number_text
 
 if TYPE_CHECKING:
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
-"""The figures that make up the steps; they are told beside their number."""
+"""The counts that add up to `steps`; they are shown next to it."""
 
 
 def kpi(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Runs: their ids, unique beginnings of them, or `last`.")
+        list[str], typer.Argument(metavar="RUN…", help="Runs: their ids, unique prefixes of them, or `last`.")
     ],
     gate: Annotated[
         list[str] | None,
         typer.Option(
             "--gate",
             metavar="GATE",
-            help="What a figure has to keep to, such as 'pass_rate>=0.8', or `default`; may be repeated.",
+            help="A threshold for a KPI, such as 'pass_rate>=0.8', or `default`; may be repeated.",
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figures side by side, as .svg or .png.")
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the KPIs side by side, as .svg or .png.")
     ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Measure runs: throughput, pass rate, tokens, coordination, latency.
 
-    Where a figure of a run breaks a gate, the exit code is 1.
+    The exit code is 1 if a run fails a gate.
     """
     from teamwright.history.kpi_gates import check_gates, read_gates
 
@@ -58,13 +58,13 @@ def kpi(
         found = [await read_kpis(journal, (await find_run(journal, run)).id) for run in runs]
         checked = [check_gates(gates, one) for one in found]
         if json:
-            told = [_as_json(one, kept) for one, kept in zip(found, checked, strict=True)]
-            result_json(told if len(told) > 1 else told[0], out)
+            rows = [_as_json(one, gates) for one, gates in zip(found, checked, strict=True)]
+            write_json(rows if len(rows) > 1 else rows[0], out)
         else:
-            result(table(found, checked), out)
+            write_result(table(found, checked), out)
         if plot is not None:
             _draw(found, plot)
-        return tell_broken(_broken(found, checked))
+        return report_failed_gates(_broken(found, checked))
 
     return with_journal(work)
 
@@ -74,11 +74,11 @@ def _draw(runs: Sequence[Kpis], file: Path) -> None:
     from teamwright.lab.drawing.svg import save
 
     save(kpi_plot(runs), file)
-    say(f"drawn in {file}")
+    say(f"plot written to {str(file)!r}")
 
 
 def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) -> str:
-    """The figures of runs as a table, a run to a column, and below them which gates they keep."""
+    """The KPIs of runs as a table, one column per run, with the gates below."""
     from teamwright.cli.text.table import columns
     from teamwright.history.kpis import side_by_side
 
@@ -88,11 +88,11 @@ def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) ->
         if row.figure not in PARTS and any(value is not None for value in row.values):
             cells = (_cell(row.figure, value, one) for value, one in zip(row.values, runs, strict=True))
             lines.append((row.figure, *cells))
-    return columns([*lines, *(_kept(results) for results in zip(*checked, strict=True))])
+    return columns([*lines, *(_gate_row(results) for results in zip(*checked, strict=True))])
 
 
-def _kept(results: Sequence[GateResult]) -> tuple[str, ...]:
-    return (str(results[0].gate), *("kept" if one.passed else "broken" for one in results))
+def _gate_row(results: Sequence[GateResult]) -> tuple[str, ...]:
+    return (str(results[0].gate), *("passed" if one.passed else "failed" for one in results))
 
 
 def _as_json(run: Kpis, gates: Sequence[GateResult]) -> JsonValue:
@@ -114,7 +114,7 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
         case "usd":
             return price_text(value)
         case "throughput":
-            return f"{value:,.2f} a day".replace(",", " ")
+            return f"{value:,.2f} per day".replace(",", " ")
         case "steps":
             parts = ", ".join(f"{run.figure(part):g} {part}" for part in PARTS if run.figure(part))
             return f"{number_text(run.steps)} ({parts})" if parts else number_text(run.steps)
@@ -124,4 +124,4 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
 
 def _broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> Iterator[str]:
     for one, gates in zip(runs, checked, strict=True):
-        yield from (f"run {one.run_id!r} breaks the gate {gate.words}" for gate in gates if not gate.passed)
+        yield from (f"run {one.run_id!r} fails the gate {gate.words}" for gate in gates if not gate.passed)

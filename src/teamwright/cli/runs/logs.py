@@ -1,4 +1,4 @@
-"""The log of a run, member by member: what each was asked, called, wrote, said and logged, read from its record."""
+"""`teamwright runs logs`: what each member was asked, called, wrote, replied and logged, read from the record."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from teamwright.cli.terminal.output import clean, one_line, result, result_json
-from teamwright.cli.text.events import note_text, seconds_text, way_text
+from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
+from teamwright.cli.text.events import detail_text, note_text, seconds_text
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.journal.decoder import decode_body
@@ -62,7 +62,7 @@ WIDEST = 200
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One thing that a member did or that happened to it; `path` are the teams around it, and itself last."""
+    """One log line about a member; `path` names the teams around the member, outermost first, and then the member."""
 
     number: int
     time: float
@@ -73,7 +73,7 @@ class LogLine:
 
     @property
     def member(self) -> str:
-        """Whose line it is; nobody's, where it is about the run."""
+        """The member that the line is about; empty if it is about the run."""
         return self.path[-1] if self.path else ""
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -87,8 +87,8 @@ class LogLine:
             "text": self.text,
         }
 
-    def words(self) -> str:
-        """As a line; further lines of the text stand below its first."""
+    def to_text(self) -> str:
+        """As text; further lines of a message are indented below its first."""
         clock = datetime.fromtimestamp(self.time, UTC).astimezone().strftime("%H:%M:%S")
         head = f"{self.number:>5}  {clock}  {self.level:<7}  {self.member or 'the run':<12}  "
         first, *rest = clean(self.text).strip().splitlines() or [""]
@@ -97,7 +97,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which lines of which run are wanted, and how."""
+    """Which log lines of a run to print, and in which form."""
 
     run_id: str
     member: str | None
@@ -106,8 +106,8 @@ class LogQuery:
     json: bool
     out: Path | None
 
-    async def show(self, engine: Engine) -> None:
-        """Hand the lines over; line by line while the run goes on, where that is wanted."""
+    async def print_lines(self, engine: Engine) -> None:
+        """Print the lines; with `follow`, each one as its event is recorded."""
         check_level(self.level)
         if self.member is not None:
             _check_member(self.member, await engine.runs.history(self.run_id))
@@ -115,13 +115,13 @@ class LogQuery:
         streams = self.follow and self.out is None and not self.json
         async for line in self._lines(engine):
             if streams:
-                result(line.words())
+                write_result(line.to_text())
             else:
                 lines.append(line)
         if self.json:
-            result_json([line.to_json() for line in lines], self.out)
+            write_json([line.to_json() for line in lines], self.out)
         elif not streams and (lines or self.out is not None):
-            result("\n".join(line.words() for line in lines), self.out)
+            write_result("\n".join(line.to_text() for line in lines), self.out)
 
     async def _lines(self, engine: Engine) -> AsyncGenerator[LogLine]:
         book = LogBook(engine.journal)
@@ -145,13 +145,13 @@ async def _events(engine: Engine, run_id: str, *, follow: bool) -> AsyncGenerato
 
 
 def check_level(level: str) -> None:
-    """Refuse what is no level."""
+    """Reject an unknown level."""
     if level not in LEVELS:
         raise UnknownName("level", level, LEVELS)
 
 
 def _check_member(member: str, history: RunHistory) -> None:
-    """Refuse a name that nobody in the run has, also if not everybody has spoken yet."""
+    """Reject a name that is neither declared in the run's manifest nor asked in its record."""
     source = history.manifest
     declared = source.get("manifest") if isinstance(source, dict) else None
     known = {ask.asked.member for ask in history.record.asks.values()}
@@ -164,7 +164,7 @@ def _check_member(member: str, history: RunHistory) -> None:
 
 @dataclass(slots=True)
 class LogBook:
-    """Whose turn each place belongs to, and when asks and calls began, which the lines of a log tell."""
+    """Folds events into log lines: it tracks whose ask each key belongs to and when asks and calls began."""
 
     journal: Journal
     _asks: dict[str, AgentAsked] = field(default_factory=dict[str, AgentAsked])
@@ -178,7 +178,7 @@ class LogBook:
             self._began[event.key] = event.time
 
     async def line(self, event: Event) -> LogLine | None:
-        """Apply the next event, and return its line if it has one."""
+        """Apply the next event, and return its log line if it has one."""
         self.apply(event)
         text = await self._text(event)
         if not text:
@@ -186,16 +186,16 @@ class LogBook:
         return LogLine(event.number, event.time, _level(event), self._path(event.key), event.key, text)
 
     def _path(self, key: str) -> tuple[str, ...]:
-        """Whose turns are around a place, the outermost first."""
+        """The members whose asks enclose a key, outermost first."""
         around = [ask.member for scope in key_and_parents(key) if (ask := self._asks.get(scope))]
         return tuple(reversed(around))
 
     async def _text(self, event: Event) -> str | None:
         match event.fact:
             case RunStarted(task=task, origin=None):
-                return f"the run began: {await self._first_line(task)}"
+                return f"run started: {await self._first_line(task)}"
             case RunEnded(status=status, stop_reason=reason):
-                return f"the run ended: {status} ({reason})"
+                return f"run ended: {status} ({reason})"
             case RunLogged(text=text):
                 return text
             case RunMeasured(name=name, value=value):
@@ -216,10 +216,10 @@ class LogBook:
                 return f"the call returned, {number_text(usage.total_tokens)} tokens in {took}"
             case AgentReplied() as fact:
                 texts = await message_texts(self.journal, fact)
-                said = _shortened(one_line(texts[-1])) if texts else "(nothing)"
+                said = _shortened(one_line(texts[-1])) if texts else "(empty)"
                 return f"replied: {said} ({number_text(fact.usage.total_tokens)} tokens in {took})"
             case _:
-                return note_text(event) or way_text(event)
+                return note_text(event) or detail_text(event)
 
     async def _first_line(self, body: str) -> str:
         return _shortened(one_line(str(decode_body((await self.journal.bodies([body]))[body]))))

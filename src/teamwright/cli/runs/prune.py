@@ -1,4 +1,4 @@
-"""Deletes runs that are no longer wanted. Runs under way are never touched, unfinished ones only when named."""
+"""`teamwright runs prune`: deletes runs, never a running one, and an unfinished one only if its status is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import JsonValue
 
-from teamwright.cli.terminal.interrupts import interrupts_raise
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.text.events import size_text
 from teamwright.cli.text.table import check_statuses
 from teamwright.errors import UsageError
@@ -29,13 +29,13 @@ def age_of(text: str) -> float:
     """The seconds of an age such as 7d."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no age; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
+        raise UsageError(f"{text!r} is not an age; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
     return float(found[1]) * UNITS[found[2]]
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What went, or would go."""
+    """The deleted runs, or with `dry_run` those that would be deleted."""
 
     ids: tuple[str, ...]
     freed: int
@@ -45,17 +45,17 @@ class Pruned:
         """As data."""
         return {"deleted": list(self.ids), "freed_bytes": self.freed, "dry_run": self.dry_run}
 
-    def words(self) -> str:
-        """As a sentence."""
+    def to_text(self) -> str:
+        """As text."""
         runs = count_text(len(self.ids), "run")
         if self.dry_run:
             return "\n".join([f"{runs} would be deleted", *self.ids])
-        return f"{runs} deleted, {size_text(self.freed)} given back"
+        return f"{runs} deleted, {size_text(self.freed)} freed"
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Which runs are to go."""
+    """Which runs to delete."""
 
     older_than: float | None
     statuses: tuple[str, ...]
@@ -64,30 +64,30 @@ class Prune:
     dry_run: bool
 
     async def run(self, journal: Journal) -> Pruned:
-        """Delete them, after asking where that is possible."""
+        """Delete the matching runs, after a confirmation unless `yes` is set."""
         chosen = self.choose(await journal.runs(), time.time())
         ids = tuple(run.id for run in chosen)
         if self.dry_run or not ids:
             return Pruned(ids, 0, self.dry_run)
         if not self.yes:
-            _ask(len(ids))
+            _confirm(len(ids))
         return Pruned(ids, await journal.delete(ids), dry_run=False)
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
         """The runs to delete; `runs` are newest first."""
         statuses = set(check_statuses(self.statuses)) or FINAL
-        fitting = [run for run in runs if run.status in statuses and run.status != "running"][self.keep :]
+        matching = [run for run in runs if run.status in statuses and run.status != "running"][self.keep :]
         if self.older_than is None:
-            return fitting
-        return [run for run in fitting if now - _started(run) > self.older_than]
+            return matching
+        return [run for run in matching if now - _started(run) > self.older_than]
 
 
 def _started(run: RunSummary) -> float:
     return datetime.fromisoformat(run.started_at).timestamp() if run.started_at else 0.0
 
 
-def _ask(count: int) -> None:
+def _confirm(count: int) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"{count_text(count, 'run')} would be deleted; add --yes to do it, or --dry-run to see which.")
-    with interrupts_raise():
-        typer.confirm(f"Delete {count_text(count, 'run')} for good?", abort=True, err=True)
+    with raise_on_interrupt():
+        typer.confirm(f"Delete {count_text(count, 'run')} permanently?", abort=True, err=True)

@@ -1,37 +1,37 @@
-"""Follows a run that may be driven anywhere, from any event number."""
+"""`teamwright runs tail`: follows a run, whichever process drives it, from any event number."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import result, result_json
+from teamwright.cli.terminal.output import write_json, write_result
 from teamwright.cli.text.events import status_text, why_text
 from teamwright.cli.views.view import EventLines, PlainLines, Silent
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from teamwright.cli.interactive.drive import Shown
+    from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.runtime.engine import Engine
 
 
-async def follow(engine: Engine, run_id: str, after: int, shown: Shown) -> None:
-    """Show the events after a number as they come, then how the run stands."""
+async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) -> None:
+    """Show the events after a number as they arrive, then the run's status."""
     lines: list[str] = []
-    write = result if shown.out is None else lines.append
+    write = write_result if shown.out is None else lines.append
     view = (
         EventLines() if shown.events else Silent() if shown.json else PlainLines(engine.journal, write, numbered=True)
     )
     known = await engine.journal.read(run_id, 0, after) if after else []
     if after and len(known) < after:
         last = known[-1].number if known else 0
-        raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is beyond them.")
+        raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is past the last one.")
     for event in known:
-        view.past(event)
+        view.catch_up(event)
     async for item in engine.runs.follow(run_id, after):
-        await view.take(item)
+        await view.show(item)
     ended = await engine.runs.result(run_id)
     if shown.json:
-        result_json(ended.to_json(), shown.out)
+        write_json(ended.to_json(), shown.out)
     elif not shown.events:
         lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
-        result("\n".join(lines), shown.out)
+        write_result("\n".join(lines), shown.out)

@@ -1,4 +1,4 @@
-"""The one place where errors become a message on stderr and an exit code. A traceback shows only when asked for."""
+"""Turns every error into a message on stderr and an exit code. Tracebacks need TEAMWRIGHT_DEBUG."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from teamwright.cli.terminal.output import (
     LostOutput,
     clean,
     flush_results,
-    never_fail_to_encode,
-    open_what_is_closed,
-    result_json,
+    reopen_closed_streams,
+    replace_unencodable,
     say,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ VALUES = (
     (r"Input should be less than ", "must be less than "),
     (r"Input should be ", "must be "),
 )
-"""What the parser of arguments says of values, and what we say instead."""
+"""Messages of the argument parser about values, as patterns, with our replacements."""
 
 USAGE = 2
 FAILED = 1
 
 
 def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
-    """Call a command; whatever it raises becomes a message and an exit code."""
-    open_what_is_closed()
-    never_fail_to_encode()
+    """Call a command and return its exit code; whatever it raises becomes a message and an exit code."""
+    reopen_closed_streams()
+    replace_unencodable()
     try:
         return call() or 0
     except ClosedOutput:
@@ -55,65 +55,65 @@ def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except typer.Abort:
-        say("Nothing was done.")
+        say("Aborted; nothing was changed.")
         return FAILED
     except typer.TyperException as error:
-        return _bad_arguments(error, as_json)
+        return _report_bad_arguments(error, as_json)
     except LostOutput as error:
-        return _lost(error, as_json)
-    except Exception as error:  # noqa: BLE001 - the last place that can tell the user anything
+        return _report_lost_output(error, as_json)
+    except Exception as error:  # noqa: BLE001 - nothing above this could report it
         if os.environ.get("TEAMWRIGHT_DEBUG"):
             say("".join(format_exception(error)))
             return FAILED
-        return _failed(error, as_json)
+        return _report_failure(error, as_json)
 
 
-def _lost(error: LostOutput, as_json: bool) -> int:
-    return _told(type(error).__name__, str(error), (), FAILED, as_json)
+def _report_lost_output(error: LostOutput, as_json: bool) -> int:
+    return _report(type(error).__name__, str(error), (), FAILED, as_json)
 
 
-def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
-    """Typer's own complaints: unknown options, missing arguments. Without any argument it is the help text."""
+def _report_bad_arguments(error: typer.TyperException, as_json: bool) -> int:
+    """Report an error of Typer, such as an unknown option; for a call without arguments it is the help text."""
     context = getattr(error, "ctx", None)
-    message = _own_words(error.format_message())
+    message = _reword(error.format_message())
     if type(error).__name__ == "NoArgsIsHelpError":
         say(message)
         return USAGE
     path = context.command_path if context is not None else "teamwright"
-    return _told("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
+    return _report("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
 
 
-def _own_words(message: str) -> str:
-    """A complaint about a value, as we put it elsewhere."""
+def _reword(message: str) -> str:
+    """A message of Typer about a value in the words that our own messages use."""
     for theirs, ours in VALUES:
         message = re.sub(theirs, ours, message)
     return message
 
 
-def _failed(error: Exception, as_json: bool) -> int:
+def _report_failure(error: Exception, as_json: bool) -> int:
     from teamwright.errors import TeamwrightError
 
     if isinstance(error, TeamwrightError):
-        return _told(type(error).__name__, str(error), _problems(error), exit_code(error), as_json)
+        return _report(type(error).__name__, str(error), _problems(error), exit_code(error), as_json)
     if isinstance(error, OSError):
         try:
             flush_results()
-        except LostOutput as lost:  # it was a text of Typer's that could not be written
-            return _lost(lost, as_json)
+        except LostOutput as lost:  # a text of Typer could not be written
+            return _report_lost_output(lost, as_json)
     first = clean(str(error)).strip().splitlines()
     text = f"unexpected {type(error).__name__}{': ' + first[0] if first else ''}; set TEAMWRIGHT_DEBUG=1 to see where"
-    return _told(type(error).__name__, text, (), FAILED, as_json)
+    return _report(type(error).__name__, text, (), FAILED, as_json)
 
 
 def exit_code(error: TeamwrightError) -> int:
-    """2 where the caller can fix what was written and nothing ran, 1 for everything else."""
+    """Return 2 if the user's input is wrong and nothing ran, 1 for every other error."""
     from teamwright.errors import UsageError
 
     return USAGE if isinstance(error, UsageError) else FAILED
 
 
 def _problems(error: TeamwrightError) -> Sequence[Problem]:
-    """Each mistake of an error that has several."""
+    """The individual problems of an error that reports several."""
     from teamwright.errors import ManifestError, Problem, UsageError
 
     if isinstance(error, ManifestError):
@@ -122,7 +122,7 @@ def _problems(error: TeamwrightError) -> Sequence[Problem]:
 
 
 def problem_json(problem: Problem) -> JsonValue:
-    """One mistake in a manifest, as data."""
+    """One problem in a manifest, as data."""
     return {
         "file": problem.file,
         "line": problem.line,
@@ -132,12 +132,12 @@ def problem_json(problem: Problem) -> JsonValue:
     }
 
 
-def _told(kind: str, message: str, problems: Sequence[Problem], code: int, as_json: bool) -> int:
+def _report(kind: str, message: str, problems: Sequence[Problem], code: int, as_json: bool) -> int:
     say(f"teamwright: {message}" if "\n" not in message else message)
     if as_json:
         from teamwright.errors import Problem
 
         listed = [problem_json(problem) for problem in problems or [Problem(message)]]
         with suppress(ClosedOutput, LostOutput):
-            result_json({"error": {"kind": kind, "message": message, "problems": listed}})
+            write_json({"error": {"kind": kind, "message": message, "problems": listed}})
     return code

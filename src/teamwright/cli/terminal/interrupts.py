@@ -1,8 +1,8 @@
-"""What Ctrl-C does: it ends the process at once, except where something has to be finished or undone first.
+"""Makes Ctrl-C end the process at once, except where something has to be finished or undone first.
 
-An interrupt that Python raises inside an import, a finalizer or a library can come out as another error, or vanish.
-What is recorded is durable at any instant, so ending the process loses nothing. While a run is driven, Ctrl-C
-interrupts the run instead. Nothing heavy is imported here.
+A KeyboardInterrupt inside an import, a finalizer or a library can surface as another error, or vanish. The record is
+durable at any instant, so ending the process loses nothing. While a run is driven, Ctrl-C interrupts the run instead.
+This module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def interrupts_end_at_once() -> Generator[None]:
-    """For the time of the block, SIGINT ends the process; where the caller ignores or handles it, nothing changes."""
+def exit_on_interrupt() -> Generator[None]:
+    """Let SIGINT end the process within the block, unless the caller ignores or handles it."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -29,8 +29,8 @@ def interrupts_end_at_once() -> Generator[None]:
 
 
 @contextmanager
-def interrupts_raise() -> Generator[None]:
-    """For the time of the block, SIGINT raises KeyboardInterrupt: child processes or a question have to be ended."""
+def raise_on_interrupt() -> Generator[None]:
+    """Let SIGINT raise KeyboardInterrupt within the block, which has child processes or a prompt to end."""
     if signal.getsignal(signal.SIGINT) is not _exit:
         yield
         return

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, spelt the same everywhere."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,47 +10,41 @@ import typer
 if TYPE_CHECKING:
     from teamwright.values.limits.limits import Limits
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique beginning of it, or `last`.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, or `last`.")]
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")]
-With = Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="A further manifest; may be repeated.")]
+With = Annotated[
+    list[Path] | None, typer.Option("--with", metavar="FILE", help="Another manifest to load; may be repeated.")
+]
 AllowRoot = Annotated[
     list[Path] | None,
     typer.Option(
         "--allow-root",
         metavar="DIR",
-        help="Let file tools use this folder, which lies outside the manifest's; may be repeated.",
+        help="Let file tools use this folder outside the manifest's; may be repeated.",
     ),
 ]
-TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, where there are several.")]
+TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, if there are several.")]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="Use this model for everyone: provider:name, local, scripted:replies.yaml."),
+    typer.Option("--model", "-m", help="Use this model for every agent: provider:name, local, scripted:replies.yaml."),
 ]
 Profile = Annotated[
-    str | None, typer.Option("--profile", metavar="NAME|FILE", help="Use what `lab calibrate` has learnt.")
+    str | None, typer.Option("--profile", metavar="NAME|FILE", help="Use a profile that `lab calibrate` wrote.")
 ]
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Draw the team as a Mermaid flowchart.")]
 Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
-NoInput = Annotated[
-    bool, typer.Option("--no-input", help="Ask nobody here: a run that waits for a person is set down.")
-]
+NoInput = Annotated[bool, typer.Option("--no-input", help="Do not prompt: a run that waits for a person is paused.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=1, metavar="N", help="The run may use at most so many tokens.")
-]
-MaxUsd = Annotated[
-    float | None, typer.Option("--max-usd", min=0, metavar="X", help="The run may cost at most so many US dollars.")
-]
-MaxCalls = Annotated[
-    int | None, typer.Option("--max-calls", min=1, metavar="N", help="The run may make at most so many calls.")
-]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Limit the run to N tokens.")]
+MaxUsd = Annotated[float | None, typer.Option("--max-usd", min=0, metavar="X", help="Limit the run to X US dollars.")]
+MaxCalls = Annotated[int | None, typer.Option("--max-calls", min=1, metavar="N", help="Limit the run to N calls.")]
 MaxSeconds = Annotated[
-    float | None, typer.Option("--max-seconds", min=0, metavar="S", help="The run may take at most so many seconds.")
+    float | None, typer.Option("--max-seconds", min=0, metavar="S", help="Limit the run to S seconds.")
 ]
 
 
 def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds: float | None) -> Limits | None:
-    """The limits of a run as given on the command line, if any is."""
+    """The limits given on the command line, or None if there are none."""
     from pydantic import ValidationError
 
     from teamwright.errors import UsageError

@@ -1,7 +1,7 @@
-"""What leaves the program: results on stdout or in a file, everything else on stderr.
+"""All output of the program: results on stdout or in a file, everything else on stderr.
 
-Nothing leaves with a raw control character in it, nor with a text that looks like a secret. A result that can't be
-written is an error; what is only said never is.
+Control characters are removed and texts that look like secrets are masked. A result that can't be written is an error;
+a message on stderr that can't be written is dropped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from teamwright.values.secrets.patterns import mask_text, mask_value
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-BROKEN = 1
-"""The exit code where a result breaks a gate that it is held to."""
+GATE_FAILED = 1
+"""The exit code of a command whose result fails a gate."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file, not to stdout.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file instead of stdout.")
+]
 
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])?")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -39,27 +41,27 @@ _UNSAFE_IN_JSON = re.compile(
 
 
 class ClosedOutput(Exception):
-    """Whoever read our stdout has gone; there is nobody left to tell."""
+    """The reader of our stdout has closed the pipe."""
 
 
 class LostOutput(Exception):
-    """A result could not be written; the text says where and why."""
+    """A result could not be written; the message says where and why."""
 
 
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
-"""Where results go while others may not print there."""
+"""The stream of results while `redirect_prints` redirects stdout."""
 
 
 def clean(text: str) -> str:
-    """The text without escape sequences, control characters (but newline and tab) and what reorders a line.
+    """Return the text without escape sequences, control characters (except newline and tab) and bidi overrides.
 
-    What looks like a secret is masked, so a text is cleaned before it is cut: half of a secret looks like nothing.
+    Secrets are masked, so clean a text before you cut it: half of a secret is not recognised as one.
     """
     return mask_text(_CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n"))))
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, cleaned; an ellipsis stands for the rest."""
+    """The first non-empty line, cleaned, with an ellipsis if there are more."""
     lines = [line.strip() for line in clean(text).splitlines() if line.strip()]
     if not lines:
         return ""
@@ -67,51 +69,51 @@ def one_line(text: str) -> str:
 
 
 def json_text(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], *, indent: int | None = 2) -> str:
-    """JSON that is safe to look at in a terminal, can always be encoded and shows nothing that looks like a secret."""
+    """JSON with secrets masked and every character escaped that a terminal could hide, obey or fail to encode."""
     text = json.dumps(mask_value(cast("JsonValue", value)), ensure_ascii=False, indent=indent)
     return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def say(text: str) -> None:
-    """Tell the user something that is no result; where nobody can be told, nothing comes of it."""
+    """Print a message on stderr; if stderr can't be written, drop it."""
     with suppress(ClosedOutput, LostOutput):
         _write(sys.stderr, clean(text) + "\n")
 
 
-def result(text: str, out: Path | None = None) -> None:
-    """Hand over a result that is text for people."""
+def write_result(text: str, out: Path | None = None) -> None:
+    """Write a result as text, to stdout or a file."""
     _deliver(clean(text), out)
 
 
-def result_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None) -> None:
-    """Hand over a result as one JSON document."""
+def write_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None) -> None:
+    """Write a result as one JSON document, to stdout or a file."""
     _deliver(json_text(value), out)
 
 
-def result_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
-    """Hand over a long text piece by piece."""
+def write_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
+    """Write a long text piece by piece, to stdout or a file."""
     if out is None:
         for piece in pieces:
-            _write(results(), mask_text(piece))
+            _write(result_stream(), mask_text(piece))
     else:
         write_file(map(mask_text, pieces), out)
 
 
-def line_json(value: Mapping[str, JsonValue]) -> None:
-    """Hand over one line of a stream of JSON."""
+def write_json_line(value: Mapping[str, JsonValue]) -> None:
+    """Write one line of a JSON stream to stdout."""
     _deliver(json_text(value, indent=None), None)
 
 
 def _deliver(text: str, out: Path | None) -> None:
     ended = text if text.endswith("\n") else text + "\n"
     if out is None:
-        _write(results(), ended)
+        _write(result_stream(), ended)
     else:
         write_file(ended, out)
 
 
 def write_file(text: str | Iterable[str], file: Path) -> None:
-    """Write a file as it is, or say why that can't be."""
+    """Write a file, or raise LostOutput with the reason."""
     try:
         with file.open("w", encoding="utf-8") as opened:
             opened.writelines([text] if isinstance(text, str) else text)
@@ -120,15 +122,15 @@ def write_file(text: str | Iterable[str], file: Path) -> None:
         raise LostOutput(f"{str(file)!r} can't be written: {reason}; name another file.") from error
 
 
-def results() -> TextIO:
-    """The stream of results: stdout, also while `prints_aside` keeps everybody else from it."""
+def result_stream() -> TextIO:
+    """The stream of results: the real stdout, also while `redirect_prints` redirects prints."""
     return _RESULTS.get() or sys.stdout
 
 
 @contextmanager
-def prints_aside() -> Generator[None]:
-    """Send what a team's own code prints to stderr for the time of the block, so that stdout holds results alone."""
-    token = _RESULTS.set(results())
+def redirect_prints() -> Generator[None]:
+    """Redirect what a team's own code prints to stderr within the block, so that stdout holds only results."""
+    token = _RESULTS.set(result_stream())
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -137,7 +139,7 @@ def prints_aside() -> Generator[None]:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write and flush; where that can't be, nothing is written there any more."""
+    """Write and flush; after a failure, redirect the stream to the null device."""
     try:
         stream.write(text)
         stream.flush()
@@ -151,12 +153,12 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def flush_results() -> None:
-    """Write what others have left in stdout, such as a help text."""
-    _write(results(), "")
+    """Flush what others have written to stdout, such as a help text."""
+    _write(result_stream(), "")
 
 
 def flush_all() -> None:
-    """Write out everything before a process that ends without the interpreter's own end."""
+    """Flush both streams before `os._exit`, which does not."""
     with suppress(ClosedOutput, LostOutput):
         flush_results()
     with suppress(OSError, ValueError):
@@ -164,18 +166,18 @@ def flush_all() -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Send the rest to nowhere, so that the interpreter does not complain when it flushes at its end."""
-    with suppress(OSError):  # no stream of the system: nothing is flushed at the end
+    """Redirect a stream to the null device, so that the interpreter does not complain when it flushes on exit."""
+    with suppress(OSError):  # a stream without a file descriptor is not flushed on exit
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
-def open_what_is_closed() -> None:
-    """Put something in the place of streams that the caller has closed.
+def reopen_closed_streams() -> None:
+    """Replace standard streams that the caller has closed.
 
-    Nothing is read from stdin, what is said is lost, and a result is refused by stdout. Their numbers are taken then,
-    so that no file of ours gets one of them.
+    Reading stdin then returns nothing, messages are dropped, and writing a result fails. The file descriptors 0 to 2
+    are taken, so that no file of ours gets one of them.
     """
     for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -183,8 +185,8 @@ def open_what_is_closed() -> None:
             setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
-def never_fail_to_encode() -> None:
-    """Let characters that the terminal's encoding lacks be replaced instead of ending the program."""
+def replace_unencodable() -> None:
+    """Replace characters that the terminal's encoding lacks, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -192,7 +194,7 @@ def never_fail_to_encode() -> None:
 
 
 def check_out(out: Path | None, option: str = "--out") -> None:
-    """Refuse a file that can't be written before any work is done."""
+    """Reject an output file that can't be written, before any work is done."""
     if out is None:
         return
     from teamwright.errors import UsageError
@@ -200,11 +202,11 @@ def check_out(out: Path | None, option: str = "--out") -> None:
     if out.is_dir():
         raise UsageError(f"{option} {str(out)!r} is a folder; name a file.")
     if not out.parent.is_dir():
-        raise UsageError(f"{option} {str(out)!r}: there is no folder {str(out.parent)!r}; make it first.")
+        raise UsageError(f"{option} {str(out)!r}: there is no folder {str(out.parent)!r}; create it first.")
 
 
 def check_files(out: Path | None, plot: Path | None) -> None:
-    """Refuse files that the result or its plot can't be written to, before any work is done."""
+    """Reject files that the result or its plot can't be written to, before any work is done."""
     check_out(out)
     if plot is not None:
         from teamwright.lab.drawing.svg import check_file
@@ -213,9 +215,9 @@ def check_files(out: Path | None, plot: Path | None) -> None:
         check_file(plot)
 
 
-def tell_broken(breaches: Iterable[str]) -> int:
-    """Tell of every gate that is broken; the exit code."""
-    told = list(breaches)
-    for breach in told:
-        say(breach)
-    return BROKEN if told else 0
+def report_failed_gates(messages: Iterable[str]) -> int:
+    """Print a message for every failed gate, and return the exit code."""
+    printed = list(messages)
+    for message in printed:
+        say(message)
+    return GATE_FAILED if printed else 0

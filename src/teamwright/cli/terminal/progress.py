@@ -1,4 +1,4 @@
-"""Tells on stderr how far long work has come: nothing at first, and then a line every few seconds."""
+"""Prints the progress of long work on stderr, a line every few seconds."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from teamwright.cli.terminal.output import say
 
-PATIENCE = 2.0
-"""Seconds that pass without a word."""
+INTERVAL = 2.0
+"""Seconds between two lines, and before the first one."""
 
 
 @dataclass(slots=True)
-class Counter:
-    """Counts what is done; `what` is what is counted."""
+class ProgressCounter:
+    """A progress callback; `what` names the things that it counts."""
 
     what: str
-    _told: float = field(default_factory=time.monotonic)
+    _printed_at: float = field(default_factory=time.monotonic)
 
     def __call__(self, done: int, total: int) -> None:
-        """Say it, if nothing was said for a while and there is still something to wait for."""
+        """Print the progress, unless the work is done or the last line is recent."""
         now = time.monotonic()
-        if done < total and now - self._told >= PATIENCE:
-            self._told = now
+        if done < total and now - self._printed_at >= INTERVAL:
+            self._printed_at = now
             say(f"{done} of {total} {self.what}")

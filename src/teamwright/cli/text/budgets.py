@@ -1,4 +1,4 @@
-"""Budgets in words, for whoever looks at a run: what each level may spend, has spent and holds."""
+"""Budget levels as text: the limit, what is spent, and what is reserved for calls in flight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_LISTED = 20
 
 
 def budget_lines(levels: BudgetLevels) -> list[str]:
-    """A section of an explanation, behind an empty line; nothing where nothing is bounded."""
+    """The budget section of an explanation, after an empty line; empty if no level has a limit."""
     listed = [f"  {_name(level)}: {level_text(level, levels.driver_seconds)}" for level in levels]
     if not listed:
         return []
@@ -25,14 +25,14 @@ def budget_lines(levels: BudgetLevels) -> list[str]:
 
 
 def open_lines(levels: BudgetLevels, most: int) -> list[str]:
-    """The levels that something is going on in, a line for each, the outermost first."""
-    going = [level for level in levels if level.ended is None]
-    shown = [f"{_name(level)}: {level_text(level, levels.driver_seconds)}" for level in going[:most]]
-    return [*shown, f"and {len(going) - most} more budgets"] if len(going) > most else shown
+    """A line for each level in use, outermost first, at most `most` of them."""
+    in_use = [level for level in levels if level.ended is None]
+    shown = [f"{_name(level)}: {level_text(level, levels.driver_seconds)}" for level in in_use[:most]]
+    return [*shown, f"and {len(in_use) - most} more budgets"] if len(in_use) > most else shown
 
 
 def level_text(level: Level, now: float) -> str:
-    """What one level may spend and has spent, and what calls that are out may still cost."""
+    """What one level has spent of its limits, with what is reserved for calls in flight."""
     parts = list(_bounds(level.limits, level.used(now), level.reserved()))
     if message := level.limits.message:
         parts.append(f"each request at most {', '.join(_plain(message))}")
@@ -41,13 +41,13 @@ def level_text(level: Level, now: float) -> str:
 
 def _bounds(limits: Amounts, spent: Amounts, held: Amounts) -> Iterator[str]:
     if limits.tokens is not None:
-        more = f" (+ {number_text(held.tokens)} held)" if held.tokens else ""
+        more = f" (+ {number_text(held.tokens)} reserved)" if held.tokens else ""
         yield f"{number_text(spent.tokens or 0)}{more} of {number_text(limits.tokens)} tokens"
     if limits.usd is not None:
-        more = f" (+ {price_text(held.usd)} held)" if held.usd else ""
+        more = f" (+ {price_text(held.usd)} reserved)" if held.usd else ""
         yield f"{price_text(spent.usd or 0.0)}{more} of {price_text(limits.usd)}"
     if limits.calls is not None:
-        more = f" (+ {held.calls} held)" if held.calls else ""
+        more = f" (+ {held.calls} reserved)" if held.calls else ""
         yield f"{number_text(spent.calls or 0)}{more} of {number_text(limits.calls)} calls"
     if limits.seconds is not None:
         yield f"{seconds_text(spent.seconds or 0.0)} of {limits.seconds:g} s"

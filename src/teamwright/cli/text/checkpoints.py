@@ -17,7 +17,7 @@ HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
 
 
 def points_table(points: Sequence[Checkpoint]) -> str:
-    """One line per checkpoint, the first one first."""
+    """One line per checkpoint, oldest first."""
     return columns([HEADS, *(_cells(point) for point in points)])
 
 

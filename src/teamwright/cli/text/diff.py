@@ -1,4 +1,4 @@
-"""Two runs side by side, in words: how they are related, what they share, and where they part."""
+"""The diff of two runs as text: how they are related, what they have in common, and where they diverge."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ HOW: dict[DifferenceKind, str] = {
     "same": "the same",
     "only_a": "only A has this turn",
     "only_b": "only B has this turn",
-    "member": "somebody else was asked",
-    "told": "it was told something else",
-    "status": "it came to another end",
-    "said": "told the same, it said something else",
+    "member": "another member was asked",
+    "told": "its input differs",
+    "status": "its status differs",
+    "said": "same input, another reply",
 }
 
 
-def compared(found: RunDiff) -> str:
+def comparison_text(found: RunDiff) -> str:
     """A comparison as text."""
     a, b = found.a, found.b
     rows = [("", "RUN", "STATUS", "TURNS", "TOKENS", "PRICE", "TIME"), _row("A", a), _row("B", b)]
-    lines = [columns(rows), "", *_relation(found), "", *_parting(found)]
+    lines = [columns(rows), "", *_relation(found), "", *_divergence(found)]
     if found.members:
         lines += ["", *_members(found)]
     lines += ["", *_answers(a.output, b.output)]
@@ -51,17 +51,17 @@ def _row(name: str, side: RunSide) -> tuple[str, ...]:
 
 
 def _relation(found: RunDiff) -> list[str]:
-    """How the runs belong together, and what was declared or asked otherwise."""
-    lines = [_kinship(found.a, found.b), "The task is the same." if found.same_task else "The task is another one."]
+    """How the runs are related, and how their tasks and manifests differ."""
+    lines = [_ancestry(found.a, found.b), "The task is the same." if found.same_task else "The tasks differ."]
     if found.changes:
-        lines.append(f"The declaration differs in {count_text(len(found.changes), 'place')}:")
+        lines.append(f"The manifest differs in {count_text(len(found.changes), 'place')}:")
         lines += [_changed(change) for change in found.changes[:MOST_CHANGES]]
         if len(found.changes) > MOST_CHANGES:
             lines.append(f"  … and {len(found.changes) - MOST_CHANGES} more; --json lists them")
     return lines
 
 
-def _kinship(a: RunSide, b: RunSide) -> str:
+def _ancestry(a: RunSide, b: RunSide) -> str:
     for name, child, other, parent in (("B", b, "A", a), ("A", a, "B", b)):
         if child.origin is not None and child.origin.run_id == parent.run_id:
             word = "is a fork of" if child.origin.how == "fork" else "continues"
@@ -83,16 +83,16 @@ def _short(value: JsonValue) -> str:
     return textwrap.shorten(text, 60, placeholder=" …")
 
 
-def _parting(found: RunDiff) -> list[str]:
+def _divergence(found: RunDiff) -> list[str]:
     first = found.first_difference
     most = max(found.a.turns, found.b.turns)
     if first is None:
-        return [f"They do not differ in any turn: {count_text(found.common, 'turn')} the same."]
+        return [f"No turn differs: {count_text(found.common, 'turn')} the same."]
     shared = f"{count_text(found.common, 'turn')} of {most} the same" if found.common else "No turn is the same"
-    lines = [f"{shared}.", f"They part at {first.key}, {first.member}: {HOW[first.how]}.", *_sides(first)]
+    lines = [f"{shared}.", f"They diverge at {first.key}, {first.member}: {HOW[first.how]}.", *_sides(first)]
     others = [turn for turn in found.turns if turn.how != "same"][1:]
     if others:
-        lines.append(f"After that {'differs' if len(others) == 1 else 'differ'}:")
+        lines.append("Later differences:")
         lines += [f"  {turn.key}  {turn.member}: {HOW[turn.how]}" for turn in others[:MOST_PLACES]]
         if len(others) > MOST_PLACES:
             lines.append(f"  … and {len(others) - MOST_PLACES} more; --json lists them")
@@ -100,7 +100,7 @@ def _parting(found: RunDiff) -> list[str]:
 
 
 def _sides(turn: TurnPair) -> list[str]:
-    """What stands on either side, from where the texts part."""
+    """Both versions of a turn, from where their texts diverge."""
     shared = _shared(turn.a.text, turn.b.text) if turn.a and turn.b else 0
     return [*_side("A", turn.a, shared), *_side("B", turn.b, shared)]
 
@@ -113,19 +113,19 @@ def _side(name: str, side: TurnSide | None, shared: int) -> list[str]:
 
 
 def _shared(a: str, b: str) -> int:
-    """How many characters two texts begin with in common, before they part, as they are shown."""
+    """The length of the common prefix of two texts as they are shown; zero if the texts are equal."""
     a, b = clean(a), clean(b)
     return 0 if a == b else sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def _excerpt(text: str, shared: int = 0) -> list[str]:
-    """A piece of a text in a few lines, from a little before the point at which it parts from another."""
+    """An excerpt of a text in a few lines, from a little before the end of the `shared` prefix."""
     text = clean(text)
     start = max(0, shared - BEFORE)
     start = text.rfind(" ", 0, start) + 1 if start else 0
     piece = " ".join(text[start : start + SHOWN].split())
     piece = ("… " if start else "") + piece + (" …" if len(text) > start + SHOWN else "")
-    return textwrap.wrap(piece or "(nothing)", WIDTH, initial_indent="     ", subsequent_indent="     ")
+    return textwrap.wrap(piece or "(empty)", WIDTH, initial_indent="     ", subsequent_indent="     ")
 
 
 def _members(found: RunDiff) -> list[str]:
@@ -143,7 +143,7 @@ def _share(side: MemberSide) -> tuple[str, str, str]:
 
 def _answers(a: str | None, b: str | None) -> list[str]:
     if a == b:
-        return ["There is no answer in either." if a is None else "The answer is the same."]
+        return ["Neither run has an answer." if a is None else "The answer is the same."]
     shared = _shared(a or "", b or "")
     lines = ["The answers differ."]
     for name, text in (("A", a), ("B", b)):

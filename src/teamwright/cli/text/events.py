@@ -1,4 +1,4 @@
-"""How numbers, times and events are put into words, the same in every view."""
+"""Turns numbers, times and events into text, so that every view words them alike."""
 
 from __future__ import annotations
 
@@ -70,55 +70,55 @@ if TYPE_CHECKING:
     from teamwright.values.turns.turn import Failure
 
 ERROR_WORDS = {
-    "rate_limit": "the provider asked to slow down",
+    "rate_limit": "rate limited by the provider",
     "context_length": "the prompt was too long for the model",
-    "timeout": "no answer in time",
+    "timeout": "the call timed out",
     "server": "the service failed or could not be reached",
-    "refused": "the provider refused",
-    "invalid_output": "the answer did not fit its schema",
-    "invalid_input": "the task did not fit the agent's schema",
-    "budget": "the budget did not allow it",
-    "deadline": "the time was used up",
+    "refused": "the provider refused the request",
+    "invalid_output": "the reply does not match its schema",
+    "invalid_input": "the task does not match the agent's schema",
+    "budget": "the budget does not allow it",
+    "deadline": "the time limit was reached",
     "tool": "a tool failed",
     "script": "the script has no rule for it",
-    "expression": "a condition or a template could not be worked out",
-    "crash": "the agent's code failed",
-    "cancelled": "stopped",
-    "rejected": "a person said no",
+    "expression": "a condition or a template could not be evaluated",
+    "crash": "the agent's code raised an exception",
+    "cancelled": "cancelled",
+    "rejected": "a person rejected it",
 }
 
 READ_BY = {
     "structured": "as structured output",
     "exact": "by name",
-    "case": "by name, in other letters",
-    "mention": "its answer names one who may speak",
+    "case": "by name, ignoring case",
+    "mention": "its answer mentions one eligible member",
 }
-"""How a selector's answer was read."""
+"""How a selector's answer was parsed."""
 
 
-RUNGS = {
-    "peer_talk": "the budget will not last: workers no longer talk with each other",
-    "summaries": "the budget will not last: summaries keep to {after:.0%} of their length",
-    "workers": "the budget will not last: at most {after:g} work at once",
-    "economy": "the budget will not last: members of lower priority answer with cheaper models",
-    "compaction": "the budget will not last: only the last {after:g} messages are told whole",
+DEGRADED = {
+    "peer_talk": "budget running low: workers no longer talk with each other",
+    "summaries": "budget running low: summaries are limited to {after:.0%} of their length",
+    "workers": "budget running low: at most {after:g} workers at once",
+    "economy": "budget running low: members of lower priority use cheaper models",
+    "compaction": "budget running low: only the last {after:g} messages are sent in full",
 }
-UNDONE = {
-    "peer_talk": "workers may talk with each other",
-    "summaries": "summaries may be longer",
-    "workers": "more may work at once",
-    "economy": "everybody answers with the own model",
-    "compaction": "earlier messages are told whole",
+RESTORED = {
+    "peer_talk": "workers may talk with each other again",
+    "summaries": "summaries may be longer again",
+    "workers": "more workers may run at once",
+    "economy": "members use their regular models again",
+    "compaction": "earlier messages are sent in full again",
 }
-"""What the rungs of the degradation ladder mean, taken and undone."""
+"""What each rung of the degradation ladder does when it is applied and when it is reverted."""
 TOOL_CALL = "tool-"
-"""How the places of tool calls begin."""
+"""Prefix of the keys of tool calls."""
 LONG_WAIT = 1.0
-"""Seconds that a call must have waited for its turn to be worth a word."""
+"""A call that waited at least this many seconds in its queue gets a note."""
 
 
 def seconds_text(seconds: float) -> str:
-    """A length of time: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min; none is negative, whatever a clock did."""
+    """A duration: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min; a negative one, after a clock change, counts as zero."""
     seconds = max(0.0, seconds)
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -139,14 +139,14 @@ def size_text(size: float) -> str:
 
 
 def price_text(usd: float | None, *, free: bool = False) -> str:
-    """A price, or that none is known; nothing at all where what was used is `free`."""
+    """A price, or "no price known"; an empty text if usage without a price was `free`."""
     if usd is None:
         return "" if free else "no price known"
     return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"
 
 
 def when_text(time: float) -> str:
-    """A point in time, for people, in their own time zone."""
+    """A point in time in the user's time zone."""
     return datetime.fromtimestamp(time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -162,54 +162,54 @@ def usage_text(usage: Usage) -> str:
 
 
 WHY: dict[tuple[Status, StopReason | None], str] = {
-    ("completed", "terminated"): "A member ended the work with the terminate tool.",
-    ("completed", "max_turns"): "The team stopped at its limit of turns, as it was told to.",
-    ("completed", None): "The team came to the end of its work; the last reply is the answer.",
-    ("failed", "max_turns"): "The team reached its limit of turns, which its manifest calls a failure.",
-    ("failed", None): "A member failed and the team can't go on without it.",
-    ("degraded", "budget"): "The next call would not have fitted the budget; the result is what was said until then.",
+    ("completed", "terminated"): "A member ended the run with the terminate tool.",
+    ("completed", "max_turns"): "The team reached its turn limit, which its manifest treats as success.",
+    ("completed", None): "The team finished; the last reply is the answer.",
+    ("failed", "max_turns"): "The team reached its turn limit, which its manifest treats as a failure.",
+    ("failed", None): "A member failed and the team can't continue without it.",
+    ("degraded", "budget"): "The next call would have exceeded the budget; the result is the output until then.",
     ("degraded", None): "The team finished, with warnings.",
-    ("timeout", None): "The time was used up; the result is what was said until then.",
-    ("cancelled", None): "Somebody cancelled the run.",
-    ("paused", "person"): "The run waits for a person.",
+    ("timeout", None): "The time limit was reached; the result is the output until then.",
+    ("cancelled", None): "The run was cancelled.",
+    ("paused", "person"): "The run waits for a person to answer.",
     ("paused", "approval"): "The run waits for a person to approve, edit or reject something.",
-    ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person says how to go on.",
-    ("paused", None): "The run was set down and waits to be resumed.",
-    ("interrupted", None): "Whoever drove the run stopped before its end; nothing that is recorded is lost.",
-    ("running", None): "The run is under way.",
+    ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person decides what to do.",
+    ("paused", None): "The run is paused and can be resumed.",
+    ("interrupted", None): "The process that drove the run stopped before its end; nothing recorded is lost.",
+    ("running", None): "The run is in progress.",
 }
-"""Why a run stands where it stands; under `None` for every reason that has no words of its own."""
+"""Why a run has its status; the entry under `None` serves every stop reason without an entry of its own."""
 
 
 def why_text(status: Status, stop_reason: StopReason | None) -> str:
-    """Why a run stands where it stands, as a sentence."""
+    """Why a run has its status, as a sentence."""
     return WHY.get((status, stop_reason)) or WHY[status, None]
 
 
 def status_text(result: RunResult) -> str:
-    """How a run stands, in two words: its status and what stopped it."""
-    said = result.stop_reason in {None, result.status}
-    return result.status if said else f"{result.status} ({result.stop_reason})"
+    """A run's status, followed by its stop reason where that adds something."""
+    redundant = result.stop_reason in {None, result.status}
+    return result.status if redundant else f"{result.status} ({result.stop_reason})"
 
 
 def failure_text(failure: Failure) -> str:
-    """Why a run failed: the kind of error, and what it says beyond that."""
+    """Why a run failed: the kind of error, and its message if that says more."""
     return failure.error if failure.message == failure.error else f"{failure.error}: {failure.message}"
 
 
-def answer_word(result: RunResult) -> str:
-    """What the output is: an answer only where the team came to its end."""
-    whole = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
-    return "Answer" if whole else "What there is so far"
+def output_heading(result: RunResult) -> str:
+    """The heading of a run's output, which is an answer only if the team finished."""
+    finished = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
+    return "Answer" if finished else "Partial result"
 
 
-def waiting_answer_text(answer: Answer) -> str:
-    """An answer that the run has not taken yet."""
+def pending_answer_text(answer: Answer) -> str:
+    """A person's answer that the run has not consumed yet."""
     return f"answered: {visible(answer.text)}{f', by {answer.by}' if answer.by else ''}"
 
 
 def can_retry(history: RunHistory) -> bool:
-    """Whether `runs fork --retry` finds what to try again."""
+    """Whether the run has a failure that `runs fork --retry` can retry."""
     try:
         history.before_failure()
     except UsageError:
@@ -218,29 +218,29 @@ def can_retry(history: RunHistory) -> bool:
 
 
 def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bool = True) -> list[str]:
-    """Commands that can follow, each with what it is for; without `retries` there is no failure to go back to."""
+    """Commands that the user can run next, each with its purpose; `retries` says whether a failure can be retried."""
     run = result.run_id
     fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
     match result.status:
         case "paused" if questions:
             several = len(questions) > 1
-            ways = [answer_command(run, key if several else None, one) for key, one in questions.items()]
-            return [*(f"answer with: {way}" for way in ways), f"then: {resume}"]
+            commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
+            return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
         case "paused" | "interrupted":
-            return [f"resume with: {resume}", f"or end it with: teamwright runs cancel {run}"]
+            return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
         case "running":
-            return [f"follow with: teamwright runs tail {run}", f"or end it with: teamwright runs cancel {run}"]
+            return [f"follow with: teamwright runs tail {run}", f"or cancel it with: teamwright runs cancel {run}"]
         case "failed" if result.stop_reason != "max_turns" and retries:
-            return [f"try again from the failure: {fork} --retry"]
+            return [f"retry from the failure: {fork} --retry"]
         case "failed" if result.stop_reason != "max_turns":
-            return [f"go back to one of its points: {fork} --at POINT  (teamwright runs checkpoints {run} lists them)"]
+            return [f"fork from a checkpoint: {fork} --at POINT  (teamwright runs checkpoints {run} lists them)"]
         case "degraded" if result.stop_reason == "budget":
-            kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps stand)"
-            return [f"go on with a larger budget: {fork} --max-tokens N  {kinds}"]
+            kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps still apply)"
+            return [f"continue with a larger budget: {fork} --max-tokens N  {kinds}"]
         case "timeout" | "cancelled":
-            return [f"go on from there: {fork}"]
+            return [f"continue from there: {fork}"]
         case _:
-            return [f'go on in the same conversation: teamwright run --continue {run} "…"']
+            return [f'continue the conversation: teamwright run --continue {run} "…"']
 
 
 USUAL = (
@@ -250,26 +250,26 @@ USUAL = (
 
 
 def mark_of(event: Event) -> Literal["·", "!"]:
-    """What stands before a note: the second where something is out of the ordinary."""
+    """The mark before a note: `!` for something out of the ordinary."""
     return "·" if isinstance(event.fact, USUAL) else "!"
 
 
 def note_text(event: Event) -> str | None:
-    """What a reader must know besides who said what; nothing for events that are the usual course."""
+    """A note about an event that a reader should know besides the replies; none for routine events."""
     match event.fact:
         case RunStarted(origin=origin) if origin is not None:
             word = "forked from" if origin.how == "fork" else "continues"
             return f"{word} run {origin.run_id} {_point_of(origin)}"
         case RunResumed(driver=driver):
-            return f"the run was taken up again{f' by {driver}' if driver else ''}"
+            return f"run resumed{f' by {driver}' if driver else ''}"
         case RunPaused(stop_reason=reason):
-            return _set_down_text(reason)
+            return _pause_text(reason)
         case RunIntervened(intervention=Mark()):
-            return None  # the checkpoint tells of itself
+            return None  # the checkpoint has an event of its own
         case RunIntervened() | RunAborted() as fact:
             return _intervention_text(fact)
         case ScopeExpired(seconds=seconds):
-            return f"its {seconds:g} seconds were used up"
+            return f"time limit of {seconds:g} seconds reached"
         case RunEnded():
             return None
         case _:
@@ -278,33 +278,33 @@ def note_text(event: Event) -> str | None:
 
 def _intervention_text(fact: RunIntervened | RunAborted) -> str:
     if isinstance(fact, RunAborted):
-        return f"aborted by a person over the failure of {fact.member}"
-    return f"somebody sent: {fact.intervention.kind}"
+        return f"aborted by a person after {fact.member} failed"
+    return f"a person sent: {fact.intervention.kind}"
 
 
-def _set_down_text(reason: StopReason) -> str:
+def _pause_text(reason: StopReason) -> str:
     if reason not in FOR_PEOPLE:
-        return f"set down: {reason}"
-    return "the run was set down to wait for a person" + ("" if reason == "person" else f" ({reason})")
+        return f"run paused: {reason}"
+    return "run paused: waiting for a person" + ("" if reason == "person" else f" ({reason})")
 
 
 def _note_of_member(event: Event) -> str | None:
     match event.fact:
         case AgentCalled(in_doubt=True, name=name):
-            return f"the call to {name} before was in doubt (nobody knows whether it arrived), so it was made again"
+            return f"the last call to {name} is in doubt (it may or may not have arrived), so it is made again"
         case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
-            return f"waited {seconds_text(waited)} for its turn at {name}"
+            return f"waited {seconds_text(waited)} in the queue for {name}"
         case AgentCallFailed():
             return _failed_call_text(event.place, event.fact)
         case AgentFailed(error="budget"):
-            return None  # the call that was refused tells of itself
+            return None  # the refused call has an event of its own
         case AgentFailed(error=error, message=message):
-            return "stopped before its end" if error == "cancelled" else f"failed: {message}"
+            return "cancelled before it finished" if error == "cancelled" else f"failed: {message}"
         case AgentReplied(truncated=True, warnings=warnings):
             by_size = any(map(is_reply_cut_warning, warnings))
             return f"the reply was cut at its {'size' if by_size else 'output'} cap"
         case AgentAbandoned(name=name, grace=grace):
-            return f"{name} did not stop within {seconds_text(grace)} and was left behind"
+            return f"{name} did not stop within {seconds_text(grace)} and was abandoned"
         case _:
             return (
                 _note_of_people(event)
@@ -318,11 +318,11 @@ def _note_of_member(event: Event) -> str | None:
 
 
 def _failed_call_text(place: str, failed: AgentCallFailed) -> str:
-    """That a call failed, and what comes of it: a failed tool call is told to the member, which goes on."""
+    """Why a call failed and what happens next. A member whose tool call failed sees the error and continues."""
     why = f"{failed.message} ({ERROR_WORDS.get(failed.error, failed.error)})"
     if place.startswith(TOOL_CALL):
-        return f"the tool call failed: {why}; the member is told and goes on"
-    ending = "gave up" if failed.retry_in is None else f"again in {seconds_text(failed.retry_in)}"
+        return f"tool call failed: {why}; the member sees the error and continues"
+    ending = "gave up" if failed.retry_in is None else f"retrying in {seconds_text(failed.retry_in)}"
     return f"attempt {failed.attempt} failed: {why}; {ending}"
 
 
@@ -334,7 +334,7 @@ def _note_of_people(event: Event) -> str | None:
             why = f" ({answer.data})" if answer.text == REJECT and answer.data else ""
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
         case RunInterrupted():
-            return "whoever drove the run was told to stop"
+            return "the process that drives the run was asked to stop"
         case RunNotified() as fact:
             return _note_of_webhook(fact)
         case _:
@@ -343,22 +343,21 @@ def _note_of_people(event: Event) -> str | None:
 
 def _note_of_webhook(fact: RunNotified) -> str:
     if fact.error is None:
-        return "somebody was told that it waits" + (f" (attempt {fact.attempt})" if fact.attempt > 1 else "")
+        return "webhook notified that the run waits" + (f" (attempt {fact.attempt})" if fact.attempt > 1 else "")
     if fact.retry_in is None:
-        return f"nobody could be told that it waits: {fact.error}"
-    again = f"attempt {fact.attempt} failed, the next one is in {seconds_text(fact.retry_in)}"
-    return f"nobody could be told yet that it waits ({again}): {fact.error}"
+        return f"webhook failed, gave up: {fact.error}"
+    return f"webhook failed (attempt {fact.attempt}), retrying in {seconds_text(fact.retry_in)}: {fact.error}"
 
 
 def _note_of_recovery(event: Event) -> str | None:
     match event.fact:
         case AgentRecovered(member=member, error=error, how="fell_back", to=to):
-            whom = "another model is asked" if to == member else f"{to} is asked instead"
-            return f"{member} failed ({error}); {whom}"
+            fallback = "another model" if to == member else to
+            return f"{member} failed ({error}); falling back to {fallback}"
         case AgentRecovered(member=member, how="summarised"):
-            return f"the conversation was too long for {member}, so it is asked again with a summary"
+            return f"the conversation is too long for {member}; retrying with a summary"
         case AgentRecovered(member=member, error=error):
-            return f"{member} failed ({error}), and the team can't do without it"
+            return f"{member} failed ({error}), and the team can't continue without it"
         case _:
             return None
 
@@ -373,14 +372,14 @@ def _note_of_budget(event: Event) -> str | None:
         case BudgetUnpriced() as fact:
             return fact.warning
         case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
-            again = f"the budget gives room again: {UNDONE.get(rung, rung)}"
-            return f"{again if undone else RUNGS.get(rung, rung).format(after=after)} ({reason})"
+            restored = f"budget recovered: {RESTORED.get(rung, rung)}"
+            return f"{restored if undone else DEGRADED.get(rung, rung).format(after=after)} ({reason})"
         case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
-            rest = f"rests for {seconds_text(seconds)}" if seconds else ""
-            fewer = f"takes {after} at once instead of {before}" if after != before else ""
-            return f"{model} asked to slow down: it {' and then '.join(filter(None, (rest, fewer)))}"
+            rest = f"no calls for {seconds_text(seconds)}" if seconds else ""
+            fewer = f"at most {after} at once instead of {before}" if after != before else ""
+            return f"{model} is rate limited: {', then '.join(filter(None, (rest, fewer)))}"
         case BudgetEased(model=model, concurrency=count):
-            return f"{model} takes {count} at once again"
+            return f"{model} accepts {count} calls at once again"
         case Custom(domain=domain, name=name):
             return f"{domain} {name}"
         case _:
@@ -393,18 +392,19 @@ def _note_of_team(event: Event) -> str | None:
             whom = f" to {', '.join(to)}" if to else ""
             return f"decision {number} of {by}: {action}{whom}"
         case TeamToldBack(member=member, problem=problem):
-            return f"{member} is asked again, since its answer can't be used: {problem}"
+            return f"{member} is asked again because its answer can't be used: {problem}"
         case TeamEmitted(type=kind, by=by, to=to):
-            return f"event {kind}{f' from {by}' if by else ''}, to {', '.join(to) or 'nobody'}"
+            subscribers = f"to {', '.join(to)}" if to else "no subscribers"
+            return f"event {kind}{f' from {by}' if by else ''}, {subscribers}"
         case TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
-            return f"stopped by {limit} ({most}): {kind} from {by} does not happen, {fact.chain_text}"
+            return f"stopped by {limit} ({most}): {kind} from {by} is dropped, {fact.chain_text}"
         case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
-            return f"{by} reached the goal; {at_work} at work are stopped, {count_text(waiting, 'reaction')} dropped"
+            return f"{by} reached the goal; {at_work} running are cancelled, {count_text(waiting, 'reaction')} dropped"
         case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
-            why = f", since {reason}" if reason else ""
-            return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} lets it pass{why}"
+            why = f", because {reason}" if reason else ""
+            return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"
         case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
-            return f"turn {turn} falls to {member}, the first who may speak, since {reason}"
+            return f"turn {turn} goes to {member}, the first eligible member, because {reason}"
         case _:
             return None
 
@@ -418,27 +418,27 @@ def _note_of_plan(event: Event) -> str | None:
         case TeamChannelOpened(step=step, between=between, reason=reason):
             return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
         case TeamChannelClosed(between=between, messages=messages, settled=settled):
-            how = "and settled it" if settled else "and did not settle it"
-            return f"{' and '.join(between)} told each other {count_text(messages, 'message')} {how}; the lead rules"
+            how = "and agreed" if settled else "and did not agree"
+            return f"{' and '.join(between)} exchanged {count_text(messages, 'message')} {how}; the lead decides"
         case _:
             return None
 
 
-def way_text(event: Event) -> str | None:
-    """Who is next and why and what was stored, for whoever was not there; nothing for what goes without saying."""
+def detail_text(event: Event) -> str | None:
+    """A routing decision or a workspace write, which only explanations and logs show; none for other events."""
     match event.fact:
         case TeamSelected(member=member, turn=turn, how="only"):
-            return f"turn {turn} is {member}'s, the only one who may speak"
+            return f"turn {turn} goes to {member}, the only eligible member"
         case TeamSelected(member=member, turn=turn, how=how, by=by) if how != "fallback":
-            return f"turn {turn} is {member}'s: {by} chose ({READ_BY[how]})"
+            return f"turn {turn} goes to {member}, chosen by {by} ({READ_BY[how]})"
         case TeamRouted(source=source, to=None):
-            return f"no way leads on from {source}: none of its conditions holds"
+            return f"the route ends at {source}: none of its conditions holds"
         case TeamRouted(source=source, to=to, when=when) if when is not None:
-            return f"from {source} on to {to}, since {when}"
+            return f"from {source} to {to}, because {when}"
         case WorkspaceWritten(name=name, revision=version):
             return f"writes {name}, version {version}"
         case WorkspaceKept(artifact=artifact):
-            return f"keeps {artifact.name} ({artifact.media_type}, {size_text(artifact.size)})"
+            return f"stores {artifact.name} ({artifact.media_type}, {size_text(artifact.size)})"
         case _:
             return None
 
@@ -448,11 +448,11 @@ def _note_of_step(event: Event) -> str | None:
         case StepSkipped(step=step, reason="condition"):
             return f"step {step} was skipped: its condition does not hold"
         case StepSkipped(step=step, reason="needs", because=needs):
-            return f"step {step} was skipped: there is nothing from {', '.join(needs)}, which it needs"
+            return f"step {step} was skipped: there is no output from {', '.join(needs)}, which it needs"
         case StepSkipped(step=step, because=needs):
-            return f"step {step} was skipped: it stands on {', '.join(needs)}, and a step failed there"
+            return f"step {step} was skipped: it depends on {', '.join(needs)}, where a step failed"
         case StepHeldUp(step=step, keys=keys, by=by):
-            return f"{f'step {step}' if step else 'it'} waits for {', '.join(keys)}, behind {', '.join(by)}"
+            return f"{f'step {step}' if step else 'it'} waits for {', '.join(keys)}, queued behind {', '.join(by)}"
         case _:
             return None
 
@@ -464,7 +464,8 @@ def _note_of_record(event: Event) -> str | None:
         case RunLogged(level="warning" | "error" as level, text=text):
             return f"{level}: {text}"
         case WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
-            return f"a write to {name} was refused: it was based on version {base}, and {by or 'nobody'} wrote {now}"
+            current = f"{now}, written by {by}" if by else f"{now}"
+            return f"a write to {name} was refused: it was based on version {base}, but the current one is {current}"
         case _:
             return None
 
@@ -474,12 +475,12 @@ def _point_of(origin: Origin) -> str:
 
 
 def draft_lines(question: Question) -> list[str]:
-    """What a question is about, line by line, with every character that a screen would hide or obey."""
+    """The draft of a question, line by line, with invisible and control characters made visible."""
     return visible(question.draft or "").strip("\n").split("\n")
 
 
 def draft_text(question: Question, most: int | None = None, whole: str = "") -> str:
-    """What a question is about, behind a bar, and at most so many lines of it; `whole` is how to see all of them."""
+    """The draft of a question behind a bar, cut to `most` lines; `whole` is the command that shows all of them."""
     lines = draft_lines(question)
     if most is not None and len(lines) > most:
         see = f"; see all of it with  {whole}" if whole else ""
@@ -488,6 +489,6 @@ def draft_text(question: Question, most: int | None = None, whole: str = "") -> 
 
 
 def question_text(question: Question) -> str:
-    """A question with its choices, with every character that a screen would hide or obey."""
+    """A question with its choices, with invisible and control characters made visible."""
     choices = " / ".join(map(visible, question.choices))
     return f"{visible(question.text)} [{choices}]" if choices else visible(question.text)

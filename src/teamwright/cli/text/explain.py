@@ -1,4 +1,4 @@
-"""Explains a run to somebody who was not there. Reads the record alone, so it says the same everywhere."""
+"""Explains a run after the fact. It reads the record alone, so that the explanation is the same everywhere."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pydantic import JsonValue
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
 from teamwright.cli.text.events import (
-    answer_word,
     can_retry,
+    detail_text,
     failure_text,
     next_steps,
     note_text,
+    output_heading,
+    pending_answer_text,
     price_text,
     question_text,
     seconds_text,
     status_text,
     usage_text,
-    waiting_answer_text,
-    way_text,
     when_text,
     why_text,
 )
-from teamwright.cli.text.workspace import Holdings, holdings_of
+from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.board import Board, OpenTurn
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
@@ -54,7 +54,7 @@ SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate",
 
 @dataclass(frozen=True, slots=True)
 class ExplainedEvent:
-    """One thing that happened: somebody said something, or something else worth knowing."""
+    """One entry of an explanation: a reply, a log line or a note."""
 
     event: Event
     member: str
@@ -84,7 +84,7 @@ class ExplainedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that an explanation says."""
+    """The content of an explanation, before it becomes text or JSON."""
 
     result: RunResult
     team: str
@@ -93,17 +93,17 @@ class Explanation:
     last: Event
     entries: tuple[ExplainedEvent, ...]
     questions: dict[str, Question]
-    holdings: Holdings
+    workspace: WorkspaceSummary
     levels: BudgetLevels
     next: tuple[str, ...]
     bundle: JsonValue = None
     free: bool = False
     answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
-    """Answers that were given and that the run has not been resumed to take, by the key of their question."""
+    """Answers that the run has not consumed because it was not resumed yet, by the key of their question."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
-        told: dict[str, JsonValue] = {
+        fields: dict[str, JsonValue] = {
             "team": self.team,
             "task": self.task,
             "why": why_text(self.result.status, self.result.stop_reason),
@@ -114,17 +114,17 @@ class Explanation:
             "next": list(self.next),
         }
         if self.bundle is not None:
-            told["bundle"] = self.bundle
-        return self.result.to_json() | told | self.holdings.to_json()
+            fields["bundle"] = self.bundle
+        return self.result.to_json() | fields | self.workspace.to_json()
 
     def _question(self, key: str, question: Question) -> JsonValue:
         answer = self.answers.get(key)
-        told: dict[str, JsonValue] = {"answer": answer.to_json() if answer is not None else None}
-        return question.to_json() | told
+        given: dict[str, JsonValue] = {"answer": answer.to_json() if answer is not None else None}
+        return question.to_json() | given
 
 
-def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Explanation:
-    """Read the story of a run out of its events; `answers` are those that it has not taken yet."""
+def explain(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Explanation:
+    """Explain a run from its events; `answers` are those that it has not consumed yet."""
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
     unanswered = {key: question for key, question in questions.items() if key not in given}
@@ -136,7 +136,7 @@ def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Ans
         last=history.events[-1],
         entries=tuple(fold(history.events, _Story(history)).entries),
         questions=questions,
-        holdings=holdings_of(history),
+        workspace=workspace_summary(history),
         levels=BudgetLevels.from_events(history.events),
         next=tuple(next_steps(result, unanswered, retries=can_retry(history))),
         bundle=_bundle_of(history),
@@ -147,7 +147,7 @@ def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Ans
 
 @dataclass(slots=True)
 class _Story:
-    """What happened so far, in the words of its events."""
+    """Folds events into the entries of an explanation."""
 
     history: RunHistory
     entries: list[ExplainedEvent] = field(default_factory=list[ExplainedEvent])
@@ -155,7 +155,7 @@ class _Story:
     _purposes: dict[str, Purpose] = field(default_factory=dict[str, Purpose])
 
     def apply(self, event: Event) -> None:
-        """Apply one event: the turn that it ends is still on the board."""
+        """Apply one event, before the board does: a turn that the event ends must still be on the board."""
         if isinstance(event.fact, AgentAsked):
             self._purposes[event.key] = event.fact.purpose
         found = _entries(event, self._board.turn_of(event.key), self.history)
@@ -164,7 +164,7 @@ class _Story:
 
 
 def _bundle_of(history: RunHistory) -> JsonValue:
-    """How the shape of the team was chosen, and the schedule that followed, where it was."""
+    """The evaluation and the schedule behind a topology that was chosen automatically, if it was."""
     source = history.manifest
     return source.get("bundle") if isinstance(source, dict) else None
 
@@ -178,10 +178,9 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
             seconds = max(0.0, event.time - turn.began)
             found.append(ExplainedEvent(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
         case TeamStarted(strategy=strategy, members=members, share=share):
-            words = (
-                f"{strategy} of {', '.join(members)}, sharing {'envelopes' if share == 'a2a_lite' else f'the {share}'}"
-            )
-            found.append(ExplainedEvent(event, member, depth, words))
+            shared = "envelopes" if share == "a2a_lite" else f"the {share}"
+            text = f"{strategy} of {', '.join(members)}, sharing {shared}"
+            found.append(ExplainedEvent(event, member, depth, text))
         case AgentCalled(effect="tool", name=name):
             found.append(ExplainedEvent(event, member, depth, f"calls the tool {name}"))
         case RunLogged(text=text, level=level):
@@ -194,53 +193,53 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
             pass
     if isinstance(event.fact, TeamPlanned) and event.fact.reason:
         found.append(ExplainedEvent(event, member, depth, f"{note_text(event)}; {event.fact.reason}"))
-    elif note := note_text(event) or way_text(event):
+    elif note := note_text(event) or detail_text(event):
         found.append(ExplainedEvent(event, member, depth, note))
     return found
 
 
-def explained(account: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """The explanation as text."""
-    result, shown = account.result, _worth_showing(account.entries)
-    price = price_text(result.usage.usd, free=account.free)
-    used = (usage_text(result.usage), price, seconds_text(result.seconds))
+    result, shown = explanation.result, _without_long_logs(explanation.entries)
+    price = price_text(result.usage.usd, free=explanation.free)
+    used, began = (usage_text(result.usage), price, seconds_text(result.seconds)), explanation.began
     lines = [
         f"Run      {result.run_id}",
-        f"Team     {account.team}",
+        f"Team     {explanation.team}",
         f"Status   {status_text(result)}",
-        f"Started  {when_text(account.began)}, {account.last.number} events until {when_text(account.last.time)}",
+        f"Started  {when_text(began)}, {explanation.last.number} events until {when_text(explanation.last.time)}",
         f"Used     {', '.join(filter(None, used))}",
         "",
         "Task",
-        _indented(account.task, 2),
+        _indented(explanation.task, 2),
         "",
         "What happened",
-        *(line for entry, more in _gathered(shown) for line in (*_told(entry, account.began), *_more(more))),
-        *_left_out(account, shown),
+        *(line for entry, more in _collapse_repeats(shown) for line in (*_lines(entry, began), *_more(more))),
+        *_hidden_log_lines(explanation, shown),
         "",
-        "Why it ended" if result.status in FINAL else "How it stands",
+        "Why it ended" if result.status in FINAL else "Where it is now",
         _indented(why_text(result.status, result.stop_reason), 2),
     ]
     if result.failure is not None:
         lines.append(_indented(failure_text(result.failure), 2))
     else:
         lines += [_indented(f"warning: {warning}", 2) for warning in result.warnings]
-    for key, question in account.questions.items():
-        if (answer := account.answers.get(key)) is None:
+    for key, question in explanation.questions.items():
+        if (answer := explanation.answers.get(key)) is None:
             lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
         else:
             lines.append(_indented(f"question {key}: {question_text(question)}", 2))
-            lines.append(_indented(f"{waiting_answer_text(answer)}; resume the run to take it", 4))
+            lines.append(_indented(f"{pending_answer_text(answer)}; resume the run to use it", 4))
     if result.output is not None:
-        lines += ["", answer_word(result), _indented(result.output, 2)]
-    lines += budget_lines(account.levels)
-    lines += account.holdings.words()
-    lines += ["", "What can be done next", *(_indented(step, 2) for step in account.next)]
+        lines += ["", output_heading(result), _indented(result.output, 2)]
+    lines += budget_lines(explanation.levels)
+    lines += explanation.workspace.to_lines()
+    lines += ["", "What you can do next", *(_indented(step, 2) for step in explanation.next)]
     return clean("\n".join(lines))
 
 
-def _worth_showing(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent]:
-    """All but the lines of a log that is long: of each turn a few, and what is a warning or worse."""
+def _without_long_logs(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent]:
+    """The entries without debug lines and with only the first info lines of each turn."""
     logged: Counter[str] = Counter()
     shown: list[ExplainedEvent] = []
     for entry in entries:
@@ -252,8 +251,8 @@ def _worth_showing(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent]:
     return shown
 
 
-def _gathered(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, int]]:
-    """The entries, and how often more a note comes that is just the same as the one before it."""
+def _collapse_repeats(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, int]]:
+    """Each entry with the number of identical notes that follow it directly and are left out."""
     for (_, said), same in groupby(entries, lambda one: ((one.member, one.depth, one.text, one.level), one.said)):
         group = list(same)
         if said:
@@ -262,19 +261,19 @@ def _gathered(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEven
             yield group[0], len(group) - 1
 
 
-def _left_out(account: Explanation, shown: Sequence[ExplainedEvent]) -> list[str]:
-    hidden = len(account.entries) - len(shown)
+def _hidden_log_lines(explanation: Explanation, shown: Sequence[ExplainedEvent]) -> list[str]:
+    hidden = len(explanation.entries) - len(shown)
     if not hidden:
         return []
-    return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {account.result.run_id}"]
+    return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {explanation.result.run_id}"]
 
 
 def _more(count: int) -> list[str]:
     return [f"  {'':<11} … {count} more like this"] if count else []
 
 
-def _told(entry: ExplainedEvent, began: float) -> list[str]:
-    """A heading with time and figures, and below it what was said; a note is one line."""
+def _lines(entry: ExplainedEvent, began: float) -> list[str]:
+    """An entry as lines: a note is one line, a reply a heading with its figures and the text below."""
     when = f"+{seconds_text(max(0.0, entry.event.time - began))}"
     indent = "  " * max(0, entry.depth - 1)
     if not entry.said:
@@ -282,7 +281,7 @@ def _told(entry: ExplainedEvent, began: float) -> list[str]:
         return [f"  {when:<11} {indent}{who}· {' '.join(clean(entry.text).split())}"]
     clock = when_text(entry.event.time).partition(" ")[2]
     used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"
-    said = entry.text if entry.text.strip() else "(nothing)"
+    said = entry.text if entry.text.strip() else "(empty)"
     how = f"{entry.member} {SAID[entry.purpose]}"
     return [f"  {when:<11} {indent}{how} ({used}, event {entry.event.number}):", _indented(said, 16)]
 

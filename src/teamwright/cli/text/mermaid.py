@@ -11,7 +11,7 @@ from teamwright.strategies.diagram import Node
 from teamwright.values.text.display import cut
 
 MOST_APART = 12
-"""A larger group is a box of its own with one arrow: Mermaid refuses charts of more than 500 arrows."""
+"""A larger group becomes a box with one arrow, because Mermaid rejects charts with more than 500 arrows."""
 
 LONGEST = 120
 ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"}
@@ -24,7 +24,7 @@ def mermaid(picture: Picture) -> str:
 
 @dataclass(slots=True)
 class _Chart:
-    """One chart: ids are counted, and a team that stands in it twice is drawn the first time."""
+    """Builds one chart: it numbers the ids, and draws a team that occurs twice only the first time."""
 
     _count: int = 0
     _known: set[str] = field(default_factory=set[str])
@@ -44,7 +44,7 @@ class _Chart:
         yield f"{indent}end"
 
     def _group(self, picture: Picture, group: Sequence[Node], indent: str, name: str) -> Iterator[str]:
-        """Few nodes stand for themselves, many in a box of the group's name."""
+        """The nodes of a group; many nodes are drawn in a box with the group's name."""
         boxed = len(group) > MOST_APART
         if boxed:
             title = f"{len(group)} × {group[0].about}" if group[0].about else f"{len(group)} members"
@@ -75,7 +75,7 @@ def _id(name: str, number: int, count: int) -> str:
 
 
 def _ends(group: Sequence[Node], name: str) -> str:
-    """What an arrow to or from a group is tied to: its box, or each of its nodes."""
+    """The end of an arrow to or from a group: the group's box, or each of its nodes."""
     if len(group) > MOST_APART:
         return name
     return " & ".join(_id(name, number, len(group)) for number in range(1, len(group) + 1))

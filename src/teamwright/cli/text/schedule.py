@@ -1,4 +1,4 @@
-"""A schedule in words: a table of its tasks, its batches drawn, and how it came about. Pure: values in, text out."""
+"""A schedule as text: a table of its tasks, a drawing of its batches, and the evaluation behind it. Pure."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ MOST_OF_PATH = 12
 CRITICAL, OTHER = "◆", "●"
 
 
-def described(made: Prepared | Bundle, plan: Plan) -> str:
-    """A schedule: in a line, as a table, drawn; of a bundle first the evaluation that led to it."""
+def schedule_text(made: Prepared | Bundle, plan: Plan) -> str:
+    """A schedule as a summary line, a table and a drawing; for a bundle, the evaluation comes first."""
     prepared = made.prepared if isinstance(made, Bundle) else made
     parts = [_evaluation(made.evaluation)] if isinstance(made, Bundle) else []
-    return "\n\n".join([*parts, _line(prepared), _table(prepared, plan), _drawing(prepared), _below(prepared)])
+    return "\n\n".join([*parts, _summary(prepared), _table(prepared, plan), _drawing(prepared), _legend(prepared)])
 
 
-def _line(prepared: Prepared) -> str:
+def _summary(prepared: Prepared) -> str:
     figures, schedule, limit = prepared.diagnostics, prepared.schedule, prepared.settings.run_budget
     batches = f"{number_text(figures.batch_count)} batch{'' if figures.batch_count == 1 else 'es'}"
     return (
-        f"{count_text(figures.task_count, 'task')} in {batches}, {figures.max_parallelism} side by side at most"
+        f"{count_text(figures.task_count, 'task')} in {batches}, at most {figures.max_parallelism} at once"
         f" and {round(figures.mean_parallelism, 2):g} on average · {number_text(schedule.total_tokens)}"
         f"{'' if limit is None else f' of {number_text(limit)}'} tokens"
     )
@@ -68,7 +68,7 @@ def _short(text: str) -> str:
 
 
 def _drawing(prepared: Prepared) -> str:
-    """The batches under each other, tasks of the critical path marked."""
+    """The batches from top to bottom, with the tasks of the critical path marked."""
     critical = set(prepared.diagnostics.critical_path)
     lines: list[str] = []
     batches = prepared.schedule.batches
@@ -87,7 +87,7 @@ def _drawing(prepared: Prepared) -> str:
 
 
 def _wrapped(tasks: Sequence[str], width: int) -> Iterator[str]:
-    """Tasks beside each other, as many lines as it takes; a mark and its name stay together."""
+    """Tasks wrapped into lines; a mark is never separated from its task."""
     line = ""
     for task in tasks:
         if line and len(line) + 3 + len(task) > width:
@@ -97,7 +97,7 @@ def _wrapped(tasks: Sequence[str], width: int) -> Iterator[str]:
     yield line
 
 
-def _below(prepared: Prepared) -> str:
+def _legend(prepared: Prepared) -> str:
     path = prepared.diagnostics.critical_path
     shown = [*path[:MOST_OF_PATH], "…"] if len(path) > MOST_OF_PATH else path
     text = f"{CRITICAL} critical path, {count_text(len(path), 'step')}: {' → '.join(shown)}"
@@ -114,6 +114,6 @@ def _evaluation(report: TopologyReport) -> str:
         f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
         f" {settings.workload} work, {settings.budget} budget, {settings.protocol}"
     )
-    pool = "of those that pass their gates" if choice.pool == "passing" else "of all, since none passes its gates"
+    pool = "of those that pass their gates" if choice.pool == "passing" else "of all, because none passes its gates"
     table = section_table(section_of(report)).text()
     return f"{head}\n{table}\n{choice.topology}: the best by {choice.preference} score, {pool}"

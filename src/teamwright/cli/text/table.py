@@ -17,7 +17,7 @@ WIDEST_TEAM = 24
 
 
 def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
-    """The statuses of these names."""
+    """Return the statuses with these names, or reject an unknown one."""
     known = get_args(Status)
     for name in names or ():
         if name not in known:
@@ -26,12 +26,12 @@ def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
 
 
 def table(runs: Sequence[RunSummary], answered: Collection[str] = ()) -> str:
-    """One line per run, in columns; `answered` are runs that only have to be resumed to take their answers."""
+    """One line per run, in columns; `answered` are paused runs whose questions are all answered."""
     return columns([HEADS, *(_cells(run, answered=run.id in answered) for run in runs)])
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells under each other."""
+    """Rows of cells as text with aligned columns."""
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -42,7 +42,7 @@ def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
     team = cut(run.team, WIDEST_TEAM)
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
     reason = " (answered)" if answered else reason
-    status = "can't be read" if run.damage else f"{run.status}{reason}"
+    status = "unreadable" if run.damage else f"{run.status}{reason}"
     started = (
         datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING
     )

@@ -1,4 +1,4 @@
-"""A team drawn with characters, for a terminal of eighty columns. Pure: a picture in, lines out."""
+"""Draws a team with characters, for a terminal of eighty columns. Pure: a picture in, lines out."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from teamwright.teams.team import Team
 WIDTH = 80
 NARROWEST = 30
 MOST_SPACED = 16
-MOST_TOLD = 3
+MOST_TEXT_LINES = 3
 MOST_LINES = 12
 MOST_NAMES = 120
 WIDEST_NAME = 24
-MEMBER, HELPER, TEAM, NOBODY = "●", "○", "■", "◆"
+MEMBER, HELPER, TEAM, NO_AGENT = "●", "○", "■", "◆"
 
 
 def draw_team(team: Team) -> str:
     """Draw a team as `teamwright show` does."""
-    return drawn(picture_of(team))
+    return draw_picture(picture_of(team))
 
 
-def drawn(picture: Picture) -> str:
-    """The drawing of a team."""
+def draw_picture(picture: Picture) -> str:
+    """Draw the picture of a team."""
     return "\n".join(_Drawing().team(picture))
 
 
 @dataclass(slots=True)
 class _Drawing:
-    """One drawing; a team that stands in it twice is drawn the first time."""
+    """Builds one drawing; a team that occurs twice is drawn only the first time."""
 
     _known: set[str] = field(default_factory=set[str])
 
@@ -47,15 +47,15 @@ class _Drawing:
         yield from ("  " + line for line in self._inside(picture, width - 2))
 
     def _inside(self, picture: Picture, width: int) -> Iterator[str]:
-        """The groups under each other, with what leads from each to others; in a long team plain arrows save lines."""
+        """The groups from top to bottom with their arrows; in a long team, plain arrows move into the margin."""
         self._known.add(picture.name)
         if len(picture.groups) <= MOST_SPACED:
-            for group, links in zip(picture.groups, _ways(picture), strict=True):
+            for group, links in zip(picture.groups, _outgoing(picture), strict=True):
                 yield from self._group(picture, group, width)
                 yield from _arrows(picture, links, width)
             return
         gutter = "  "
-        for group, links in zip(picture.groups, _ways(picture), strict=True):
+        for group, links in zip(picture.groups, _outgoing(picture), strict=True):
             for line in self._group(picture, group, width - 2, most=1):
                 yield gutter + line
                 gutter = "  "
@@ -65,13 +65,13 @@ class _Drawing:
             else:
                 yield from ("  " + line for line in lines)
 
-    def _group(self, picture: Picture, group: Sequence[Node], width: int, most: int = MOST_TOLD) -> Iterator[str]:
+    def _group(self, picture: Picture, group: Sequence[Node], width: int, most: int = MOST_TEXT_LINES) -> Iterator[str]:
         if len(group) == 1:
             yield from self._node(picture, group[0], width, most)
             return
         nested = any(node.agent in picture.teams for node in group)
         if len(group) > MOST_LINES and not nested:
-            blocks = [[line] for line in _crowd(picture, group, width - 2)]
+            blocks = [[line] for line in _name_list(picture, group, width - 2)]
         else:
             blocks = [list(self._node(picture, node, width - 2, most)) for node in group]
         last = len(blocks) - 1
@@ -85,11 +85,11 @@ class _Drawing:
         if team is None:
             yield from _filled(head, _about(node, picture.agents.get(node.agent)), width, most=most)
             return
-        told = [node.about, team.strategy, *team.facts]
+        about = [node.about, team.strategy, *team.facts]
         if team.name in self._known:
-            yield from _filled(head, " · ".join(filter(None, (*told[:2], "drawn above"))), width)
+            yield from _filled(head, " · ".join(filter(None, (*about[:2], "drawn above"))), width)
             return
-        yield from _filled(head, " · ".join(filter(None, told)), width)
+        yield from _filled(head, " · ".join(filter(None, about)), width)
         yield from ("│   " + line for line in self._inside(team, max(NARROWEST, width - 4)))
 
 
@@ -97,7 +97,7 @@ def _glyph(picture: Picture, node: Node) -> str:
     if node.agent in picture.teams:
         return TEAM
     portrait = picture.agents.get(node.agent)
-    return NOBODY if portrait is None else MEMBER if portrait.member else HELPER
+    return NO_AGENT if portrait is None else MEMBER if portrait.member else HELPER
 
 
 def _title(node: Node) -> str:
@@ -112,8 +112,8 @@ def _about(node: Node, portrait: Portrait | None) -> str:
     return " · ".join(filter(None, (node.about, portrait.kind, *portrait.traits, portrait.description)))
 
 
-def _crowd(picture: Picture, group: Sequence[Node], width: int) -> Iterator[str]:
-    """Many nodes as a paragraph of names."""
+def _name_list(picture: Picture, group: Sequence[Node], width: int) -> Iterator[str]:
+    """A group of many nodes as a paragraph of names."""
     shown = [_title(node) for node in group[:MOST_NAMES]]
     more = [f"… and {len(group) - MOST_NAMES} more"] if len(group) > MOST_NAMES else []
     kinds = dict.fromkeys(portrait.kind for node in group if (portrait := picture.agents.get(node.agent)))
@@ -123,8 +123,8 @@ def _crowd(picture: Picture, group: Sequence[Node], width: int) -> Iterator[str]
     yield from textwrap.wrap(", ".join([*shown, *more]), width, break_on_hyphens=False)
 
 
-def _ways(picture: Picture) -> Iterator[Sequence[Link]]:
-    """For each group what leads away from it; a plain arrow that only answers the one from above is left out."""
+def _outgoing(picture: Picture) -> Iterator[Sequence[Link]]:
+    """The outgoing links of each group, without plain links that only lead back to the group above."""
     away: defaultdict[int, list[Link]] = defaultdict(list)
     for link in picture.links:
         away[link.source].append(link)
@@ -135,7 +135,7 @@ def _ways(picture: Picture) -> Iterator[Sequence[Link]]:
 
 
 def _answer(place: int, away: Mapping[int, Sequence[Link]]) -> Link | None:
-    """The plain arrow back from the next group, where one arrow alone leads there."""
+    """The plain link back from the next group, if the only link of this group leads there."""
     if [link.to for link in away[place]] != [place + 1]:
         return None
     return next((link for link in away[place + 1] if link == Link(place + 1, place, "")), None)
@@ -160,8 +160,8 @@ def _names(group: Sequence[Node]) -> str:
     return shown if len(group) <= 3 else f"{shown} … ({len(group)})"
 
 
-def _filled(head: str, text: str, width: int, *, gap: int = 2, most: int = MOST_TOLD) -> Iterator[str]:
-    """A head and beside it a text, on as many lines as it takes; a long head has the text below it."""
+def _filled(head: str, text: str, width: int, *, gap: int = 2, most: int = MOST_TEXT_LINES) -> Iterator[str]:
+    """A head with wrapped text beside it; the text of a long head starts on the next line."""
     head, text = clean(head), " ".join(clean(text).split())
     column = max(cell_len(head), min(WIDEST_NAME, width // 3) if gap > 1 else 0) + gap
     if not text:
@@ -180,7 +180,7 @@ def _wrapped(text: str, indent: str, width: int) -> Iterator[str]:
     yield from (indent + line for line in _lines(" ".join(clean(text).split()), width - len(indent)))
 
 
-def _lines(text: str, width: int, most: int = MOST_TOLD) -> Sequence[str]:
-    """A text in lines; of a long one the beginning."""
+def _lines(text: str, width: int, most: int = MOST_TEXT_LINES) -> Sequence[str]:
+    """A text wrapped into at most `most` lines."""
     lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False)
     return lines if len(lines) <= most else [*lines[: most - 1], lines[most - 1][: max(1, width - 2)] + " …"]

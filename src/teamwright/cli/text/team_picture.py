@@ -1,4 +1,4 @@
-"""The picture of a team and of the teams inside it, before anybody draws it. It knows no strategy by name."""
+"""The picture of a team and of its nested teams, as data that drawings share. It knows no strategy by name."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 MOST_REPEATED = 200
-"""How many pictures are described before one that was described already is only named."""
+"""After so many teams in the JSON, a team that was described already is only named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """What there is to know of an agent before it is asked anything."""
+    """What a drawing shows of an agent."""
 
     kind: str
     description: str = ""
@@ -45,7 +45,7 @@ class Portrait:
 
 
 class Link(NamedTuple):
-    """An arrow between groups, by their places."""
+    """An arrow between groups, by their indexes."""
 
     source: int
     to: int
@@ -54,7 +54,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Picture:
-    """A team: how it works, who is in it, and the pictures of the teams among them."""
+    """A team: its strategy, its agents, and the pictures of its nested teams."""
 
     name: str
     strategy: str
@@ -66,7 +66,7 @@ class Picture:
 
     @cached_property
     def groups(self) -> Sequence[Sequence[Node]]:
-        """Nodes that nothing tells apart but their agents, together: the same leads to them and away from them."""
+        """Nodes grouped by their arrows: those in a group differ only in their agents."""
         ways: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
         for arrow in self.sketch.arrows:
             ways[arrow.source].add(("to", arrow.to, arrow.label))
@@ -84,7 +84,7 @@ class Picture:
         return sorted(dict.fromkeys(found), key=lambda link: link.source)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data. Of teams that share many teams, those that were described already are only named after a while."""
+        """As data. After many teams, those that were described already are only named."""
         return self._described(set(), [MOST_REPEATED])
 
     def _described(self, known: set[str], left: list[int]) -> dict[str, JsonValue]:
@@ -105,7 +105,7 @@ class Picture:
 
 
 def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
-    """Look at a team and at the teams inside it; `known` are those that have been looked at."""
+    """Return the picture of a team and its nested teams; `known` caches pictures by name."""
     pictures = {} if known is None else known
     if team.name in pictures:
         return pictures[team.name]

@@ -1,4 +1,4 @@
-"""What a run shares and has measured, for whoever looks at it: values, artifacts, figures."""
+"""The workspace and the figures of a run as text: shared values, artifacts, measurements."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
-    """The workspace at the end of the record, and the figures, each with its sum and how often it was given."""
+class WorkspaceSummary:
+    """The workspace at the end of the record, and the figures, each with its total and count."""
 
     values: dict[str, SharedValue]
     artifacts: Sequence[WorkspaceKept]
@@ -45,8 +45,8 @@ class Holdings:
             ],
         }
 
-    def words(self) -> list[str]:
-        """As sections of an explanation, each behind an empty line; none for what there is not."""
+    def to_lines(self) -> list[str]:
+        """As sections of an explanation, each after an empty line; empty sections are left out."""
         lines: list[str] = []
         for heading, listed in (
             ("Shared values", [line for name, held in self.values.items() for line in _value(name, held)]),
@@ -60,12 +60,12 @@ class Holdings:
         return lines
 
 
-def holdings_of(history: RunHistory) -> Holdings:
-    """Read the workspace and the figures of a run."""
+def workspace_summary(history: RunHistory) -> WorkspaceSummary:
+    """Return the workspace and the figures of a run."""
     store = history.record.workspace()
     values = {name: held for name in store.names() if (held := store.get(name)) is not None}
     kept = [event.fact for event in history.events if isinstance(event.fact, WorkspaceKept)]
-    return Holdings(values, list({one.artifact.hash: one for one in kept}.values()), _figures(history.events))
+    return WorkspaceSummary(values, list({one.artifact.hash: one for one in kept}.values()), _figures(history.events))
 
 
 def _figures(events: Sequence[Event]) -> dict[str, tuple[float, int]]:
@@ -81,12 +81,12 @@ def _value(name: str, held: SharedValue) -> list[str]:
     text = held.value if isinstance(held.value, str) else json_text(held.value, indent=None)
     lines = textwrap.wrap(clean(text), WIDTH - 4) or ["(empty)"]
     shown = lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]
-    return [f"  {name} (version {held.version}, by {held.by or 'nobody'})", *(f"    {line}" for line in shown)]
+    return [f"  {name} (version {held.version}, by {held.by or 'the team'})", *(f"    {line}" for line in shown)]
 
 
 def _artifact(kept: WorkspaceKept) -> str:
     one = kept.artifact
-    return f"  {one.name} ({one.media_type}, {size_text(one.size)}, by {kept.by or 'nobody'}), body {one.hash[:12]}…"
+    return f"  {one.name} ({one.media_type}, {size_text(one.size)}, by {kept.by or 'the team'}), body {one.hash[:12]}…"
 
 
 def _figure(name: str, total: float, count: int) -> str:

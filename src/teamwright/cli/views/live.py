@@ -1,6 +1,6 @@
-"""The live view: what was said scrolls up, and below it each member's line changes in place. Rich, on stderr.
+"""The live view: replies scroll up, and below them a line per member changes in place. It uses Rich, on stderr.
 
-It refreshes from the event loop, so it needs no thread, and it draws from the board alone.
+The event loop refreshes it, so it needs no thread; the board is all that it draws from.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class LiveView:
         self._open = False
         self._now: Callable[[], float] = time.time
 
-    def past(self, event: Event) -> None:
-        """Know it without showing it."""
+    def catch_up(self, event: Event) -> None:
+        """Apply an event without showing it."""
         self.board.apply(event)
 
-    async def take(self, item: Event | Delta) -> None:
-        """Show what was said above the lines, and let the lines change."""
+    async def show(self, item: Event | Delta) -> None:
+        """Print replies and notes above the members' lines, and update the lines."""
         if not self._open:
             self._start()
         if isinstance(item, Event):
@@ -77,13 +77,13 @@ class LiveView:
         self.board.apply(item)
 
     def close(self) -> None:
-        """Take the lines away and give the cursor back."""
+        """Remove the members' lines and show the cursor again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._open:
             self._open = False
-            self._tell_rest()
+            self._print_repeats()
             self._draw(self._live.stop)
 
     def _start(self) -> None:
@@ -93,7 +93,7 @@ class LiveView:
         self._tick()
 
     def _draw(self, how: Callable[[], None]) -> None:
-        """Draw; a terminal that takes nothing more is left alone from then on, and the run goes on."""
+        """Draw; after an error, stop drawing and let the run continue."""
         if self._console.quiet:
             return
         try:
@@ -115,7 +115,7 @@ class LiveView:
             texts = await message_texts(self._journal, event.fact)
             used = f"{number_text(turn.tokens)} tok  {seconds_text(event.time - turn.began)}"
             used += CUT if event.fact.truncated else ""
-            self._tell_rest()
+            self._print_repeats()
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
         outermost = turn is not None and turn.row.depth == 0
@@ -127,7 +127,7 @@ class LiveView:
             for line in self._repeats.lines(text := f"{who}{mark} {one_line(note)}"):
                 self._print(Text(line, style="yellow" if mark == "!" and line is text else "dim"))
 
-    def _tell_rest(self) -> None:
+    def _print_repeats(self) -> None:
         for line in self._repeats.rest():
             self._print(Text(line, style="dim"))
 
@@ -150,7 +150,7 @@ def _shortened(text: str) -> str:
 
 
 def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[str], str]) -> Group:
-    """The members' lines, in at most half of the terminal, so that what was said stays in sight above them."""
+    """The members' lines, in at most half of the terminal, so that replies stay visible above them."""
     width, height = size
     room = max(3, height // 2)
     rows = [row for row in board.rows() if row.depth > 0]
@@ -171,10 +171,10 @@ def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[s
 
 
 def choose(rows: list[MemberRow], room: int) -> tuple[list[MemberRow], list[MemberRow]]:
-    """Which rows are shown in so many lines, in their order, and which are not.
+    """Choose the rows that fit in `room` lines; return them in order, and the rows that are left out.
 
-    Where not all fit, these come first: who is at work, the last few that finished, the next few that wait; each
-    with the teams around it as far as there is room.
+    If not all fit, priority goes to members at work, then to the last few that finished, then to the next few that
+    wait; each brings the teams around it if there is room.
     """
     if len(rows) <= room:
         return rows, []
@@ -198,7 +198,7 @@ def choose(rows: list[MemberRow], room: int) -> tuple[list[MemberRow], list[Memb
 
 
 def _teams_around(rows: list[MemberRow]) -> list[tuple[int, ...]]:
-    """For each row, the places of the teams that it is in."""
+    """For each row, the indexes of the teams that enclose it."""
     found: list[tuple[int, ...]] = []
     path: list[int] = []
     for index, row in enumerate(rows):
@@ -210,7 +210,7 @@ def _teams_around(rows: list[MemberRow]) -> list[tuple[int, ...]]:
 
 
 def _counted(rows: list[MemberRow]) -> str:
-    """The rows that are not shown, by how they stand."""
+    """Count the rows that are not shown by their state."""
     counts: dict[str, int] = {}
     for row in rows:
         word = "at work" if row.is_active else row.state
@@ -238,7 +238,7 @@ def _words(row: MemberRow) -> str:
         case "calling":
             return f"calling tool {clean(row.detail)}"
         case "retrying":
-            return f"waiting to try again ({row.detail})"
+            return f"waiting to retry ({row.detail})"
         case "asking":
             return "asking a person"
         case "failed":
@@ -266,7 +266,7 @@ def _streamed(row: MemberRow, width: int) -> list[Text]:
 
 
 def _sides(left: Text, right: str, width: int) -> Text:
-    """Text at the left and figures at the right edge; where it is too narrow for both, the figures go."""
+    """Text on the left and figures on the right; a narrow terminal gets only the text."""
     left.no_wrap = True
     if width < 40 or not right:
         left.truncate(max(1, width - 1), overflow="ellipsis")

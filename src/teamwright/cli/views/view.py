@@ -1,4 +1,4 @@
-"""Views of a run as it happens: plain lines for files and pipes, JSON lines for programs, and none."""
+"""Views of a run in progress: plain lines for files and pipes, JSON lines for programs, and a silent one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from teamwright.cli.terminal.output import clean, line_json, one_line, say
+from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.history.board import Board
 from teamwright.values.events.agent import AgentFailed, AgentReplied
@@ -24,53 +24,53 @@ CUT = " (cut at its output cap)"
 
 
 class View(Protocol):
-    """Shows a run. `past` is for events that happened before the user came."""
+    """Shows a run. `catch_up` applies an event from before the view opened, without showing it."""
 
-    def past(self, event: Event) -> None: ...
+    def catch_up(self, event: Event) -> None: ...
 
-    async def take(self, item: Event | Delta) -> None: ...
+    async def show(self, item: Event | Delta) -> None: ...
 
     def close(self) -> None:
-        """Leave the terminal as it was; may be called at any time and more than once."""
+        """Restore the terminal; may be called at any time and more than once."""
         ...
 
 
 class Silent:
     """Shows nothing."""
 
-    def past(self, event: Event) -> None:
-        """Nothing to know."""
+    def catch_up(self, event: Event) -> None:
+        """Do nothing."""
 
-    async def take(self, item: Event | Delta) -> None:
-        """Nothing to show."""
+    async def show(self, item: Event | Delta) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Do nothing."""
 
 
 class EventLines(Silent):
     """Each event as a line of JSON on stdout, and nothing else."""
 
-    async def take(self, item: Event | Delta) -> None:
-        """Print an event; pieces of replies are no events."""
+    async def show(self, item: Event | Delta) -> None:
+        """Print an event; deltas are not events."""
         if isinstance(item, Event):
-            line_json(item.to_json())
+            write_json_line(item.to_json())
 
 
 class PlainLines:
-    """A line for each reply and for each thing worth knowing: `writer  ▸ first line …  123 tok 1.2 s`."""
+    """A line for each reply and each note: `writer  ▸ first line …  123 tok 1.2 s`."""
 
     def __init__(self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
         self._repeats = Repeats()
         self.board = Board()
 
-    def past(self, event: Event) -> None:
-        """Know it without showing it."""
+    def catch_up(self, event: Event) -> None:
+        """Apply an event without showing it."""
         self.board.apply(event)
 
-    async def take(self, item: Event | Delta) -> None:
-        """Show what is worth a line."""
+    async def show(self, item: Event | Delta) -> None:
+        """Print the line of an event, if it has one."""
         if isinstance(item, Delta):
             return
         text = await self._line(item)
@@ -82,7 +82,7 @@ class PlainLines:
                 self._write(line)
 
     def close(self) -> None:
-        """Tell what was held back; lines leave nothing else behind."""
+        """Print the count of repeated lines that is still due."""
         for line in self._repeats.rest():
             self._write(line)
 
@@ -102,7 +102,7 @@ class PlainLines:
                 return None
             case AgentReplied() as fact if row and turn:
                 used = f"{number_text(turn.tokens)} tok {seconds_text(event.time - turn.began)}"
-                said = "✓ the team is done" if row.is_team else f"▸ {await self._said(fact)}"
+                said = "✓ team finished" if row.is_team else f"▸ {await self._said(fact)}"
                 return f"{name} {said}  {used}{CUT if fact.truncated else ''}"
             case TeamStarted(strategy=strategy, members=members):
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
@@ -116,18 +116,18 @@ class PlainLines:
 
     async def _said(self, fact: AgentReplied) -> str:
         texts = await message_texts(self._journal, fact)
-        first = one_line(texts[-1]) if texts else "(nothing)"
+        first = one_line(texts[-1]) if texts else "(empty)"
         return cut(first, WIDEST_LINE, " …")
 
 
 class Repeats:
-    """Tells a line that comes again and again once, and then how often."""
+    """Collapses a line that is repeated into one line and a count."""
 
     def __init__(self) -> None:
         self._last, self._more = "", 0
 
     def lines(self, text: str, *, once: bool = False) -> Iterator[str]:
-        """What to write when this comes; a line that is `once` is always written."""
+        """The lines to write for a text; a line that is `once` is never collapsed."""
         if text == self._last and not once:
             self._more += 1
             return
@@ -136,14 +136,14 @@ class Repeats:
         yield text
 
     def rest(self) -> Iterator[str]:
-        """What is still to be told of the last line."""
+        """The count of repeats that is still due for the last line."""
         if self._more:
             yield f"  … {self._more} more like this"
         self._last, self._more = "", 0
 
 
 async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> list[str]:
-    """What was said, as text."""
+    """The messages of a reply or failure, as text."""
     from teamwright.journal.decoder import decode_body
 
     hashes = [ref.body for ref in fact.messages]
@@ -152,7 +152,7 @@ async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> l
 
 
 def live_view(journal: Journal, *, quiet: bool) -> View:
-    """The view that fits where stderr goes."""
+    """The live view if stderr is a capable terminal, else plain lines; none if `quiet`."""
     if quiet:
         return Silent()
     if sys.stderr.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}:

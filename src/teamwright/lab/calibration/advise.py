@@ -1,7 +1,7 @@
-"""Advice on the shape of a team for some work, which may be one agent, with the numbers it rests on and how sure it is.
+"""Recommends a topology for a team's work, perhaps a single agent, with the numbers behind it and a confidence.
 
-Published findings come first; runs of one's own outweigh them by a plain rule, n runs against those of `PRIOR_RUNS`.
-How often a shape is right is known only from runs in which somebody judged: others make no advice surer.
+Advice starts from published findings; n runs of the user's own have the weight n / (n + `PRIOR_RUNS`). Only runs with
+judged steps count for pass rates and for the confidence.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from teamwright.teams.team import Team, require_team
 from teamwright.values.models import Record
 
 PRIOR_RUNS = 10
-"""Published findings count as much as so many runs of one's own."""
+"""Published findings weigh as much as so many runs of the user's own."""
 ABOUT_AS_WELL = 0.02
-"""Scores that differ by less do not speak against the simpler shape."""
+"""If scores differ by less, the simpler topology is chosen."""
 CLEARLY_AHEAD = 0.10
 UNKNOWN_SHARE = 0.5
 USUAL_TASK = 1400
 DIVIDED = {"fan_out": 1.0}
-"""How much of the work of a strategy can be done side by side, whatever its parts are."""
+"""The share of a strategy's work that can run in parallel, whatever its parts are."""
 
 Level = Literal["low", "medium", "high"]
 
 
 class KnownWork(Record, frozen=True):
-    """The work as far as it is known; `divisible` is the share of its steps that need not wait for others."""
+    """The work as far as it is known; `divisible` is the share of its steps that can run in parallel."""
 
     steps: int
     longest_chain: int
@@ -61,9 +61,9 @@ class KnownWork(Record, frozen=True):
 
 
 class ShapeFigures(Record, frozen=True):
-    """One shape on this work. `own_runs` outweigh what was published by `weight`.
+    """One topology on this work. `weight` is the weight of `own_runs` against published findings.
 
-    `judged` is how many of their steps somebody judged: without any they say nothing of the pass rate.
+    `judged` counts the judged steps of these runs; without any, they say nothing about the pass rate.
     """
 
     topology: Topology
@@ -77,7 +77,7 @@ class ShapeFigures(Record, frozen=True):
 
 
 class Confidence(Record, frozen=True):
-    """How sure the advice is: by its lead over the next shape, and by how much it rests on judged runs of one's own."""
+    """How certain the advice is: by its margin over the next topology, and by the weight of the user's judged runs."""
 
     level: Level
     value: float
@@ -88,7 +88,7 @@ class Confidence(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which shape to use, and why."""
+    """Which topology to use, and why."""
 
     team: str
     task: str
@@ -132,9 +132,9 @@ def advise(
     workload: Workload = "mixed",
     recommend: Preference = "balanced",
 ) -> Advice:
-    """Say which shape to use for a team's work; `divisible` is the share of it that can be divided, if one knows.
+    """Recommend a topology for a team's work; `divisible` is the share of it that can be divided, if it is known.
 
-    Without a `budget` it is the one that the team says for its handoffs, else medium.
+    The default of `budget` is the level that the team declares for its handoffs, else medium.
     """
     if divisible is not None and not 0 <= divisible <= 1:
         raise UsageError(f"divisible is {divisible:g}, expected a number from 0 to 1.")
@@ -145,7 +145,7 @@ def advise(
     )
     settings = settings_of(spec_of(made), usual, budget)
     fits = profile.topologies if profile else {}
-    alone = _alone(made, fits.get("single"), settings)
+    alone = _single_pass_rate(made, fits.get("single"), settings)
     shapes = _scored([_figures(one, fits.get(one), work, settings, alone) for one in TOPOLOGY_NAMES], recommend)
     chosen, why = _choice(shapes)
     confidence = _confidence(shapes, chosen)
@@ -164,30 +164,30 @@ def advise(
 
 
 def work_of(team: Team, divisible: float | None = None, profile: Calibration | None = None) -> KnownWork:
-    """The work that a team has, by its steps where these are known beforehand."""
+    """Estimate the work of a team, from its steps if they are known in advance."""
     steps = steps_of(team)
     many = len(steps) or max(1, len(team.members))
     chain = _longest_chain(steps) if steps else None
     if divisible is not None:
-        share, known = divisible, "as you say"
+        share, known = divisible, "as given"
     elif chain is not None:
-        share, known = (many - chain) / (many - 1) if many > 1 else 0.0, "by what the steps need"
+        share, known = (many - chain) / (many - 1) if many > 1 else 0.0, "from the dependencies of the steps"
     elif team.strategy.name in DIVIDED:
-        share, known = DIVIDED[team.strategy.name], f"by the strategy {team.strategy.name!r}"
+        share, known = DIVIDED[team.strategy.name], f"from the strategy {team.strategy.name!r}"
     else:
-        share, known = UNKNOWN_SHARE, "not known beforehand: say it with --divisible"
+        share, known = UNKNOWN_SHARE, "not known in advance: set it with --divisible"
     longest = chain if chain is not None and divisible is None else round(many - share * (many - 1))
     average = average_tokens(steps) or (profile.average_tokens if profile else None) or USUAL_TASK
     return KnownWork(steps=many, longest_chain=longest, divisible=round(share, 4), average_tokens=average, known=known)
 
 
 def own_weight(runs: int) -> float:
-    """How much runs of one's own count, of one: half as soon as there are as many as findings count for."""
+    """The weight of the user's own runs, from 0 to 1; it is one half at `PRIOR_RUNS` runs."""
     return runs / (runs + PRIOR_RUNS)
 
 
-def blended(profile: TopologyProfile, fit: Fit | None) -> TopologyProfile:
-    """The built-in numbers and those of own runs, each by its weight; the pass rate is no part of it."""
+def blend(profile: TopologyProfile, fit: Fit | None) -> TopologyProfile:
+    """The weighted mean of the built-in numbers and those of own runs, except for the pass rate."""
     if fit is None:
         return profile
     weight, changed = own_weight(fit.runs), dict[str, float]()
@@ -198,17 +198,17 @@ def blended(profile: TopologyProfile, fit: Fit | None) -> TopologyProfile:
     return profile._replace(**changed)
 
 
-def _alone(team: Team, fit: Fit | None, settings: EvaluationSettings) -> float:
-    """How often one agent is right: by what members are declared to be, else by the model; own runs outweigh both."""
+def _single_pass_rate(team: Team, fit: Fit | None, settings: EvaluationSettings) -> float:
+    """The pass rate of one agent: the declared skill of the members, else the model's, blended with own runs."""
     declared = declared_behaviour(team)
     own = [declared[one.name] for one in team.everyone() if one.name in declared]
     skills = [one.skill for one in own if one.skill is not None]
-    told = evaluate_topology("single", settings).pass_rate
-    return _observed("single", sum(skills) / len(skills) if skills else told, fit, settings)
+    modelled = evaluate_topology("single", settings).pass_rate
+    return _blend_pass_rate("single", sum(skills) / len(skills) if skills else modelled, fit, settings)
 
 
-def _observed(topology: Topology, prior: float, fit: Fit | None, settings: EvaluationSettings) -> float:
-    """A pass rate and what own runs say of it. Runs in which nobody judged a step say nothing."""
+def _blend_pass_rate(topology: Topology, prior: float, fit: Fit | None, settings: EvaluationSettings) -> float:
+    """The weighted mean of a prior pass rate and that of own runs, which count only if their steps were judged."""
     if fit is None or fit.pass_rate is None or not fit.judged:
         return prior
     weight = own_weight(fit.runs)
@@ -219,13 +219,13 @@ def _observed(topology: Topology, prior: float, fit: Fit | None, settings: Evalu
 def _figures(
     topology: Topology, fit: Fit | None, work: KnownWork, settings: EvaluationSettings, alone: float
 ) -> ShapeFigures:
-    profile = blended(TOPOLOGIES[topology], fit)
+    profile = blend(TOPOLOGIES[topology], fit)
     found = evaluate_topology(topology, settings, {topology: profile})
     rate = alone
     if topology != "single":
         prior = min(BEST_PASS_RATE, alone * (1 + change_by_team(work.divisible, alone)))
-        rate = _observed(topology, prior, fit, settings)
-    # No team is faster than its longest chain of steps, whatever its width.
+        rate = _blend_pass_rate(topology, prior, fit, settings)
+    # No team is faster than its longest chain of steps, however many members it has.
     waiting = max(0.0, work.longest_chain - work.steps / found.parallelism)
     seconds = found.p95_latency_s + waiting * profile.seconds_per_task * WORKLOADS[settings.workload].latency
     runs = fit.runs if fit else 0
@@ -242,7 +242,7 @@ def _figures(
 
 
 def _scored(shapes: Sequence[ShapeFigures], preference: Preference) -> tuple[ShapeFigures, ...]:
-    """The shapes with their scores, best first; of equal ones the simpler first."""
+    """The topologies with their scores, best first; at equal scores, the simpler one first."""
     most, slowest = max(one.total_tokens for one in shapes), max(one.seconds for one in shapes)
     weights = PREFERENCES[preference]
     scored = [
@@ -255,22 +255,22 @@ def _scored(shapes: Sequence[ShapeFigures], preference: Preference) -> tuple[Sha
 
 
 def _choice(shapes: Sequence[ShapeFigures]) -> tuple[ShapeFigures, list[str]]:
-    """The best shape, or a simpler one that does about as well."""
+    """The best topology, or a simpler one with about the same score; and the reason."""
     best = shapes[0]
     alone = next(one for one in shapes if one.topology == "single")
     if best is not alone and best.score - alone.score < ABOUT_AS_WELL:
-        return alone, [f"{best.topology} is ahead by {best.score - alone.score:.3f} only: one agent is simpler"]
+        return alone, [f"{best.topology} is ahead by only {best.score - alone.score:.3f}, and one agent is simpler"]
     if best.topology not in CENTRAL and best is not alone:
         led = next((one for one in shapes if one.topology in CENTRAL), None)
         if led is not None and best.score - led.score < ABOUT_AS_WELL:
-            return led, [f"{best.topology} does about as well, but nobody there stops an error from spreading"]
+            return led, [f"{best.topology} scores about the same, but has no lead to stop an error from spreading"]
     if best is alone:
         return best, []
     return best, [f"{best.topology} scores {best.score:.3f} and one agent {alone.score:.3f}, in quality, cost and time"]
 
 
 def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures) -> Confidence:
-    """Half by the lead over the next shape, half by the weight of own runs of the two in which somebody judged."""
+    """Half from the margin over the next topology, half from the weight of the judged own runs of both."""
     other = next(one for one in shapes if one is not chosen)
     margin, weight = chosen.score - other.score, min(one.weight if one.judged else 0.0 for one in (chosen, other))
     value = round(0.5 * min(1.0, max(0.0, margin) / CLEARLY_AHEAD) + 0.5 * weight, 2)
@@ -280,32 +280,32 @@ def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures) -> Confide
 
 
 def _reasons(work: KnownWork, shapes: Sequence[ShapeFigures], chosen: ShapeFigures, alone: float) -> tuple[str, ...]:
-    """What speaks for the choice, in numbers."""
+    """The reasons for the choice, in numbers."""
     single = next(one for one in shapes if one.topology == "single")
     other = next(one for one in shapes if one is not chosen)
     team = chosen if chosen is not single else next(one for one in shapes if one is not single)
     chain = f"{work.steps} steps, the longest chain {work.longest_chain}"
-    said = [
+    reasons = [
         f"{chain}: {work.divisible:.0%} can be divided ({work.known})",
-        f"one agent alone is taken to be right in {alone:.0%}, a {team.topology} in {team.pass_rate:.0%}",
+        f"one agent alone is assumed to be right in {alone:.0%}, a {team.topology} in {team.pass_rate:.0%}",
         f"{_cost(chosen)}; {_cost(other)}",
     ]
     if chosen is not single and other is not single:
-        said.append(_cost(single))
-    return (*said, _own(shapes))
+        reasons.append(_cost(single))
+    return (*reasons, _own_runs_reason(shapes))
 
 
-def _own(shapes: Sequence[ShapeFigures]) -> str:
-    """What own runs have to say in it."""
+def _own_runs_reason(shapes: Sequence[ShapeFigures]) -> str:
+    """How much the user's own runs count."""
     seen = [one for one in shapes if one.own_runs]
     if not seen:
-        return "there are no runs of yours to go by: all of it rests on the model and on published findings"
+        return "there are no runs of yours: the advice uses only the model and published findings"
     runs = ", ".join(f"{one.topology} {one.own_runs}" for one in seen)
-    told = f"your own runs ({runs}) count n of n + {PRIOR_RUNS}, published findings the rest"
+    weights = f"n of your own runs ({runs}) weigh n / (n + {PRIOR_RUNS}), published findings the rest"
     unjudged = ", ".join(one.topology for one in seen if not one.judged)
     if not unjudged:
-        return told
-    return f"{told}; those of {unjudged} in tokens and time alone, since nobody judged a step there"
+        return weights
+    return f"{weights}; runs of {unjudged} count only for tokens and time, because none of their steps was judged"
 
 
 def _cost(shape: ShapeFigures) -> str:
@@ -313,7 +313,7 @@ def _cost(shape: ShapeFigures) -> str:
 
 
 def _longest_chain(steps: Sequence[dict[str, JsonValue]]) -> int:
-    """How many steps of the longest chain stand on each other."""
+    """The number of steps in the longest chain of dependencies."""
     graph = StepGraph.from_nodes(
         [StepNode(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps]
     )

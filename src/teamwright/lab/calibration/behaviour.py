@@ -1,4 +1,4 @@
-"""Learns from past runs how members behave: time, tokens and failures of their turns, as they were measured."""
+"""Learns the behaviour of members from past runs: the measured time, tokens and failures of their turns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from teamwright.values.specs.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns.turn import Purpose
 
 MOST_VALUES = 200
-"""Values that are kept of a distribution: of more, as many in even distances by rank."""
+"""At most so many values of a distribution are stored, evenly spaced by rank."""
 KINDS = {"rate_limit": "rate_limit", "timeout": "timeout"}
-"""Failures that a simulation tells apart; any other is an error."""
+"""Failures that a simulation distinguishes; any other one is an `error`."""
 
 
 @dataclass(slots=True)
 class MemberObservations:
-    """What was seen of a member, or of all."""
+    """The observed turns and calls of one member, or of all."""
 
     turns: dict[Purpose, list[TurnFigures]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[Purpose, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -30,12 +30,12 @@ class MemberObservations:
     calls: int = 0
 
     def add(self, turn: TurnFigures, seconds: float) -> None:
-        """Take in a turn that ended well."""
+        """Add a turn that succeeded."""
         self.turns[turn.purpose].append(turn)
         self.seconds[turn.purpose].append(seconds)
 
     def simulation(self) -> Simulation:
-        """The behaviour that this comes to; what was not seen stays open."""
+        """The behaviour that matches the observations; what was not observed stays unset."""
         given: dict[str, object] = dict(self._behaviour("work"))
         for purpose in ("coordinate", "judge"):
             if self.turns[purpose]:
@@ -59,7 +59,7 @@ class MemberObservations:
 
 
 def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
-    """What the records of runs say of their members."""
+    """Learn the behaviour of members from the records of runs."""
     members: dict[str, MemberObservations] = defaultdict(MemberObservations)
     everybody = MemberObservations()
     for events in runs:
@@ -75,7 +75,7 @@ def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
 
 
 def from_data(values: Iterable[float]) -> Data:
-    """Values as a distribution; of many, those at even distances by rank."""
+    """Values as a distribution, thinned evenly by rank if there are many."""
     ranked = sorted(values)
     if len(ranked) > MOST_VALUES:
         last = len(ranked) - 1
@@ -85,7 +85,7 @@ def from_data(values: Iterable[float]) -> Data:
 
 @dataclass(slots=True)
 class _CallFold:
-    """The calls inside the turns of a run: how many, how they failed, and the time lost by that or in a queue."""
+    """Folds the calls of each turn: their number, their failures, and the time lost to failures and queues."""
 
     made: Counter[str] = field(default_factory=Counter[str])
     failures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
@@ -93,7 +93,7 @@ class _CallFold:
     _sent: dict[str, float] = field(default_factory=dict[str, float])
 
     def apply(self, event: Event) -> None:
-        """Apply one event; an effect stands in the scope of its turn."""
+        """Apply one event; the scope of an effect is its turn."""
         match event.fact:
             case AgentCalled(effect="model", waited=waited):
                 self.made[event.scope] += 1

@@ -1,6 +1,6 @@
-"""Fits the numbers of the topology model to runs of one's own, and says how far prediction and reality were apart.
+"""Fits the topology model to the user's recorded runs, and measures the errors of its predictions.
 
-Only runs that were recorded count. A number that the runs say nothing about stays as it is built in.
+A number that the runs say nothing about keeps its built-in value.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from teamwright.values.models import Record, Value
 VERSION = 1
 DIGITS = 6
 NEARLY_THE_SAME = 1e-6
-"""Below this share of what it could be, a determinant says that time for tasks and messages can't be told apart."""
+"""If the determinant is below this share of its maximum, the times of tasks and messages can't be separated."""
 LARGEST_FACTOR = 1000.0
-"""With larger ones amounts of tokens could not be told exactly any more."""
+"""With larger factors, token counts would exceed what a float represents exactly."""
 WORST_TIMES = 0.5
-"""Times that are further off than this share, on average, are not fitted."""
+"""A fit of times with a larger mean error, as a share, is rejected."""
 Factor = Annotated[FiniteFloat, Field(ge=0, le=LARGEST_FACTOR)]
 Share = Annotated[FiniteFloat, Field(ge=-1, le=2)]
 Seconds = Annotated[FiniteFloat, Field(ge=0, le=1e9)]
@@ -51,9 +51,9 @@ FITTED = ("execution", "pass_rate", "cache", "messages", "summary", "seconds_per
 
 
 class Fit(Value):
-    """The numbers of one topology as runs of one's own have them; `None` where these say nothing about one.
+    """The numbers of one topology fitted to own runs; None for a number that the runs say nothing about.
 
-    `judged` is how many steps somebody judged, none in what runs say by themselves: a pass rate without any only says
+    `judged` counts the steps that were judged, which no run records by itself; without any, the pass rate only says
     that steps were completed.
     """
 
@@ -69,12 +69,12 @@ class Fit(Value):
     seconds_per_message: Seconds | None = None
 
     def over(self, profile: TopologyProfile) -> TopologyProfile:
-        """A profile with the numbers that there are."""
+        """The profile with the fitted numbers in place of its own."""
         return profile._replace(**{name: value for name in FITTED if (value := getattr(self, name)) is not None})
 
 
 class Calibration(Value):
-    """What runs of one's own say: the numbers of topologies, and how members behave."""
+    """What was fitted to own runs: the numbers of topologies, and the behaviour of members."""
 
     version: int = VERSION
     workload: Workload = "mixed"
@@ -87,13 +87,13 @@ class Calibration(Value):
 
     @property
     def profiles(self) -> TopologyProfiles:
-        """The numbers of all topologies: fitted, or where no run was of that topology as built in."""
+        """The profiles of all topologies: fitted, or built in for a topology without runs."""
         fits = self.topologies
         return {name: fits[name].over(built) if name in fits else built for name, built in TOPOLOGIES.items()}
 
 
 class Gap(Record, frozen=True):
-    """One figure of the runs of a topology: as it was, and on average how far off predictions are, as a share of it."""
+    """One figure of a topology: as measured, as predicted, and the mean errors of both predictions, as shares."""
 
     topology: Topology
     figure: str
@@ -106,9 +106,9 @@ class Gap(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """A calibration, the gaps that it leaves, and which runs could not be used, with the reason.
+    """A calibration, the errors that remain, and the runs that could not be used, each with the reason.
 
-    `notes` say what was not fitted although there were runs of that topology, and why.
+    `notes` say what was not fitted for topologies with runs, and why.
     """
 
     calibration: Calibration
@@ -135,10 +135,10 @@ def calibrate(
     learnt: Learnt | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> CalibrationReport:
-    """Fit the model to these runs, which were of this kind of work."""
+    """Fit the model to these runs of one kind of work."""
     if not 0 <= rounds <= MOST_ROUNDS:
         raise UsageError(refusal("coordination_rounds", rounds))
-    usual = reference(runs)
+    usual = tokens_per_task(runs)
     seen = [one if one.average_tokens is not None else one.with_average(usual) for one in runs]
     kind = EvaluationSettings(workload=workload, budget=budget, rounds=rounds)
     by_topology: dict[Topology, list[Observation]] = {name: [] for name in TOPOLOGIES}
@@ -159,17 +159,17 @@ def calibrate(
     return CalibrationReport(calibration, tuple(gaps), left_out or {}, tuple(notes))
 
 
-def reference(runs: Sequence[Observation]) -> int | None:
-    """Tokens that a task takes one agent: for runs whose plan says nothing of it."""
+def tokens_per_task(runs: Sequence[Observation]) -> int | None:
+    """The mean tokens that a single agent uses per task, for runs whose plan declares none."""
     alone = [one for one in runs if one.topology == "single"] or runs
     tasks = sum(one.tasks for one in alone)
     return min(MOST_TOKENS, max(1, round(sum(one.execution for one in alone) / tasks))) if tasks else None
 
 
 def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Fit:
-    """The numbers of one topology by its runs. Of those that came to no end only the pass rate counts."""
+    """Fit the numbers of one topology to its runs. Unfinished runs count only for the pass rate."""
     whole = [one for one in runs if one.whole]
-    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
+    expected = [predict(topology, _without_factors(topology), one, kind) for one in whole]
     messages = sum(one.messages for one in whole)
     times = times_of(topology, runs, kind)
     return Fit(
@@ -185,8 +185,8 @@ def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSetting
     )
 
 
-def predicted(topology: Topology, profile: TopologyProfile, run: Observation, kind: EvaluationSettings) -> Evaluation:
-    """What the model says of the work of a run, with as many participants as it had."""
+def predict(topology: Topology, profile: TopologyProfile, run: Observation, kind: EvaluationSettings) -> Evaluation:
+    """The model's prediction for the work of a run, with the participants that the run had."""
     rounds = kind.rounds if run.rounds is None else run.rounds
     average = run.average_tokens or 1
     work = {"tasks": run.tasks, "average_tokens": average, "protocol": run.protocol, "rounds": rounds}
@@ -197,24 +197,24 @@ def predicted(topology: Topology, profile: TopologyProfile, run: Observation, ki
 def gaps_of(
     topology: Topology, runs: Iterable[Observation], kind: EvaluationSettings, fitted: TopologyProfile
 ) -> list[Gap]:
-    """How far the built-in numbers and the fitted ones are off, figure by figure."""
+    """The errors of the built-in and the fitted predictions, figure by figure."""
     whole = [one for one in runs if one.whole]
-    before = [predicted(topology, TOPOLOGIES[topology], one, kind) for one in whole]
-    after = [predicted(topology, fitted, one, kind) for one in whole]
+    before = [predict(topology, TOPOLOGIES[topology], one, kind) for one in whole]
+    after = [predict(topology, fitted, one, kind) for one in whole]
     found: list[Gap] = []
     for figure in ("execution_tokens", "coordination_tokens", "total_tokens", "pass_rate", "seconds"):
         actual = [one.figure(figure) for one in whole]
-        told = [[_figure(one, figure) for one in rows] for rows in (before, after)]
-        if whole and any(map(any, (actual, *told))):
+        built_in, refitted = ([_figure(one, figure) for one in rows] for rows in (before, after))
+        if whole and any(map(any, (actual, built_in, refitted))):
             found.append(
                 Gap(
                     topology=topology,
                     figure=figure,
                     actual=_mean(actual),
-                    built_in=_mean(told[0]),
-                    built_in_off=_off(told[0], actual),
-                    fitted=_mean(told[1]),
-                    fitted_off=_off(told[1], actual),
+                    built_in=_mean(built_in),
+                    built_in_off=_mean_error(built_in, actual),
+                    fitted=_mean(refitted),
+                    fitted_off=_mean_error(refitted, actual),
                 )
             )
     return found
@@ -225,17 +225,17 @@ def _figure(evaluation: Evaluation, figure: str) -> float:
 
 
 def _pass_rate(runs: Sequence[Observation], kind: EvaluationSettings) -> float | None:
-    """The rate without what the kind of work and the protocol bring, since the model adds those again."""
+    """The pass rate without the effects of workload, budget and protocol, because the model adds them again."""
     steps, passed = sum(one.steps for one in runs), sum(one.passed for one in runs)
     if passed == steps:
-        return None  # nothing failed, and nothing judges steps yet: that says nothing
-    brought = BUDGETS[kind.budget].quality + WORKLOADS[kind.workload].quality
+        return None  # a run without failures says nothing, because steps are not judged
+    added = BUDGETS[kind.budget].quality + WORKLOADS[kind.workload].quality
     protocols = sum(PROTOCOLS[one.protocol].quality * one.steps for one in runs) / steps
-    return round(passed / steps - brought - protocols, DIGITS)
+    return round(passed / steps - added - protocols, DIGITS)
 
 
 def _cache(runs: Sequence[Observation]) -> float | None:
-    """The share of the work that was served from a cache, without what the protocol brings."""
+    """The share of the work that was served from a cache, without the effect of the protocol."""
     work = sum(one.execution for one in runs)
     if not work:
         return None
@@ -244,13 +244,13 @@ def _cache(runs: Sequence[Observation]) -> float | None:
 
 
 def _summary(runs: Sequence[Observation], expected: Sequence[Evaluation]) -> float | None:
-    """How many times as many tokens a message takes as the model says."""
-    told = sum(
+    """The ratio of the measured tokens per message to the model's."""
+    predicted = sum(
         one.coordination_tokens / one.messages * run.messages
         for run, one in zip(runs, expected, strict=True)
         if one.messages
     )
-    return _ratio(sum(one.coordination for one in runs), told)
+    return _ratio(sum(one.coordination for one in runs), predicted)
 
 
 class Times(NamedTuple):
@@ -262,32 +262,32 @@ class Times(NamedTuple):
 
 
 def times_of(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Times:
-    """Seconds per task and per message by least squares; per task alone where runs can't tell the two apart.
+    """Fit seconds per task and per message by least squares; only per task if the runs can't separate the two.
 
-    A message is then taken to need the usual time. What the runs say nothing about, because they are too much alike or
-    took no time to speak of, is refused: a number from noise is worse than the built-in one.
+    A message then has its built-in time. A fit to runs that are too similar or too short is rejected, because a number
+    from noise is worse than the built-in one.
     """
     whole = [one for one in runs if one.whole]
-    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
+    expected = [predict(topology, _without_factors(topology), one, kind) for one in whole]
     found = _least_squares(whole, expected, kind, TOPOLOGIES[topology].seconds_per_message)
     if found.per_task is None:
         return found
     profile = TOPOLOGIES[topology]._replace(seconds_per_task=found.per_task)
     if found.per_message is not None:
         profile = profile._replace(seconds_per_message=found.per_message)
-    told = [
+    predicted = [
         one.tasks / this.parallelism * WORKLOADS[kind.workload].latency * profile.seconds_per_task
         + one.messages * (profile.seconds_per_message + PROTOCOLS[one.protocol].latency)
         for one, this in zip(whole, expected, strict=True)
     ]
-    off = _off([round(one, TIME_DIGITS) for one in told], [one.seconds for one in whole])
-    if off > WORST_TIMES:
+    error = _mean_error([round(one, TIME_DIGITS) for one in predicted], [one.seconds for one in whole])
+    if error > WORST_TIMES:
         return Times(refused=f"{NOT_FITTED} follow neither their tasks nor their messages; {STAY}")
     return found
 
 
 NOT_FITTED = "times are not fitted, because those of these runs"
-STAY = "the built-in ones stay"
+STAY = "the built-in ones are used"
 
 
 def _least_squares(
@@ -308,12 +308,12 @@ def _least_squares(
             return Times(round(both[0], DIGITS), round(both[1], DIGITS))
     alone = round((ay - usual * ab) / aa, DIGITS)
     if alone <= 0:
-        return Times(refused=f"{NOT_FITTED} are too short and too much alike to tell tasks from messages; {STAY}")
+        return Times(refused=f"{NOT_FITTED} are too short and too similar to separate tasks from messages; {STAY}")
     return Times(alone)
 
 
-def _plain(topology: Topology) -> TopologyProfile:
-    """The built-in numbers of a topology without its factors."""
+def _without_factors(topology: Topology) -> TopologyProfile:
+    """The built-in profile of a topology with all factors set to one."""
     return TOPOLOGIES[topology]._replace(execution=1.0, messages=1.0, summary=1.0)
 
 
@@ -330,7 +330,8 @@ def _mean(values: Sequence[float]) -> float:
     return round(sum(values) / len(values), 4)
 
 
-def _off(told: Sequence[float], actual: Sequence[float]) -> float:
-    """How far off on average, as a share of what was; where there was nothing, of what was told."""
-    shares = [abs(one - real) / (real or one) if real or one else 0.0 for one, real in zip(told, actual, strict=True)]
+def _mean_error(predicted: Sequence[float], actual: Sequence[float]) -> float:
+    """The mean relative error; where the actual figure is zero, relative to the prediction."""
+    pairs = zip(predicted, actual, strict=True)
+    shares = [abs(one - real) / (real or one) if real or one else 0.0 for one, real in pairs]
     return round(sum(shares) / len(shares), 4)

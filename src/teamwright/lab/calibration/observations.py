@@ -1,4 +1,4 @@
-"""What past runs tell the topology model: how much work they were, in which shape, and what it took."""
+"""Reads past runs as observations for the topology model: their topology, their work, and what it took."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ WHOLE = frozenset(("completed", "degraded"))
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One run, in the words of the model.
+    """One run in the terms of the model.
 
-    `average_tokens` is what its plan says that a task takes, and `rounds` those of its plan, where it says so.
+    `average_tokens` and `rounds` are those that its plan declares, if it does.
     """
 
     run_id: str
@@ -50,11 +50,11 @@ class Observation:
     whole: bool = True
 
     def with_average(self, tokens: int | None) -> Observation:
-        """The same with what a task takes usually."""
+        """A copy with another average of tokens per task."""
         return replace(self, average_tokens=tokens)
 
     def figure(self, name: str) -> float:
-        """What really was, by the name that the model gives it."""
+        """The measured figure with this name of the model."""
         match name:
             case "execution_tokens":
                 return self.execution
@@ -70,7 +70,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Runs that were read: those of a topology, what all say of their members, and why others were left out."""
+    """The runs of a topology, the behaviour learnt from all runs, and why some were left out."""
 
     runs: tuple[Observation, ...]
     learnt: Learnt
@@ -78,7 +78,7 @@ class Observed:
 
 
 async def observe(journal: Journal, run_ids: Sequence[str], *, as_topology: Topology | None = None) -> Observed:
-    """Read runs; with `as_topology` those of other strategies count as runs of that one."""
+    """Read runs; with `as_topology`, runs of other strategies count as runs of that topology."""
     found: list[Observation] = []
     records: list[Sequence[Event]] = []
     left_out: dict[str, str] = {}
@@ -109,7 +109,7 @@ async def _observation(
         raise UsageError("its record is damaged: the start of its team or its own end is missing")
     topology = _topology(began) or as_topology
     if topology is None:
-        raise UsageError(f"its strategy {began.strategy!r} is no topology; say which one with --as")
+        raise UsageError(f"its strategy {began.strategy!r} is not a topology; name one with --as")
     planned = next((event.fact for event in events if isinstance(event.fact, TeamPlanned)), None)
     return Observation(
         run_id=run_id,
@@ -131,21 +131,21 @@ async def _observation(
 
 
 def _topology(began: TeamStarted) -> Topology | None:
-    """The topology of a team: its strategy's name, or one agent where there is but one."""
+    """The topology of a team: the name of its strategy, or `single` for a team of one."""
     if began.strategy in TOPOLOGY_NAMES:
         return began.strategy
     return "single" if len(set(began.members)) == 1 else None
 
 
 async def _planned(journal: Journal, events: Sequence[Event]) -> int | None:
-    """What the steps of a recorded team were expected to take, on average; nothing where nobody said so."""
+    """The average of the tokens that the steps of a recorded team declare; None if they declare none."""
     started = next((event.fact for event in events if isinstance(event.fact, RunStarted)), None)
     if started is None:
         return None
     try:
         source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
     except ValidationError as error:
-        raise damaged(events[0].run_id, "what it says of its team is no declaration of one") from error
+        raise damaged(events[0].run_id, "its manifest can't be read") from error
     team = source.manifest.teams.get(source.team)
     steps = team.options.get(STEPS) if team else None
     return average_tokens(steps) if isinstance(steps, list) else None

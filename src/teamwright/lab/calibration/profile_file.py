@@ -1,6 +1,6 @@
-"""Calibrations as files: in the user's data folder by name, or anywhere by path. Data only, and never overwritten half.
+"""Stores calibrations as files: in the user's data folder by name, or anywhere by path. Writes are atomic.
 
-A file that is no calibration, or was written by a newer version, is refused in words.
+A file that is not a calibration, or that a newer version wrote, is rejected with a message.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ ENDING = ".json"
 
 
 def profiles_folder() -> Path:
-    """Where profiles lie that have a name."""
+    """The folder of profiles with a name."""
     return data_folder() / "profiles"
 
 
 def profile_names() -> list[str]:
-    """The profiles that there are by name."""
+    """The names of the saved profiles."""
     folder = profiles_folder()
     return sorted(one.stem for one in folder.glob(f"*{ENDING}")) if folder.is_dir() else []
 
 
 def profile_file(wanted: str) -> Path:
-    """The file of a profile: a name is looked for in the data folder, anything else is a path."""
+    """The file of a profile: a name means a file in the data folder, anything else is a path."""
     if NAME.fullmatch(wanted) and not wanted.endswith(ENDING):
         return profiles_folder() / f"{wanted}{ENDING}"
     return Path(wanted)
 
 
 def read_profile(wanted: str) -> Calibration:
-    """The calibration of this name or file."""
+    """Read the calibration with this name or path."""
     file = profile_file(wanted)
     if not file.is_file():
         if file.parent == profiles_folder():
             raise UnknownName("profile", wanted, profile_names())
-        raise UsageError(f"There is no file {str(file)!r}; make one with  teamwright lab calibrate --out {file}")
+        raise UsageError(f"There is no file {str(file)!r}; create it with  teamwright lab calibrate --out {file}")
     data: object = None
     try:
         data = from_json(file.read_bytes())
         found = Calibration.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"{str(file)!r} is no calibration: {misfits_text(misfits_of(error, data))}.") from error
+        raise UsageError(f"{str(file)!r} is not a calibration: {misfits_text(misfits_of(error, data))}.") from error
     except ValueError as error:
-        raise UsageError(f"{str(file)!r} is no calibration: it is not JSON.") from error
+        raise UsageError(f"{str(file)!r} is not a calibration: it is not JSON.") from error
     except OSError as error:
         raise UsageError(f"{str(file)!r} can't be read: {error.strerror}.") from error
     if found.version > VERSION:
@@ -62,12 +62,12 @@ def read_profile(wanted: str) -> Calibration:
 
 
 def profiles_of(wanted: str | None) -> TopologyProfiles:
-    """The numbers of topologies by a calibration; where none is named, those built in."""
+    """The topology profiles of a calibration; without one, the built-in ones."""
     return TOPOLOGIES if wanted is None else read_profile(wanted).profiles
 
 
-def keep_profile(calibration: Calibration, name: str = DEFAULT) -> Path:
-    """Write a calibration into the data folder under a name."""
+def save_profile(calibration: Calibration, name: str = DEFAULT) -> Path:
+    """Save a calibration in the data folder under a name, and return its file."""
     folder = profiles_folder()
     file = folder / f"{check_name('profile', name)}{ENDING}"
     part = file.with_suffix(".part")
@@ -81,5 +81,5 @@ def keep_profile(calibration: Calibration, name: str = DEFAULT) -> Path:
 
 
 def profile_text(calibration: Calibration) -> str:
-    """A calibration as it stands in a file."""
+    """The content of a profile file."""
     return calibration.model_dump_json(indent=2, exclude_none=True) + "\n"

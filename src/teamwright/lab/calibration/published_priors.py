@@ -1,4 +1,4 @@
-"""Published findings on teams of agents, as numbers: what advice rests on until runs of one's own say more."""
+"""Published findings on teams of agents as numbers, which advice uses until the user's own runs outweigh them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SEQUENTIAL_LOSS = (0.39, 0.70)
 ENOUGH_ALONE = 0.45
 AMPLIFIED_INDEPENDENT, AMPLIFIED_CENTRAL = 17, 4
 CENTRAL: frozenset[Topology] = frozenset(("lead_subagent", "star_team"))
-"""Shapes in which one member sees to what the others do."""
+"""Topologies in which one member checks what the others do."""
 
 
 class Prior(Record, frozen=True):
-    """A finding, where it was published, and what it says here."""
+    """A finding, its source, and what it means for this work."""
 
     finding: str
     source: str
@@ -24,10 +24,10 @@ class Prior(Record, frozen=True):
 
 
 def change_by_team(divisible: float, alone: float) -> float:
-    """By how much a team changes the rate at which one agent alone is right, as a share of it.
+    """The relative change of the pass rate of a single agent when a team does the work.
 
-    Between the gain on work that can be divided and the middle of the losses on work that can't. Where one agent is
-    right often enough, there is nothing to gain, but still something to lose.
+    It lies between the gain on divisible work and the middle of the losses on sequential work. If a single agent is
+    right often enough, a team has nothing to gain, but still something to lose.
     """
     loss = sum(SEQUENTIAL_LOSS) / 2
     change = divisible * DIVISIBLE_GAIN - (1 - divisible) * loss
@@ -35,7 +35,7 @@ def change_by_team(divisible: float, alone: float) -> float:
 
 
 def priors(divisible: float, alone: float) -> tuple[Prior, ...]:
-    """The findings, and what each says of this work."""
+    """The findings, and what each means for this work."""
     change = change_by_team(divisible, alone)
     low, high = SEQUENTIAL_LOSS
     return (
@@ -47,23 +47,23 @@ def priors(divisible: float, alone: float) -> tuple[Prior, ...]:
         Prior(
             finding=f"a team does {low:.0%} to {high:.0%} worse on sequential planning",
             source=SCALING,
-            here=f"both together change the pass rate of one agent by {change:+.0%}",
+            here=f"together they change the pass rate of one agent by {change:+.0%}",
         ),
         Prior(
             finding=f"there is little to gain once one agent is right in over {ENOUGH_ALONE:.0%} of cases",
             source=SCALING,
-            here=f"one agent is taken to be right in {alone:.0%}: {'no gain' if alone > ENOUGH_ALONE else 'a gain'}"
+            here=f"one agent is assumed to be right in {alone:.0%}: {'no gain' if alone > ENOUGH_ALONE else 'a gain'}"
             " is counted",
         ),
         Prior(
             finding=f"independent agents amplify errors {AMPLIFIED_INDEPENDENT} times, centrally coordinated ones"
             f" {AMPLIFIED_CENTRAL} times",
             source=SCALING,
-            here="of teams that do about as well, one with a lead is taken",
+            here="of teams with about the same score, one with a lead is chosen",
         ),
         Prior(
-            finding="one agent matches a team that thinks with equally many tokens",
+            finding="one agent matches a team that uses the same number of tokens",
             source=EQUAL_TOKENS,
-            here="a team is taken only where its score is clearly above that of one agent",
+            here="a team is chosen only if its score is clearly above that of one agent",
         ),
     )

@@ -1,1 +1,1 @@
-"""What the lab's charts and tables share."""
+"""SVG and tables for the lab's reports."""

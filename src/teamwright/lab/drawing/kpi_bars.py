@@ -1,6 +1,6 @@
-"""The figures of runs side by side: a row for each run, a panel for each figure, and in it a bar for each run.
+"""Draws the KPIs of runs as bar charts: a panel for each figure, with a bar for each run.
 
-Bars of one panel begin at nought and share a scale, so that lengths can be compared; panels have scales of their own.
+Bars in a panel start at zero and share a scale, so that lengths can be compared; each panel has its own scale.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from teamwright.history.kpis import Kpis
-from teamwright.lab.drawing.svg import FAINT, INK, LINE, document, line, short, text_width, words
+from teamwright.lab.drawing.svg import FAINT, INK, LINE, document, label, line, short, text_width
 from teamwright.values.text.display import cut
 
 WORK, TALK, JUDGE, PLAIN = "#0f766e", "#c2410c", "#7c3aed", "#2563eb"
@@ -18,12 +18,12 @@ COLUMNS = 3
 PANEL, ROW, BAR = 190, 34, 18
 LABEL, LONGEST = 12, 28
 ROOM = 48
-"""What is left to the right of the longest bar, for its number."""
+"""The space to the right of the longest bar, for its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class BarPanel:
-    """One figure of every run: a bar is made of parts, each with its colour; none where the run has no such figure."""
+    """One figure of every run: a bar consists of coloured parts; None for a run without that figure."""
 
     title: str
     bars: Sequence[Sequence[tuple[float, str]] | None]
@@ -38,18 +38,18 @@ class BarPanel:
 
 
 def kpi_plot(runs: Sequence[Kpis]) -> str:
-    """The figures of these runs as a drawing."""
+    """Draw the KPIs of these runs, and return the SVG."""
     names = [cut(one.run_id, LONGEST) for one in runs]
     start = LEFT + max(text_width(name, LABEL) for name in names) + 16
     panels = [panel for panel in _panels(runs) if any(bar is not None for bar in panel.bars)]
-    parts = [words(LEFT, 32, "Runs side by side", size=18, weight=600), *_legend(runs)]
+    parts = [label(LEFT, 32, "Runs side by side", size=18, weight=600), *_legend(runs)]
     height = len(runs) * ROW
     for place, panel in enumerate(panels):
         row, column = divmod(place, COLUMNS)
         top = TOP + row * (height + BELOW)
         if not column:
-            parts += [words(LEFT, _middle(top, at) + 4, name, size=LABEL, weight=600) for at, name in enumerate(names)]
-        parts += _drawn(panel, start + column * (PANEL + GAP), top)
+            parts += [label(LEFT, _middle(top, at) + 4, name, size=LABEL, weight=600) for at, name in enumerate(names)]
+        parts += _draw_panel(panel, start + column * (PANEL + GAP), top)
     width = start + COLUMNS * PANEL + (COLUMNS - 1) * GAP + LEFT
     return document(width, TOP + -(-len(panels) // COLUMNS) * (height + BELOW) - BELOW + BOTTOM, parts)
 
@@ -73,21 +73,21 @@ def _plain(value: float | None) -> Sequence[tuple[float, str]] | None:
     return None if value is None else ((value, PLAIN),)
 
 
-def _drawn(panel: BarPanel, left: float, top: float) -> Iterator[str]:
-    yield words(left, top - 14, panel.title, size=13, weight=600)
+def _draw_panel(panel: BarPanel, left: float, top: float) -> Iterator[str]:
+    yield label(left, top - 14, panel.title, size=13, weight=600)
     yield line(left, top - 4, left, top + len(panel.bars) * ROW + 4, stroke=FAINT)
     for place, bar in enumerate(panel.bars):
         middle = _middle(top, place)
         yield line(left, middle + ROW / 2, left + PANEL, middle + ROW / 2, stroke=LINE, width=0.5)
         if bar is None:
-            yield words(left + 6, middle + 4, "–", fill=FAINT)
+            yield label(left + 6, middle + 4, "–", fill=FAINT)
             continue
         x = left
         for value, colour in bar:
             width = value / panel.longest * (PANEL - ROOM)
             yield f'<rect x="{x:.1f}" y="{middle - BAR / 2:.1f}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>'
             x += width
-        yield words(x + 6, middle + 4, f"{short(sum(value for value, _ in bar))}{panel.unit}", fill=INK)
+        yield label(x + 6, middle + 4, f"{short(sum(value for value, _ in bar))}{panel.unit}", fill=INK)
 
 
 def _legend(runs: Sequence[Kpis]) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _legend(runs: Sequence[Kpis]) -> Iterator[str]:
         kinds.append(("judging", JUDGE))
     for name, colour in kinds:
         yield f'<rect x="{x:.1f}" y="49" width="11" height="11" fill="{colour}"/>'
-        yield words(x + 17, 59, name, size=LABEL, fill=FAINT)
+        yield label(x + 17, 59, name, size=LABEL, fill=FAINT)
         x += 17 + text_width(name, LABEL) + 20
 
 

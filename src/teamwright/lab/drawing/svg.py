@@ -1,12 +1,12 @@
-"""What the lab's drawings share: text, ticks, colours, and how a drawing becomes a file.
+"""The parts of the lab's drawings: text, lines, ticks and colours, and saving a drawing to a file.
 
-SVG is written by hand, with nothing but the standard library. A PNG is made from it by resvg (the extra `plots`).
+The SVG is written with the standard library alone. resvg (the extra `plots`) converts it to PNG.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -25,18 +25,18 @@ COLOURS: dict[Topology, str] = {
 FORMATS = (".svg", ".png")
 PNG_ZOOM = 2.0
 CHARACTER = 0.58
-"""The width of a character beside its height, on average."""
+"""The average width of a character as a share of the font size."""
 
 
 def document(width: float, height: float, parts: Iterable[str], defs: str = "") -> str:
-    """A whole drawing."""
+    """A complete SVG document."""
     size = f'width="{width:.0f}" height="{height:.0f}"'
     box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
     opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} font-family="{FONT}">'
     return "\n".join([opening, *([defs] if defs else []), f'<rect {size} fill="{PAPER}"/>', *parts, "</svg>\n"])
 
 
-def words(
+def label(
     x: float,
     y: float,
     content: str,
@@ -47,14 +47,14 @@ def words(
     anchor: str = "start",
     halo: bool = False,
 ) -> str:
-    """A line of text; a halo keeps it readable on lines."""
+    """A line of text; a halo keeps it readable across lines."""
     style = f'font-size="{size:g}" font-weight="{weight}" fill="{fill}" text-anchor="{anchor}"'
     around = f' paint-order="stroke" stroke="{PAPER}" stroke-width="4" stroke-linejoin="round"' if halo else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}{around}>{escape(content)}</text>'
 
 
-def upright(x: float, y: float, content: str, *, size: float = 11, fill: str = FAINT) -> str:
-    """A line of text that is read from below, around a middle."""
+def vertical_label(x: float, y: float, content: str, *, size: float = 11, fill: str = FAINT) -> str:
+    """A centred line of text that runs upwards."""
     return (
         f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" font-size="{size:g}" fill="{fill}" '
         f'text-anchor="middle">{escape(content)}</text>'
@@ -69,12 +69,12 @@ def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = LINE, widt
 
 
 def text_width(content: str, size: float) -> float:
-    """About how wide a line of text is."""
+    """The approximate width of a line of text."""
     return len(content) * size * CHARACTER
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers from below one to above the other, about so many and at least two."""
+    """About so many round numbers, at least two, that enclose the range from `low` to `high`."""
     rough = max((high - low) or abs(high), 1e-6) / about
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
@@ -91,7 +91,7 @@ def short(value: float) -> str:
 
 
 def save(svg: str, file: str | Path) -> None:
-    """Write a drawing to a file, as SVG or PNG by the end of its name."""
+    """Write a drawing to a file, as SVG or PNG by its extension."""
     path = check_file(file)
     content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)
     try:
@@ -101,21 +101,17 @@ def save(svg: str, file: str | Path) -> None:
 
 
 def check_file(file: str | Path) -> Path:
-    """The file of a drawing; refused where its kind is unknown or the extra for it is missing."""
+    """Return the path of a drawing; reject an unknown format or one whose extra is missing."""
     path = Path(file)
     if path.suffix.lower() not in FORMATS:
-        raise UsageError(f"{str(path)!r} is no name for a plot, expected one that ends in {_either(FORMATS)}.")
+        raise UsageError(f"{str(path)!r} is not a valid name for a plot; use one that ends in {' or '.join(FORMATS)}.")
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
         raise MissingExtra("plots", f"A plot as PNG ({path.name!r}; SVG needs nothing)")
     return path
 
 
 def png(svg: str) -> bytes:
-    """A drawing as the bytes of a PNG, with two pixels to each of its own."""
+    """Convert a drawing to PNG, at twice its size in pixels."""
     import resvg_py
 
     return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=PNG_ZOOM))
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(names)

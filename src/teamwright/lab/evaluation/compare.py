@@ -1,4 +1,4 @@
-"""Two protocols beside each other: the same work, told in envelopes or in whole transcripts."""
+"""Compares two protocols for the same work: envelopes and full transcripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DECIMALS = 4
 
 
 class FigureChange(Record, frozen=True):
-    """A figure with one protocol and with the other, and by how much the second is higher."""
+    """A figure with each protocol, and the difference of the second from the first."""
 
     first: float
     second: float
@@ -34,7 +34,7 @@ class FigureChange(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What changes for one topology at one level of budget."""
+    """What changes for one topology at one budget level."""
 
     budget: BudgetLevel
     topology: Topology
@@ -52,7 +52,7 @@ class Comparison:
 
     @property
     def differences(self) -> list[Difference]:
-        """A row for each topology, at each level of budget."""
+        """A row for each topology at each budget level."""
         pairs = zip(self.first.sections, self.second.sections, strict=True)
         return [row for one, other in pairs for row in _differences(one, other)]
 
@@ -73,13 +73,13 @@ class Comparison:
         return found
 
     def svg(self) -> str:
-        """Cost against quality, with an arrow for each topology, as a drawing."""
+        """The plot of cost against quality, with an arrow for each topology, as SVG."""
         from teamwright.lab.evaluation.plot import comparison_plot
 
         return comparison_plot(self)
 
     def plot(self, file: str | Path) -> None:
-        """Write the drawing to a file that ends in .svg or .png."""
+        """Write the plot to a file that ends in .svg or .png."""
         from teamwright.lab.drawing.svg import save
 
         save(self.svg(), file)
@@ -109,7 +109,7 @@ def compare(
 ) -> Comparison:
     """Evaluate topologies for the same work with envelopes and with transcripts."""
     if "protocol" in options:
-        raise UsageError(f"protocol can't be set here, since {' and '.join(PROTOCOLS)} are compared; leave it out.")
+        raise UsageError(f"protocol can't be set here, because {' and '.join(PROTOCOLS)} are compared; omit it.")
     settings = settings_from(options)
     first, second = (
         report_of(settings.model_copy(update={"protocol": protocol}), all_budgets=all_budgets, profiles=profiles)

@@ -1,6 +1,6 @@
-"""The options of the lab, by the names that the command line, its JSON and the functions share.
+"""The options of the lab, under the names that the command line, the JSON and the functions share.
 
-A value that does not fit is refused with the values or the range that were expected, each mistake on a line of its own.
+An invalid value is rejected with the expected values or range; each mistake is one line of the message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FIELDS: Mapping[str, str] = {
 
 
 class Options(TypedDict, total=False):
-    """What may be set; the rest is as usual."""
+    """The options that may be set; the others have their default values."""
 
     budget: BudgetLevel
     tasks: int
@@ -65,7 +65,7 @@ class Options(TypedDict, total=False):
 
 
 def settings_from(options: Options) -> EvaluationSettings:
-    """The settings that options mean."""
+    """Return the settings that the options describe."""
     given: dict[str, object] = {}
     gates: dict[str, object] = {}
     for name, value in options.items():
@@ -80,7 +80,7 @@ def settings_from(options: Options) -> EvaluationSettings:
 
 
 def inputs_of(settings: EvaluationSettings) -> dict[str, JsonValue]:
-    """The settings by the names of the options."""
+    """The settings under the names of the options."""
     fields = {**settings.model_dump(mode="json"), **settings.gates.model_dump(mode="json")}
     found: dict[str, JsonValue] = {name: fields[field] for name, field in FIELDS.items()}
     found["topologies"] = list(dict.fromkeys(settings.topologies))
@@ -88,7 +88,7 @@ def inputs_of(settings: EvaluationSettings) -> dict[str, JsonValue]:
 
 
 def expected(name: str) -> str:
-    """What an option may be: a list of values, or a range."""
+    """The expected values of an option: a list, or a range."""
     if name == "topologies":
         return f"{_either(TOPOLOGY_NAMES)} (or {', '.join(SHORT_NAMES)})"
     field = _field(name)
@@ -102,7 +102,7 @@ def expected(name: str) -> str:
 
 
 def _exclusive(name: str) -> str | None:
-    """The range of a number whose bounds are not part of it, in words; nothing where they are."""
+    """The range of a number with exclusive bounds, as text; None if its bounds are inclusive."""
     metadata = _field(name).metadata
     above = next((one.gt for one in metadata if isinstance(one, Gt)), None)
     below = next((one.lt for one in metadata if isinstance(one, Lt)), None)
@@ -112,7 +112,7 @@ def _exclusive(name: str) -> str | None:
 
 
 def bounds(name: str) -> tuple[float, float]:
-    """The least and the greatest value of a number whose bounds are part of its range."""
+    """The minimum and the maximum of a number with inclusive bounds."""
     metadata = _field(name).metadata
     low = next((one.ge for one in metadata if isinstance(one, Ge)), -math.inf)
     high = next((one.le for one in metadata if isinstance(one, Le)), math.inf)
@@ -120,7 +120,7 @@ def bounds(name: str) -> tuple[float, float]:
 
 
 def refusal(name: str, value: object) -> str:
-    """That an option may not have a value, and what was expected; a slip of the pen gets a suggestion."""
+    """The message for an invalid value: what was expected, and a suggestion for a typo."""
     known: Sequence[object] = TOPOLOGY_NAMES if name == "topologies" else get_args(_field(name).annotation)
     close = (
         difflib.get_close_matches(value, [str(one) for one in known], n=1, cutoff=0.7) if isinstance(value, str) else []
@@ -130,7 +130,7 @@ def refusal(name: str, value: object) -> str:
 
 
 def _problems(error: ValidationError) -> Iterator[str]:
-    """Each mistake once: a bad name of a topology is told by itself, without its place in the list."""
+    """Each mistake once: an unknown topology is reported by its name, without its index in the list."""
     names = {field: name for name, field in FIELDS.items()}
     flaws = error.errors()
     within = any(isinstance(flaw["loc"][-1], int) for flaw in flaws)

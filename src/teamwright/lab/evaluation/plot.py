@@ -1,6 +1,6 @@
-"""Cost against quality: a point for each topology, the bounds that it has to keep to, and which one is recommended.
+"""Plots cost against quality: a point for each topology, the limits of its gates, and the recommended one.
 
-Budgets get a panel each, with the same axes, so that they can be compared by eye.
+Each budget level has a panel with the same axes, so that the panels can be compared.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from teamwright.lab.drawing.svg import (
     INK,
     PAPER,
     document,
+    label,
     line,
     short,
     text_width,
     ticks,
-    upright,
-    words,
+    vertical_label,
 )
 from teamwright.lab.evaluation.text import report_line, work_line
 from teamwright.planning.topology.profiles import Topology
@@ -39,7 +39,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One topology; a hollow point fails a gate. `before` is where an arrow to it begins."""
+    """One topology; a hollow point fails a gate. `before` is the start of an arrow to it."""
 
     topology: Topology
     tokens: float
@@ -51,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class ScatterPanel:
-    """Points with the bounds of their gates."""
+    """Points with the limits of their gates."""
 
     title: str
     points: Sequence[Point]
@@ -60,20 +60,20 @@ class ScatterPanel:
 
 
 def report_plot(report: Report) -> str:
-    """The topologies of a report."""
+    """Plot the topologies of a report."""
     panels = [ScatterPanel(f"{one.settings.budget} budget", _points(one), *_bounds(one)) for one in report.sections]
-    return _drawn("Cost against quality", report_line(report), panels)
+    return _draw("Cost against quality", report_line(report), panels)
 
 
 def comparison_plot(comparison: Comparison) -> str:
-    """The topologies of two reports, with arrows from one to the other."""
+    """Plot the topologies of two reports, with arrows from the first to the second."""
     panels = [
         ScatterPanel(f"{one.settings.budget} budget", _points(other, one), *_bounds(one))
         for one, other in zip(comparison.first.sections, comparison.second.sections, strict=True)
     ]
     first, second = comparison.protocols
     title = f"Cost against quality, from {first} to {second}"
-    return _drawn(title, work_line(comparison.first.settings), panels)
+    return _draw(title, work_line(comparison.first.settings), panels)
 
 
 def _points(section: Section, before: Section | None = None) -> list[Point]:
@@ -99,7 +99,7 @@ def _bounds(section: Section) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where a panel is, and how figures become places."""
+    """The position of a panel, and the mapping from figures to coordinates."""
 
     left: float
     width: float
@@ -113,29 +113,29 @@ class _Frame:
         return TOP + HEIGHT - (rate - self.ys[0]) / (self.ys[-1] - self.ys[0]) * HEIGHT
 
 
-def _drawn(title: str, subtitle: str, panels: Sequence[ScatterPanel]) -> str:
+def _draw(title: str, subtitle: str, panels: Sequence[ScatterPanel]) -> str:
     width = WIDE if len(panels) == 1 else NARROW
     xs = _ticks([x for one in panels for x in _extent(one)[0]], 6 if len(panels) == 1 else 4)
     ys = _ticks([y for one in panels for y in _extent(one)[1]], 6)
-    parts = [words(LEFT, 30, title, size=18, weight=600), words(LEFT, 50, subtitle, size=12, fill=FAINT)]
+    parts = [label(LEFT, 30, title, size=18, weight=600), label(LEFT, 50, subtitle, size=12, fill=FAINT)]
     for place, panel in enumerate(panels):
         frame = _Frame(LEFT + place * (width + GAP), width, xs, ys)
         parts += [*_axes(frame, panel, first=not place), *_marks(frame, panel)]
-    parts.append(upright(20, TOP + HEIGHT / 2, "tasks that pass", size=12))
+    parts.append(vertical_label(20, TOP + HEIGHT / 2, "tasks that pass", size=12))
     full = LEFT + len(panels) * width + (len(panels) - 1) * GAP + RIGHT
     parts += _legend(TOP + HEIGHT + BOTTOM - 16)
     return document(max(full, 700), TOP + HEIGHT + BOTTOM, parts)
 
 
 def _extent(panel: ScatterPanel) -> tuple[list[float], list[float]]:
-    """All figures that the axes have to hold."""
+    """All figures that the axes must cover."""
     starts = [one.before for one in panel.points if one.before]
     xs = [panel.limit, *(one.tokens for one in panel.points), *(x for x, _ in starts)]
     return xs, [panel.floor, *(one.pass_rate for one in panel.points), *(y for _, y in starts)]
 
 
 def _ticks(values: Sequence[float], about: int) -> list[float]:
-    """Ticks with some room around the figures, so that labels have a place."""
+    """Ticks with some margin around the figures, so that labels have room."""
     low, high = min(values), max(values)
     room = (high - low) * 0.08 or abs(high) * 0.05
     return ticks(max(0.0, low - room), high + room, about)
@@ -143,22 +143,22 @@ def _ticks(values: Sequence[float], about: int) -> list[float]:
 
 def _axes(frame: _Frame, panel: ScatterPanel, *, first: bool) -> Iterator[str]:
     right, base = frame.left + frame.width, TOP + HEIGHT
-    yield words(frame.left, TOP - 12, panel.title, size=13, weight=600)
+    yield label(frame.left, TOP - 12, panel.title, size=13, weight=600)
     for value in frame.ys:
         yield line(frame.left, frame.y(value), right, frame.y(value))
         if first:
-            yield words(frame.left - 8, frame.y(value) + 4, f"{value * 100:.4g}%", fill=FAINT, anchor="end")
+            yield label(frame.left - 8, frame.y(value) + 4, f"{value * 100:.4g}%", fill=FAINT, anchor="end")
     for value in frame.xs:
         yield line(frame.x(value), base, frame.x(value), base + 4, stroke=FAINT)
-        yield words(frame.x(value), base + 18, short(value), fill=FAINT, anchor="middle")
+        yield label(frame.x(value), base + 18, short(value), fill=FAINT, anchor="middle")
     yield line(frame.left, base, right, base, stroke=FAINT)
-    yield words(frame.left + frame.width / 2, base + 36, "tokens", size=12, fill=FAINT, anchor="middle")
+    yield label(frame.left + frame.width / 2, base + 36, "tokens", size=12, fill=FAINT, anchor="middle")
     yield line(frame.left, frame.y(panel.floor), right, frame.y(panel.floor), stroke=BOUND, dashes="5 4")
     yield line(frame.x(panel.limit), TOP, frame.x(panel.limit), base, stroke=BOUND, dashes="5 4")
 
 
 def _marks(frame: _Frame, panel: ScatterPanel) -> Iterator[str]:
-    """Arrows below, points above them, labels where there is room."""
+    """Arrows, points on top of them, and labels where there is room."""
     for one in panel.points:
         if one.before:
             start = frame.x(one.before[0]), frame.y(one.before[1])
@@ -172,11 +172,11 @@ def _marks(frame: _Frame, panel: ScatterPanel) -> Iterator[str]:
         taken.append(box)
         at = {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor]
         weight, colour = (700 if one.recommended else 400), COLOURS[one.topology]
-        yield words(at, box[3] - 4, one.topology, size=LABEL, weight=weight, fill=colour, anchor=anchor, halo=True)
+        yield label(at, box[3] - 4, one.topology, size=LABEL, weight=weight, fill=colour, anchor=anchor, halo=True)
 
 
 def _obstacles(frame: _Frame, panel: ScatterPanel) -> Iterator[Box]:
-    """What labels keep clear of: points, arrows and the lines of bounds."""
+    """The boxes that labels must not cover: points, arrows and limit lines."""
     x, y = frame.x(panel.limit), frame.y(panel.floor)
     yield x - 2, TOP, x + 2, TOP + HEIGHT
     yield frame.left, y - 2, frame.left + frame.width, y + 2
@@ -202,7 +202,7 @@ def _around(x: float, y: float, reach: float) -> Box:
 
 
 def _place(frame: _Frame, one: Point, taken: Sequence[Box]) -> tuple[Box, str]:
-    """Where a label stands: beside its point, above or below it, the first place that is free and in the panel."""
+    """The position of a label: the first free one beside, above or below its point within the panel."""
     x, y = frame.x(one.tokens), frame.y(one.pass_rate)
     width, away = text_width(one.topology, LABEL) * (1.1 if one.recommended else 1), RADIUS + 8
     places: list[tuple[Box, str]] = []
@@ -233,7 +233,7 @@ def _legend(y: float) -> Iterator[str]:
     ):
         style = f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"'
         yield f'<circle cx="{x + 8:.1f}" cy="{y - 4:.1f}" r="{radius}" {style}/>'
-        yield words(x + 22, y, text, fill=FAINT)
+        yield label(x + 22, y, text, fill=FAINT)
         x += 46 + text_width(text, 11)
     yield line(x, y - 4, x + 22, y - 4, stroke=BOUND, dashes="5 4")
-    yield words(x + 28, y, "bounds of tokens and pass rate", fill=FAINT)
+    yield label(x + 28, y, "limits of tokens and pass rate", fill=FAINT)

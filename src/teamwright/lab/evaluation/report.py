@@ -1,6 +1,6 @@
-"""The evaluation of topologies as a report: a row for each, rankings, a recommendation and its reason.
+"""The evaluation of topologies as a report: a row for each, rankings, and a recommendation with its reason.
 
-The figures are those of `teamwright.planning.topology.model`; here they get the names that others script against.
+The figures come from `teamwright.planning.topology.model`; here they get the names that users script against.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RowGates(Record, frozen=True):
 
 
 class Row(Record, frozen=True):
-    """What the model says of one topology."""
+    """The model's figures for one topology."""
 
     topology: Topology
     participants: int
@@ -62,7 +62,7 @@ class Row(Record, frozen=True):
 
 
 class Rankings(Record, frozen=True):
-    """Topologies in order, the best first; equal ones in the order in which they were named."""
+    """Topologies ranked by several figures, best first; ties keep the order in which they were named."""
 
     cost_asc: tuple[Topology, ...]
     coordination_ratio_asc: tuple[Topology, ...]
@@ -79,7 +79,7 @@ class Scored(Record, frozen=True):
 
 
 class Choice(Record, frozen=True):
-    """Which topology to take: the best score of those that pass their gates, or of all where none does."""
+    """The recommended topology: the best score of those that pass their gates, or of all if none does."""
 
     mode: Preference
     recommended_topology: Topology
@@ -89,7 +89,7 @@ class Choice(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A gate that a topology fails, with its figure and the bound."""
+    """A gate that a topology fails, with its figure and its limit."""
 
     budget: BudgetLevel
     topology: Topology
@@ -99,17 +99,17 @@ class Breach:
     sign: str
 
     def __str__(self) -> str:
-        return f"{self.budget} budget, {self.topology}: {self.words}"
+        return f"{self.budget} budget, {self.topology}: {self.text}"
 
     @property
-    def words(self) -> str:
-        """The figure and its bound."""
+    def text(self) -> str:
+        """The figure and its limit, as text."""
         return f"{self.figure} {self.value:.10g} is {'below' if self.sign == '<' else 'above'} {self.bound:.10g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The evaluation for one level of budget."""
+    """The evaluation at one budget level."""
 
     settings: EvaluationSettings
     results: tuple[Row, ...]
@@ -118,7 +118,7 @@ class Section:
 
     @property
     def chosen(self) -> Row:
-        """The row of the topology that is recommended."""
+        """The row of the recommended topology."""
         return self.row(self.recommendation.recommended_topology)
 
     def row(self, topology: Topology) -> Row:
@@ -126,7 +126,7 @@ class Section:
         return next(one for one in self.results if one.topology == topology)
 
     def breaches(self) -> Iterator[Breach]:
-        """Every gate that any topology here fails."""
+        """Every gate that a topology fails at this budget level."""
         for row in self.results:
             yield from _breaches(row, self.settings.budget, self.settings.gates)
 
@@ -141,14 +141,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Topologies evaluated for the same work, and for all levels of budget where that was asked for."""
+    """Topologies evaluated for the same work, at one budget level or at all of them."""
 
     section: Section
     budget_sweep: tuple[Section, ...] = ()
 
     @property
     def settings(self) -> EvaluationSettings:
-        """What was evaluated."""
+        """The settings of the evaluation."""
         return self.section.settings
 
     @property
@@ -163,16 +163,16 @@ class Report:
 
     @property
     def recommendation(self) -> Choice:
-        """Which topology to take."""
+        """The recommended topology, with the scores."""
         return self.section.recommendation
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Every level of budget that was evaluated, once."""
+        """Every evaluated budget level, once."""
         return self.budget_sweep or (self.section,)
 
     def breaches(self) -> list[Breach]:
-        """Every gate that any topology fails, at every level of budget that was evaluated."""
+        """Every gate that a topology fails, at every evaluated budget level."""
         return [breach for section in self.sections for breach in section.breaches()]
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -185,13 +185,13 @@ class Report:
         return found
 
     def svg(self) -> str:
-        """Cost against quality, as a drawing."""
+        """The plot of cost against quality, as SVG."""
         from teamwright.lab.evaluation.plot import report_plot
 
         return report_plot(self)
 
     def plot(self, file: str | Path) -> None:
-        """Write the drawing to a file that ends in .svg or .png."""
+        """Write the plot to a file that ends in .svg or .png."""
         from teamwright.lab.drawing.svg import save
 
         save(self.svg(), file)
@@ -210,14 +210,14 @@ class Report:
 def evaluate(
     *, all_budgets: bool = False, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[Options]
 ) -> Report:
-    """Evaluate topologies for some work; what is not said is as usual: 24 tasks of 1400 tokens, a medium budget."""
+    """Evaluate topologies for a workload; the defaults are 24 tasks of 1400 tokens and a medium budget."""
     return report_of(settings_from(options), all_budgets=all_budgets, profiles=profiles)
 
 
 def report_of(
     settings: EvaluationSettings, *, all_budgets: bool = False, profiles: TopologyProfiles = TOPOLOGIES
 ) -> Report:
-    """The report on settings."""
+    """Evaluate topologies with these settings, and return the report."""
     budgets: Sequence[BudgetLevel] = BUDGET_LEVELS if all_budgets else ()
     every = [settings.model_copy(update={"budget": budget}) for budget in budgets]
     sections = (section_of(evaluate_settings(one, profiles)) for one in every)
@@ -225,13 +225,13 @@ def report_of(
 
 
 def section_of(found: TopologyReport) -> Section:
-    """An evaluation by the names of a report."""
+    """An evaluation under the names of a report."""
     rows = tuple(row_of(one, found.settings.tasks) for one in found.evaluations)
     return Section(found.settings, rows, _rankings(rows), _choice(found))
 
 
 def row_of(one: Evaluation, tasks: int) -> Row:
-    """The figures of one topology by the names of a report."""
+    """The figures of one topology under the names of a report."""
     return Row(
         topology=one.topology,
         participants=one.participants,
@@ -280,12 +280,12 @@ def _choice(found: TopologyReport) -> Choice:
 
 
 def _breaches(row: Row, budget: BudgetLevel, gates: Gates) -> Iterator[Breach]:
-    kept = row.gates
+    passes = row.gates
     checks: tuple[tuple[bool, str, float, float, str], ...] = (
-        (kept.coordination_ratio_ok, "coordination_ratio", row.coordination_ratio, gates.max_coordination_ratio, ">"),
-        (kept.quality_ok, "estimated_pass_rate", row.estimated_pass_rate, gates.min_pass_rate, "<"),
-        (kept.latency_ok, "estimated_p95_latency_s", row.estimated_p95_latency_s, gates.max_p95_latency_s, ">"),
-        (kept.budget_ok, "total_tokens", row.total_tokens, row.budget_limit_tokens, ">"),
+        (passes.coordination_ratio_ok, "coordination_ratio", row.coordination_ratio, gates.max_coordination_ratio, ">"),
+        (passes.quality_ok, "estimated_pass_rate", row.estimated_pass_rate, gates.min_pass_rate, "<"),
+        (passes.latency_ok, "estimated_p95_latency_s", row.estimated_p95_latency_s, gates.max_p95_latency_s, ">"),
+        (passes.budget_ok, "total_tokens", row.total_tokens, row.budget_limit_tokens, ">"),
     )
     for passed, figure, value, bound, sign in checks:
         if not passed:

@@ -1,4 +1,4 @@
-"""Reports in words: tables, and the recommendation in sentences with its reason. Pure: values in, text out."""
+"""Reports as text: tables, and the recommendation with its reason. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from teamwright.lab.drawing.table import Table, listed
+from teamwright.lab.drawing.table import Table, list_text
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass rate", "latency_ok": "p95", "budget_ok": "tokens"}
-"""The gates, as a table names those that fail."""
+"""The names of failed gates in a table."""
 
 
 def report_text(report: Report) -> str:
@@ -63,20 +63,20 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def comparison_line(comparison: Comparison) -> str:
-    """The work for which protocols were compared, in a line."""
+    """The work for which protocols are compared, as a line."""
     report, (first, second) = comparison.first, comparison.protocols
     budget = "all budgets" if report.budget_sweep else f"{report.settings.budget} budget"
-    return f"{work_line(report.settings)}, {budget}{_eased(report.settings)}: {first} → {second}"
+    return f"{work_line(report.settings)}, {budget}{_degradation(report.settings)}: {first} → {second}"
 
 
 def comparison_table(comparison: Comparison, budget: BudgetLevel) -> Table:
-    """What each figure is with one protocol and with the other."""
-    rows = [_compared(row) for row in comparison.differences if row.budget == budget]
-    return Table(("TOPOLOGY", "TOKENS", "", "TALK", "PASS", "GATES"), rows, words=(0, 5))
+    """The figures with both protocols side by side."""
+    rows = [_comparison_cells(row) for row in comparison.differences if row.budget == budget]
+    return Table(("TOPOLOGY", "TOKENS", "", "TALK", "PASS", "GATES"), rows, left=(0, 5))
 
 
 def choices(comparison: Comparison) -> Iterator[str]:
-    """What is recommended with each protocol, at each level of budget."""
+    """The recommendation with each protocol, at each budget level."""
     first, second = comparison.protocols
     for one, other in zip(comparison.first.sections, comparison.second.sections, strict=True):
         before, after = one.recommendation.recommended_topology, other.recommendation.recommended_topology
@@ -87,7 +87,7 @@ def choices(comparison: Comparison) -> Iterator[str]:
             yield f"{where} {before} is recommended with {first}, and {after} with {second}."
 
 
-def _compared(row: Difference) -> tuple[str, ...]:
+def _comparison_cells(row: Difference) -> tuple[str, ...]:
     figures = row.figures
     tokens = figures["total_tokens"]
     return (
@@ -105,39 +105,39 @@ def _both(change: FigureChange, shown: Callable[[float], str]) -> str:
 
 
 def report_line(report: Report) -> str:
-    """The work that was evaluated, in a line."""
+    """The evaluated work, as a line."""
     settings = report.settings
     budget = "all budgets" if report.budget_sweep else f"{settings.budget} budget"
-    return f"{work_line(settings)}, {budget}, {settings.protocol}{_eased(settings)}"
+    return f"{work_line(settings)}, {budget}, {settings.protocol}{_degradation(settings)}"
 
 
 def work_line(settings: EvaluationSettings) -> str:
-    """How much work there is, and of which kind."""
+    """The amount and the kind of work, as text."""
     return (
         f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
         f" {count_text(settings.rounds, 'round')}, {settings.workload} work"
     )
 
 
-def _eased(settings: EvaluationSettings) -> str:
+def _degradation(settings: EvaluationSettings) -> str:
     return "" if settings.degradation == "none" else f", {settings.degradation} degradation"
 
 
 def section_table(section: Section) -> Table:
-    """The topologies under each other, with what counts for a choice."""
+    """The topologies with the figures that decide the recommendation."""
     scores = {one.topology: f"{one.score:.5f}" for one in section.recommendation.scores}
     rows = [_cells(row, scores.get(row.topology, NOTHING)) for row in section.results]
-    return Table(("TOPOLOGY", "MEMBERS", "TOKENS", "TALK", "PASS", "P95", "SCORE", "FAILS"), rows, words=(0, 7))
+    return Table(("TOPOLOGY", "MEMBERS", "TOKENS", "TALK", "PASS", "P95", "SCORE", "FAILS"), rows, left=(0, 7))
 
 
 def reason(section: Section) -> str:
-    """What is recommended and why, beside what comes next, and why others are out."""
+    """Which topology is recommended and why, compared with the next one, and which gates others fail."""
     choice, (first, *others) = section.recommendation, section.recommendation.scores
     if not choice.used_gate_filtered_pool:
         pool = (
             f"none passes its gates, and of all {len(choice.scores)}"
             if others
-            else "it fails its gates, but stands alone"
+            else "it fails its gates, but is the only one"
         )
     elif others:
         pool = f"of the {len(choice.scores)} that pass their gates"
@@ -146,16 +146,18 @@ def reason(section: Section) -> str:
     best = f" it has the best {choice.mode} score," if others else f"; its {choice.mode} score is"
     sentences = [f"{first.topology} is recommended: {pool}{best} {first.score:.5f}."]
     if others:
-        sentences.append(_beside(section.chosen, section.row(others[0].topology), others[0].score))
-    return " ".join([*sentences, *_out(section), *_cut_back(section)])
+        sentences.append(_versus(section.chosen, section.row(others[0].topology), others[0].score))
+    return " ".join([*sentences, *_failed_gates(section), *_cutbacks(section)])
 
 
-def _beside(chosen: Row, other: Row, score: float) -> str:
+def _versus(chosen: Row, other: Row, score: float) -> str:
     tokens = _share(chosen.total_tokens, other.total_tokens, "tokens")
     time = _share(chosen.estimated_p95_latency_s, other.estimated_p95_latency_s, "time")
     points = round((chosen.estimated_pass_rate - other.estimated_pass_rate) * 100, 2)
-    passes = f"{abs(points):g} points {'more' if points > 0 else 'fewer'}" if points else "as many"
-    return f"Beside {other.topology} ({score:.5f}) it takes {tokens} and {time}, and {passes} of the tasks pass."
+    passes = (
+        f"a pass rate {abs(points):g} points {'higher' if points > 0 else 'lower'}" if points else "the same pass rate"
+    )
+    return f"Compared with {other.topology} ({score:.5f}), it takes {tokens} and {time}, with {passes}."
 
 
 def _share(one: float, other: float, what: str) -> str:
@@ -168,19 +170,19 @@ def _share(one: float, other: float, what: str) -> str:
     return f"{abs(share):g} % {more} {what}"
 
 
-def _out(section: Section) -> Iterator[str]:
+def _failed_gates(section: Section) -> Iterator[str]:
     failed: dict[str, list[str]] = {}
     for breach in section.breaches():
-        failed.setdefault(breach.topology, []).append(breach.words)
+        failed.setdefault(breach.topology, []).append(breach.text)
     if failed:
-        word = "Out" if section.recommendation.used_gate_filtered_pool else "Broken"
-        yield f"{word}: " + "; ".join(f"{topology}, {listed(words)}" for topology, words in failed.items()) + "."
+        yield "Failed gates: " + "; ".join(f"{name}, {list_text(gates)}" for name, gates in failed.items()) + "."
 
 
-def _cut_back(section: Section) -> Iterator[str]:
-    eased = [row for row in section.results if row.degradation_applied]
-    if eased:
-        yield "Cut back: " + "; ".join(f"{row.topology}, {listed(row.degradation_actions)}" for row in eased) + "."
+def _cutbacks(section: Section) -> Iterator[str]:
+    degraded = [row for row in section.results if row.degradation_applied]
+    if degraded:
+        actions = (f"{row.topology}, {list_text(row.degradation_actions)}" for row in degraded)
+        yield f"Degraded: {'; '.join(actions)}."
 
 
 def _cells(row: Row, score: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""The dimensions of a sweep, and how their values are written: `low,high`, a range such as `8:64:8`, `all`.
+"""The dimensions of a sweep, and the syntax of their values: `low,high`, a range such as `8:64:8`, or `all`.
 
-A range has its end in it. Every value is checked before anything is computed.
+A range includes its end. Every value is checked before anything is computed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Numbers = int | str | Iterable[int]
 
 
 class Dimensions(TypedDict, total=False):
-    """What may be swept: a value, several, or a text such as `all`, `low,high` or `8:64:8`; the rest is as usual."""
+    """The dimensions to sweep: a value, several, or a text such as `all`, `low,high` or `8:64:8`."""
 
     budgets: Words
     workloads: Words
@@ -48,7 +48,7 @@ class Dimensions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The values of every dimension, in the order in which cells follow each other: topologies change fastest."""
+    """The values of every dimension, in the order of the cells: topologies change fastest."""
 
     budget: tuple[BudgetLevel, ...]
     workload: tuple[Workload, ...]
@@ -101,7 +101,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 def axes_from(dimensions: Dimensions) -> Axes:
-    """The dimensions of a sweep, every value checked; each counts once."""
+    """Return the dimensions of a sweep with every value checked and duplicates removed."""
     names = {option: name for name, option in OPTIONS.items()}
     usual = inputs_of(EvaluationSettings())
     found: dict[str, tuple[str | int, ...]] = {
@@ -118,7 +118,7 @@ def axes_from(dimensions: Dimensions) -> Axes:
     if axes.cells > MOST_CELLS:
         raise UsageError(
             f"A sweep of {number_text(axes.cells)} cells is too large, expected at most {number_text(MOST_CELLS)}:"
-            f" take fewer values of {', '.join(axes.swept)}."
+            f" use fewer values of {', '.join(axes.swept)}."
         )
     return axes
 
@@ -151,7 +151,7 @@ def _numbers(name: str, given: Numbers) -> tuple[int, ...]:
 
 
 def _range(name: str, part: str) -> Iterable[int]:
-    """One number, or all numbers of a range; one that would be too long is refused before it is made."""
+    """One number, or all numbers of a range; a range that is too long is rejected before it is built."""
     if re.fullmatch(r"-?\d+", part):
         return [int(part)]
     found = RANGE.fullmatch(part)

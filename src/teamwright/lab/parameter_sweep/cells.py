@@ -1,6 +1,6 @@
-"""The cells of a sweep and what is known of each, in columns; here computed one by one, without any extra.
+"""The cells of a sweep and their columns, computed one by one without an extra.
 
-`teamwright.lab.parameter_sweep.numpy_cells` computes the same cells at once. Both give the same digits.
+`teamwright.lab.parameter_sweep.numpy_cells` computes all cells at once. Both give the same digits.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FIGURES = (
     "budget_limit_tokens", "budget_headroom_tokens", "coordination_ratio_ok", "quality_ok", "latency_ok", "budget_ok",
     "gate_pass", "score", "recommended",
 )  # fmt: skip
-"""What is known of a cell. `score` is empty outside the pool that the recommendation was made from."""
+"""The figures of a cell. `score` is empty outside the pool that the recommendation was made from."""
 COLUMNS = (*AXES, *FIGURES)
 NUMBERS = frozenset(FIGURES) - {"model_tier", "degradation_actions"}
-"""The columns that a mean can be taken of; of a gate it is the share of the cells that pass it."""
+"""The columns with a mean; for a gate, it is the share of the cells that pass it."""
 
 
 class Cells(Protocol):
@@ -40,8 +40,8 @@ class Cells(Protocol):
         """The dimensions."""
         ...
 
-    def take(self, name: str, start: int, stop: int) -> list[Cell]:
-        """A piece of a column."""
+    def column_slice(self, name: str, start: int, stop: int) -> list[Cell]:
+        """The values of a column from `start` to `stop`."""
         ...
 
     def means(self, name: str, over: Sequence[str]) -> list[float | None]:
@@ -56,8 +56,8 @@ class ListedCells:
     axes: Axes
     columns: Mapping[str, Sequence[Cell]]
 
-    def take(self, name: str, start: int, stop: int) -> list[Cell]:
-        """A piece of a column."""
+    def column_slice(self, name: str, start: int, stop: int) -> list[Cell]:
+        """The values of a column from `start` to `stop`."""
         return list(self.columns[name][start:stop])
 
     def means(self, name: str, over: Sequence[str]) -> list[float | None]:
@@ -71,7 +71,7 @@ class ListedCells:
 
 
 def listed_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> ListedCells:
-    """Every cell, one by one; gates and preference are those of the settings."""
+    """Compute every cell, one by one, with the gates and the preference of the settings."""
     columns: dict[str, list[Cell]] = {name: [] for name in COLUMNS}
     combined = product(*(axes.values(name) for name in AXES))
     for combination, cells in groupby(combined, key=lambda cell: cell[:-1]):
@@ -109,7 +109,7 @@ def _rows(
 
 
 def _figures(row: Row) -> Iterator[Cell]:
-    """The fields of a row as plain values: actions as one text, each gate by itself."""
+    """The fields of a row as plain values: actions as one text, and each gate as a value."""
     yield row.topology
     for name in FIGURES[:-2]:
         if name == "degradation_actions":

@@ -1,6 +1,6 @@
-"""A sweep as heat maps: a column over two dimensions, a panel for each topology with the same colours.
+"""Draws a sweep as heat maps: a column over two dimensions, with a panel for each topology and one colour scale.
 
-Where other dimensions vary too, a field shows their mean. Long dimensions are put together into fewer fields.
+A field shows the mean over all other dimensions. Neighbouring values of a long dimension share a field.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from teamwright.errors import UsageError
-from teamwright.lab.drawing.svg import FAINT, INK, PAPER, document, short, text_width, upright, words
+from teamwright.lab.drawing.svg import FAINT, INK, PAPER, document, label, short, text_width, vertical_label
 from teamwright.lab.parameter_sweep.axes import AXES
 from teamwright.lab.parameter_sweep.cells import NUMBERS
 
@@ -31,7 +31,7 @@ HATCH = (
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a panel: the mean of the column, the share that passes all gates, the share that is recommended."""
+    """One field of a panel: the mean of the column, and the shares of cells that pass all gates and are recommended."""
 
     value: float | None
     passing: float
@@ -40,7 +40,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class HeatmapPanel:
-    """The fields of one topology, or of all, in rows from the bottom."""
+    """The fields of one topology, or of all, in rows from bottom to top."""
 
     title: str
     rows: Sequence[Sequence[Field]]
@@ -48,32 +48,32 @@ class HeatmapPanel:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A dimension of the map, with its values put together where there are many."""
+    """A dimension of the map, with its values grouped if there are many."""
 
     name: str
     groups: Sequence[Sequence[str]]
 
     @property
     def labels(self) -> list[tuple[int, str]]:
-        """The places that are labelled, and how: all, or evenly some."""
+        """The indexes and texts of the labels, evenly thinned if there are many."""
         step = -(-len(self.groups) // MOST_LABELS)
         return [(place, self.groups[place][0]) for place in range(0, len(self.groups), step)]
 
 
 def heat_map(sweep: Sweep, value: str | None = None, x: str | None = None, y: str | None = None) -> str:
-    """The drawing."""
+    """Draw the heat maps, and return the SVG."""
     column = value or USUAL_VALUE
     check_map(column, x, y)
     across, up = _chosen(sweep, x, y)
     sides = _side(sweep, across), _side(sweep, up)
     panels = list(_panels(sweep, column, *sides))
-    return _drawn(sweep, column, sides, panels)
+    return _draw(sweep, column, sides, panels)
 
 
 def check_map(column: str, x: str | None, y: str | None) -> None:
-    """Refuse a map of something that is no number, or over dimensions that are none or the same."""
+    """Reject a column that is not a number, and dimensions that are unknown or the same."""
     if column not in NUMBERS:
-        raise UsageError(f"There can be no heat map of {column!r}, expected one of {', '.join(sorted(NUMBERS))}.")
+        raise UsageError(f"{column!r} can't be drawn as a heat map; use one of {', '.join(sorted(NUMBERS))}.")
     for name in (x, y):
         if name is not None and name not in AXES:
             raise UsageError(f"There is no dimension {name!r}, expected one of {', '.join(AXES)}.")
@@ -82,7 +82,7 @@ def check_map(column: str, x: str | None, y: str | None) -> None:
 
 
 def _chosen(sweep: Sweep, x: str | None, y: str | None) -> tuple[str, str]:
-    """The two dimensions: those that were asked for, then those with the most values, topologies last."""
+    """The two dimensions: the requested ones, then those with the most values, topologies last."""
     axes = sweep.axes
     order = sorted(AXES, key=lambda name: (name not in axes.swept, name == "topology", -len(axes.values(name))))
     across = x or next(name for name in order if name != y)
@@ -97,7 +97,7 @@ def _side(sweep: Sweep, name: str) -> Side:
 
 
 def _panels(sweep: Sweep, column: str, across: Side, up: Side) -> Iterator[HeatmapPanel]:
-    """A panel for each topology, or one for all where topologies are one of its sides."""
+    """A panel for each topology, or one for all if topology is one of the dimensions."""
     one = "topology" in {across.name, up.name}
     over = (up.name, across.name) if one else ("topology", up.name, across.name)
     titles = [""] if one else list(sweep.axes.topology)
@@ -130,17 +130,17 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _drawn(sweep: Sweep, column: str, sides: tuple[Side, Side], panels: Sequence[HeatmapPanel]) -> str:
+def _draw(sweep: Sweep, column: str, sides: tuple[Side, Side], panels: Sequence[HeatmapPanel]) -> str:
     values = [field.value for panel in panels for row in panel.rows for field in row if field.value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
     across, up = sides
     width, height = _size(len(across.groups), len(up.groups), alone=len(panels) == 1)
-    left = max(LEFT, 40 + max(text_width(label, 11) for _, label in up.labels))
+    left = max(LEFT, 40 + max(text_width(text, 11) for _, text in up.labels))
     in_row = 2 if len(panels) > 1 else 1
     lines = -(-len(panels) // in_row)
     parts = [
-        words(left, 30, column, size=18, weight=600),
-        words(left, 50, _subtitle(sweep, sides), size=12, fill=FAINT),
+        label(left, 30, column, size=18, weight=600),
+        label(left, 50, _subtitle(sweep, sides), size=12, fill=FAINT),
     ]
     for place, panel in enumerate(panels):
         x = left + place % in_row * (width + GAP)
@@ -149,21 +149,21 @@ def _drawn(sweep: Sweep, column: str, sides: tuple[Side, Side], panels: Sequence
         parts += _labels(sides, (x, y, width, height), first=not place % in_row, last=place + in_row >= len(panels))
     bottom = TOP + lines * height + (lines - 1) * (GAP + TITLE)
     parts += [
-        words(left + (in_row * (width + GAP) - GAP) / 2, bottom + 36, across.name, size=12, fill=FAINT, anchor="middle")
+        label(left + (in_row * (width + GAP) - GAP) / 2, bottom + 36, across.name, size=12, fill=FAINT, anchor="middle")
     ]
-    parts += [upright(20, (TOP + bottom) / 2, up.name, size=12), *_legend(left, bottom + 62, low, high)]
+    parts += [vertical_label(20, (TOP + bottom) / 2, up.name, size=12), *_legend(left, bottom + 62, low, high)]
     return document(max(left + in_row * (width + GAP) - GAP + RIGHT, 700), bottom + BOTTOM, parts, HATCH)
 
 
 def _size(columns: int, rows: int, *, alone: bool) -> tuple[float, float]:
-    """Panels of one size, larger where there is one, and never with fields too small to see."""
+    """The size of a panel: larger if there is only one, and never with fields too small to see."""
     width, height = (PANEL_WIDTH * 2, PANEL_HEIGHT * 1.5) if alone else (PANEL_WIDTH, PANEL_HEIGHT)
     return max(width, columns * LEAST_FIELD), max(min(height, rows * 64), rows * LEAST_FIELD)
 
 
 def _panel(panel: HeatmapPanel, box: tuple[float, float, float, float], scale: tuple[float, float]) -> Iterator[str]:
     left, top, width, height = box
-    yield words(left, top - 10, panel.title, size=13, weight=600)
+    yield label(left, top - 10, panel.title, size=13, weight=600)
     rows, columns = len(panel.rows), len(panel.rows[0])
     wide, tall = width / columns, height / rows
     for down, row in enumerate(reversed(panel.rows)):
@@ -173,7 +173,7 @@ def _panel(panel: HeatmapPanel, box: tuple[float, float, float, float], scale: t
 
 
 def _field(field: Field, box: tuple[float, float, float, float], scale: tuple[float, float]) -> Iterator[str]:
-    """A colour, hatched where most fail, a dot where it is the recommended one, its figure where there is room."""
+    """A coloured field: hatched if most cells fail a gate, dotted if recommended, with its figure if there is room."""
     x, y, width, height = box
     place = f'x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
     share = _share(field.value, scale)
@@ -188,7 +188,7 @@ def _field(field: Field, box: tuple[float, float, float, float], scale: tuple[fl
     text = "" if field.value is None else short(field.value)
     if text and text_width(text, 10) < width - 8 and height >= 34:
         below = 15 if field.recommended >= 0.5 else 4
-        yield words(x + width / 2, y + height / 2 + below, text, size=10, fill=ink, anchor="middle")
+        yield label(x + width / 2, y + height / 2 + below, text, size=10, fill=ink, anchor="middle")
 
 
 def _share(value: float | None, scale: tuple[float, float]) -> float | None:
@@ -197,7 +197,7 @@ def _share(value: float | None, scale: tuple[float, float]) -> float | None:
 
 
 def colour(share: float) -> str:
-    """The colour of a share between nothing and all."""
+    """The colour of a share between 0 and 1."""
     place = min(max(share, 0.0), 1.0) * (len(RAMP) - 1)
     below = min(int(place), len(RAMP) - 2)
     pairs = zip(_channels(RAMP[below]), _channels(RAMP[below + 1]), strict=True)
@@ -214,28 +214,28 @@ def _labels(
     across, up = sides
     left, top, width, height = box
     if last:
-        for place, label in across.labels:
+        for place, text in across.labels:
             at = left + (place + 0.5) * width / len(across.groups)
-            yield words(at, top + height + 16, label, fill=FAINT, anchor="middle")
+            yield label(at, top + height + 16, text, fill=FAINT, anchor="middle")
     if first:
-        for place, label in up.labels:
+        for place, text in up.labels:
             at = top + height - (place + 0.5) * height / len(up.groups)
-            yield words(left - 8, at + 4, label, fill=FAINT, anchor="end")
+            yield label(left - 8, at + 4, text, fill=FAINT, anchor="end")
 
 
 def _legend(left: float, y: float, low: float, high: float) -> Iterator[str]:
     for step in range(60):
         yield f'<rect x="{left + step * 3:.1f}" y="{y}" width="3.2" height="12" fill="{colour(step / 59)}"/>'
-    yield words(left, y + 26, short(low), fill=FAINT)
-    yield words(left + 180, y + 26, short(high), fill=FAINT, anchor="end")
+    yield label(left, y + 26, short(low), fill=FAINT)
+    yield label(left + 180, y + 26, short(high), fill=FAINT, anchor="end")
     yield f'<rect x="{left + 214:.1f}" y="{y - 1}" width="22" height="14" fill="url(#fails)" stroke="{FAINT}"/>'
-    yield words(left + 244, y + 10, "most fail a gate", fill=FAINT)
+    yield label(left + 244, y + 10, "most fail a gate", fill=FAINT)
     yield f'<circle cx="{left + 364:.1f}" cy="{y + 6}" r="4" fill="{INK}"/>'
-    yield words(left + 376, y + 10, "mostly recommended", fill=FAINT)
+    yield label(left + 376, y + 10, "mostly recommended", fill=FAINT)
 
 
 def _subtitle(sweep: Sweep, sides: tuple[Side, Side]) -> str:
-    """What is the same in all fields, and what the means are taken over."""
+    """The dimensions with one value, and those that the means are taken over."""
     axes = sweep.axes
     shown = {"topology", *(side.name for side in sides)}
     fixed = [

@@ -1,6 +1,6 @@
-"""The cells of a sweep, all at once with NumPy: the model's own formulas on arrays.
+"""Computes all cells of a sweep at once with NumPy, by applying the model's own formulas to arrays.
 
-Every array keeps the dimensions that it depends on and has length one in the others, so that nothing is computed twice.
+An array has length one in every dimension that it does not depend on, so that nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ ARRAYS = Arithmetic(whole=_whole, nearest=_nearest, rounded=rounded, lesser=np.m
 
 @dataclass(frozen=True, slots=True)
 class GridCells:
-    """Cells as arrays that can be stretched to the shape of the axes."""
+    """Cells as arrays that broadcast to the shape of the axes."""
 
     axes: Axes
     columns: Mapping[str, Array]
 
-    def take(self, name: str, start: int, stop: int) -> list[Cell]:
-        """A piece of a column."""
+    def column_slice(self, name: str, start: int, stop: int) -> list[Cell]:
+        """The values of a column from `start` to `stop`."""
         column, stop = self.columns[name], min(stop, self.axes.cells)
         if column.size == self.axes.cells:
             found = column.reshape(-1)[start:stop]
@@ -81,7 +81,7 @@ class GridCells:
 
 
 def grid_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> GridCells:
-    """Every cell at once; gates and preference are those of the settings."""
+    """Compute every cell at once, with the gates and the preference of the settings."""
     found, participants, applied = _degraded(axes, settings, profiles)
     gates = check_bounds(found, settings.gates.bounds)
     passed = gates.coordination_ratio & gates.pass_rate & gates.p95_latency_s & gates.budget
@@ -117,7 +117,7 @@ def grid_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfi
 
 
 def _degraded(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> tuple[Figures, Array, Array]:
-    """The figures, the participants, and where degradation applies: under pressure, where the policy allows it."""
+    """The figures, the participants, and where degradation applies: where a gate fails and the policy allows it."""
     topology = _stacked(axes, "topology", [profiles[one]._replace(participants=0) for one in axes.topology])
     work = _work(axes)
     full = _by_team(axes, lambda budget, _, team: participants_of(profiles[team], BUDGETS[budget]))
@@ -129,15 +129,15 @@ def _degraded(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfil
     if not applied.any():
         return found, full, applied
     cutback = _stacked(axes, "degradation", [DEGRADATIONS[one] for one in axes.degradation])
-    fewer = _by_team(axes, lambda budget, policy, team: _left(profiles[team], budget, policy)[1])
+    fewer = _by_team(axes, lambda budget, policy, team: _participants(profiles[team], budget, policy)[1])
     eased = figures(topology, fewer, work, cutback, ARRAYS)
     names = [one.name for one in fields(Figures)]
     merged: dict[str, Array] = {name: np.where(applied, getattr(eased, name), getattr(found, name)) for name in names}
     return Figures(**merged), np.where(applied, fewer, full), applied
 
 
-def _left(profile: TopologyProfile, budget: BudgetLevel, policy: Degradation) -> tuple[int, int]:
-    """How many take part, before and after degradation."""
+def _participants(profile: TopologyProfile, budget: BudgetLevel, policy: Degradation) -> tuple[int, int]:
+    """The number of participants before and after degradation."""
     full = participants_of(profile, BUDGETS[budget])
     return full, fewer_participants(full, DEGRADATIONS[policy])
 
@@ -146,7 +146,9 @@ def _actions(axes: Axes, profiles: TopologyProfiles) -> Array:
     """What degradation does to each team, as one text."""
     return _by_team(
         axes,
-        lambda budget, policy, team: ";".join(actions_of(*_left(profiles[team], budget, policy), DEGRADATIONS[policy])),
+        lambda budget, policy, team: ";".join(
+            actions_of(*_participants(profiles[team], budget, policy), DEGRADATIONS[policy])
+        ),
         object,
     )
 
@@ -163,7 +165,7 @@ def _work(axes: Axes) -> TopologyInput:
 
 
 def _recommended(found: Figures, passed: Array, settings: EvaluationSettings) -> tuple[Array, Array]:
-    """The scores within each pool, and which cell is the best of its pool; of equal ones the first."""
+    """The scores within each pool, and whether each cell is the best of its pool; the first one wins ties."""
     pool = passed | ~passed.any(axis=-1, keepdims=True)
     scores = score(
         PREFERENCES[settings.recommendation],
@@ -188,14 +190,14 @@ def _along(axes: Axes, name: str, values: Sequence[object], kind: type | None = 
 
 
 def _stacked(axes: Axes, name: str, profiles: Sequence[P]) -> P:
-    """One profile with arrays for its numbers, in place of several along a dimension."""
+    """Combine profiles along a dimension into one profile whose numbers are arrays."""
     columns = zip(*cast("Sequence[tuple[object, ...]]", profiles), strict=True)
     profile: Any = type(profiles[0])
     return profile(*(_along(axes, name, column) for column in columns))
 
 
 def _by_team(axes: Axes, of: Callable[[BudgetLevel, Degradation, Topology], object], kind: type | None = None) -> Array:
-    """What depends on the budget, the policy of degradation and the topology, and on nothing else."""
+    """An array of values that depend only on the budget, the degradation policy and the topology."""
     values = [of(*team) for team in product(axes.budget, axes.degradation, axes.topology)]
     shape = [len(axes.values(name)) if name in {"budget", "degradation", "topology"} else 1 for name in AXES]
     return np.array(values, dtype=kind).reshape(shape)

@@ -1,7 +1,7 @@
 """Rounds arrays to decimals exactly as Python rounds floats: by the exact value of the binary number, half to even.
 
-`np.round` scales first, and the error of that product decides numbers that lie close to the middle. Here the error is
-worked out too, so that the product is exact as a sum of two floats.
+`np.round` scales first, and the error of that product decides numbers close to the middle. Here the error is computed
+too, so that the product is exact as a sum of two floats.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 SPLITTER = float(2**27 + 1)
 """Cuts a float into two halves of 26 bits, whose products are exact."""
 LARGE = float(2**50)
-"""From here on a scaled number has too few bits left for its decimals, and Python's own rounding is asked."""
+"""From here on, a scaled number has too few bits left for its decimals, and Python's own `round` is used."""
 SMALL = 1e-280
 
 
@@ -25,7 +25,7 @@ def rounded(values: Floats, digits: int) -> Floats:
         scaled = values * scale
         near = np.rint(scaled)
         close = np.abs(np.abs(scaled - near) - 0.5) <= np.abs(scaled) * 2**-52
-    # What is not finite, large, or so small that halves lose bits is rare enough to be taken one by one.
+    # Values that are not finite, large, or so small that halves lose bits are rare, so they are rounded one by one.
     hard = ~((np.abs(scaled) < LARGE) & ((np.abs(values) > SMALL) | (values == 0)))
     close &= ~hard
     if close.any():
@@ -38,9 +38,9 @@ def rounded(values: Floats, digits: int) -> Floats:
 
 
 def _nearest(values: Floats, scale: float, scaled: Floats) -> Floats:
-    """The whole numbers nearest to the exact products of which `scaled` are the rounded ones; none is negative.
+    """The whole numbers nearest to the exact products, of which `scaled` are the rounded ones; none may be negative.
 
-    Of a negative number just below a half, the distance to its floor would not be exact.
+    For a negative number just below a half, the distance to its floor would not be exact.
     """
     low = np.floor(scaled)
     # Both parts are exact, and a rounded sum has the sign of the exact one: above the middle, below it, or in it.
@@ -50,7 +50,7 @@ def _nearest(values: Floats, scale: float, scaled: Floats) -> Floats:
 
 
 def _error(values: Floats, scale: float, product: Floats) -> Floats:
-    """What the rounded product of each value with the scale is short of the exact one."""
+    """The exact product of each value with the scale, minus the rounded one."""
     head, tail = _halves(values)
     scale_head, scale_tail = _halves(np.float64(scale))
     return ((head * scale_head - product) + head * scale_tail + tail * scale_head) + tail * scale_tail

@@ -1,6 +1,6 @@
-"""A sweep: the model evaluated for every combination of values of some dimensions, with a recommendation for each.
+"""A sweep: evaluates the model for every combination of values of several dimensions, with a recommendation for each.
 
-With NumPy (the extra `lab`) all cells are computed at once, without it one by one; the digits are the same.
+With NumPy (the extra `lab`), all cells are computed at once, else one by one; the digits are the same.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
 
 BLOCK = 50_000
-"""So many cells are turned into text at once, so that a large sweep needs little memory beside its own."""
+"""The number of cells that are formatted at once, which bounds the memory for text."""
 
 
 class SweepOptions(Dimensions, total=False):
-    """The dimensions, and what holds for all cells."""
+    """The dimensions, and the options that apply to all cells."""
 
     recommend: Preference
     max_coordination_ratio: float
@@ -52,7 +52,7 @@ class Sweep:
 
     def column(self, name: str) -> list[Cell]:
         """All values of one column."""
-        return self.cells.take(check_column(name), 0, len(self))
+        return self.cells.column_slice(check_column(name), 0, len(self))
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Cell]]:
         """Cells as rows of named values."""
@@ -61,7 +61,7 @@ class Sweep:
                 yield dict(zip(COLUMNS, values, strict=True))
 
     def csv(self) -> Iterator[str]:
-        """The lines of a table of comma-separated values, heads first, in pieces of many lines."""
+        """The cells as comma-separated values with a header, in pieces of many lines."""
         yield ",".join(COLUMNS) + "\n"
         places = map(",".join, product(*([str(value) for value in self.axes.values(name)] for name in AXES)))
         written = [_Texts() for _ in FIGURES]
@@ -86,7 +86,7 @@ class Sweep:
         return {"inputs": inputs, "cells": len(self), "results": [_row_json(row) for row in self.rows()]}
 
     def svg(self, value: str | None = None, x: str | None = None, y: str | None = None) -> str:
-        """A heat map of a column over two dimensions, with a panel for each topology; the mean where others vary."""
+        """A heat map of the mean of a column over two dimensions, with a panel for each topology, as SVG."""
         from teamwright.lab.parameter_sweep.heatmap import heat_map
 
         return heat_map(self, value, x, y)
@@ -109,19 +109,19 @@ class Sweep:
 
     def _blocks(self, names: Sequence[str], start: int, stop: int) -> Iterator[list[list[Cell]]]:
         for at in range(start, stop, BLOCK):
-            yield [self.cells.take(name, at, min(at + BLOCK, stop)) for name in names]
+            yield [self.cells.column_slice(name, at, min(at + BLOCK, stop)) for name in names]
 
 
 COMMON = tuple(name for name in SweepOptions.__annotations__ if name not in OPTIONS.values())
-"""The options that hold for all cells."""
+"""The options that apply to all cells."""
 
 
 def sweep(
     *, vectorised: bool | None = None, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[SweepOptions]
 ) -> Sweep:
-    """Evaluate every combination of the dimensions; those that are not named have their usual value.
+    """Evaluate every combination of the dimensions; those that are not named have their default value.
 
-    `vectorised` says whether NumPy is used; left out, it is where it is installed.
+    `vectorised` says whether to use NumPy; by default, it is used if it is installed.
     """
     common = {name: value for name, value in options.items() if name in COMMON}
     settings = settings_from(cast("Options", common))
@@ -138,24 +138,24 @@ def sweep(
 
 
 def sweep_axes(options: SweepOptions) -> Axes:
-    """The dimensions that the options of a sweep mean, before anything is computed."""
+    """Return the dimensions that the options of a sweep describe, without computing a cell."""
     return axes_from(cast("Dimensions", {name: value for name, value in options.items() if name not in COMMON}))
 
 
 def has_numpy() -> bool:
-    """Whether the extra is installed."""
+    """Whether NumPy, the extra `lab`, is installed."""
     return find_spec("numpy") is not None
 
 
 def check_column(name: str) -> str:
-    """The name of a column; one that nobody knows is refused."""
+    """Return the name of a column, or reject an unknown one."""
     if name not in COLUMNS:
         raise UsageError(f"There is no column {name!r} in a sweep; known are {', '.join(COLUMNS)}.")
     return name
 
 
 class _Texts(dict[Cell, str]):
-    """The values of one column as text, each made once: most columns have few different ones."""
+    """Caches the text of each value of a column, because most columns have few distinct values."""
 
     def __missing__(self, value: Cell) -> str:
         match value:

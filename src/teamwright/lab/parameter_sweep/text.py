@@ -1,4 +1,4 @@
-"""A sweep in a few lines: what each value of each dimension comes to, on average, and what is recommended there."""
+"""A sweep as a short text: the mean figures at each value of each dimension, and what is recommended there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 MOST_VALUES = 12
-"""Of a dimension with more values than this, some in between are left out."""
+"""A dimension with more values is abbreviated."""
 
 
 def sweep_text(sweep: Sweep) -> str:
@@ -31,10 +31,10 @@ def sweep_html(sweep: Sweep) -> str:
 
 
 def summary_table(sweep: Sweep) -> Table:
-    """A line for each value of the dimensions that vary."""
+    """A row for each value of the dimensions that vary."""
     heads = ("MEAN", "TOKENS", "TALK", "PASS", "P95", "GATES", "RECOMMENDED")
     rows = [row for name in sweep.axes.swept or ("topology",) for row in _rows(sweep, name)]
-    return Table(heads, rows, words=(0, 6))
+    return Table(heads, rows, left=(0, 6))
 
 
 def _rows(sweep: Sweep, name: str) -> Iterator[tuple[str, ...]]:
@@ -61,7 +61,7 @@ def _figures(tokens: float, ratio: float, passes: float, time: float, gates: flo
 
 
 def _recommended(sweep: Sweep, name: str) -> list[str]:
-    """The topology that is recommended most often at each value, and how often; of a topology its own share."""
+    """The topology that is recommended most often at each value, with its share; for a topology, its own share."""
     topologies: tuple[Topology, ...] = sweep.axes.topology
     if name == "topology":
         return [f"in {share or 0:.0%}" for share in sweep.cells.means("recommended", (name,))]
@@ -75,7 +75,7 @@ def _recommended(sweep: Sweep, name: str) -> list[str]:
 
 
 def _shown(count: int) -> set[int]:
-    """The places of the values that are shown: all, or the first ones and the last."""
+    """The indexes of the values that are shown: all, or the first ones and the last."""
     return set(range(count)) if count <= MOST_VALUES else {*range(MOST_VALUES - 1), count - 1}
 
 

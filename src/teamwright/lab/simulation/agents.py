@@ -1,7 +1,7 @@
-"""Members that only behave like real ones: right or wrong, slow or fast, dear or cheap, now and then failing.
+"""Simulated members: they are right or wrong, slow or fast, cheap or expensive, and sometimes fail, as configured.
 
-Everything comes from the run's seed and the member's place in the run, so the same seed gives the same run, whatever
-the order. Nobody is called, and time passes on the event loop's clock alone.
+All randomness comes from the run's seed and the member's key, so the same seed gives the same run in any order of
+execution. They call no model or tool, and only the event loop's clock measures their time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.protocol import Agent
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
-from teamwright.lab.simulation.fake_replies import MadeUp, filled
+from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.strategies.contract import example_of
 from teamwright.teams.team import Team
@@ -40,11 +40,11 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
 
 RIGHT, WRONG = "right", "wrong"
-"""How the record marks what a simulated member did."""
+"""The marks in the record of a simulated member's right and wrong replies."""
 REFUSED_AFTER = 0.2
-"""Seconds after which a provider turns a call away."""
+"""Seconds until a call fails with a rate limit or a server error."""
 NO_ANSWER_AFTER = 60.0
-"""Seconds after which a call without a timeout of its own counts as lost."""
+"""Seconds until a call times out, if its agent declares no timeout."""
 
 USUAL_MEMBER = Simulation(
     skill=0.78,
@@ -58,16 +58,16 @@ USUAL_MEMBER = Simulation(
     coordinate=Behaviour(latency=Percentiles(p50=2.0, p90=4.0), output=120.0),
     judge=Behaviour(latency=Percentiles(p50=3.0, p90=6.0), output=120.0),
 )
-"""Who says nothing of itself is as the topology model takes a single agent to be."""
+"""The default behaviour of a member, with the figures of the topology model for a single agent."""
 USUAL_FUNCTION = USUAL_MEMBER.model_copy(
     update={"skill": 1.0, "latency": 0.05, "input": 0.0, "output": 0.0, "coordinate": None, "judge": None}
 )
-"""A function is quick, costs no tokens and does what it should."""
+"""The default behaviour of a function: it is fast, uses no tokens and is always right."""
 
 
 @dataclass
 class SimulatedAgent(PolicyAttributes):
-    """Stands in for an agent: the same name, policy, model and price, and behaviour in place of a mind."""
+    """Replaces an agent in a simulation: the same name, policy, model and price, with simulated replies."""
 
     name: str
     declared: AgentSpec
@@ -75,7 +75,7 @@ class SimulatedAgent(PolicyAttributes):
     kind: str = "model"
     policy: Policy = UNSET
     example: Callable[[Turn], JsonValue] | None = None
-    """Data of a form of the strategy's own, from the strategy of the team around."""
+    """Makes a reply in a format of the strategy of the enclosing team."""
 
     def __post_init__(self) -> None:
         if self.policy is UNSET:
@@ -84,11 +84,11 @@ class SimulatedAgent(PolicyAttributes):
 
     @property
     def spec(self) -> AgentSpec:
-        """The declaration of the agent that it stands in for."""
+        """The declaration of the agent that this one replaces."""
         return self.declared
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Behave for one turn, which is one call."""
+        """Simulate one turn, which makes one call."""
         if turn.tier == "economy" and self.policy.economy is not None:
             cheaper = self.declared.model_copy(update={"model": self.policy.economy})
             return await replace(self, declared=cheaper).respond(structs.replace(turn, tier="primary"), ctx)
@@ -96,9 +96,11 @@ class SimulatedAgent(PolicyAttributes):
         simulation = self.simulation
         right = chance.random() < (simulation.skill or 0.0)
         ends = self.policy.can_terminate and chance.random() < (simulation.terminate or 0.0)
-        said = self._said(turn, right=right, chance=chance)
-        taken = Taken(turn, self._behaviour(turn.purpose), right, chance, said, self.declared.instructions)
-        returned = await ctx.effect("request-1", self._effect(taken))
+        content = self._content(turn, right=right, chance=chance)
+        simulated = SimulatedTurn(
+            turn, self._behaviour(turn.purpose), right, chance, content, self.declared.instructions
+        )
+        returned = await ctx.effect("request-1", self._effect(simulated))
         text = returned.value if isinstance(returned.value, str) else to_json(returned.value).decode()
         data = None if isinstance(returned.value, str) else returned.value
         message = Message(name=self.name, content=text)
@@ -106,7 +108,7 @@ class SimulatedAgent(PolicyAttributes):
         return Reply(messages=(message,), data=data, signal=signal, truncated=returned.truncated)
 
     def _behaviour(self, purpose: Purpose) -> Behaviour:
-        """What a turn of this purpose takes; where nothing is said of it, the same as work."""
+        """The time and tokens of a turn with this purpose; those of work where nothing else is declared."""
         own = self.simulation
         other = {"coordinate": own.coordinate, "judge": own.judge}.get(purpose)
         if other is None:
@@ -117,31 +119,31 @@ class SimulatedAgent(PolicyAttributes):
             output=own.output if other.output is None else other.output,
         )
 
-    def _said(self, turn: Turn, *, right: bool, chance: Random) -> JsonValue:
-        """What it will say: what the manifest gives it to say, data where a form is wanted, else a text."""
+    def _content(self, turn: Turn, *, right: bool, chance: Random) -> JsonValue:
+        """The reply: the one that the manifest declares, else data if there is a schema, else a text."""
         simulation = self.simulation
-        said = simulation.right if right else simulation.wrong
-        if said is not None and turn.purpose == "work":
-            return said
+        declared = simulation.right if right else simulation.wrong
+        if declared is not None and turn.purpose == "work":
+            return declared
         schema = self.declared.output_schema or turn.output_schema
         if schema is None:
             made = None
         else:
             made = self.example(structs.replace(turn, output_schema=schema)) if self.example else None
-            made = MadeUp(simulation, right, chance).fitting(schema) if made is None else made
+            made = FakeData(simulation, right, chance).matching(schema) if made is None else made
         return f"{self.name} is done with its part." if made is None else made
 
-    def _effect(self, taken: Taken) -> Effect:
+    def _effect(self, simulated: SimulatedTurn) -> Effect:
         model, spec = self.declared.model, self.declared
         kind: EffectKind = "function" if self.kind == "function" else "model"
         return Effect(
             kind=kind,
             name=model_key(model) if model is not None else self.kind,
-            request=digest(taken.turn.digest),
-            call=partial(self._call, taken),
-            prompt_bytes=taken.input * CHARACTERS_PER_TOKEN,
+            request=digest(simulated.turn.digest),
+            call=partial(self._call, simulated),
+            prompt_bytes=simulated.input * CHARACTERS_PER_TOKEN,
             messages=1,
-            max_output=spec.max_tokens or taken.turn.max_output,
+            max_output=spec.max_tokens or simulated.turn.max_output,
             retry=spec.retry,
             timeout=spec.timeout,
             model=(model_key(model) if model is not None else "simulated") if kind == "model" else "",
@@ -152,25 +154,25 @@ class SimulatedAgent(PolicyAttributes):
     def _rate(self, prompt: int) -> Rate | None:
         return rate_of(self.declared.model, prompt) if self.declared.model is not None else None
 
-    async def _call(self, taken: Taken, attempt: Attempt) -> Returned:
-        chance, simulation = taken.chance, self.simulation
-        fate, latency = chance.random(), _drawn(taken.behaviour.latency, chance)
-        if error := self._failing(fate, simulation):
+    async def _call(self, simulated: SimulatedTurn, attempt: Attempt) -> Returned:
+        chance, simulation = simulated.chance, self.simulation
+        fate, latency = chance.random(), _sample(simulated.behaviour.latency, chance)
+        if error := self._failure(fate, simulation):
             waits = (self.declared.timeout or NO_ANSWER_AFTER) if isinstance(error, AgentTimeout) else REFUSED_AFTER
             await anyio.sleep(waits)
             raise error
-        output, cut = round(_drawn(taken.behaviour.output, chance)), False
+        output, cut = round(_sample(simulated.behaviour.output, chance)), False
         await anyio.sleep(latency)
         if attempt.max_output is not None and output > attempt.max_output:
             output, cut = attempt.max_output, True
-        said = filled(taken.said, output) if isinstance(taken.said, str) else taken.said
-        usage = Usage(requests=1, input_tokens=taken.input, output_tokens=output)
+        content = pad_text(simulated.content, output) if isinstance(simulated.content, str) else simulated.content
+        usage = Usage(requests=1, input_tokens=simulated.input, output_tokens=output)
         if self.declared.model is not None:
             usage = usage.changed(usd=cost_of(self.declared.model, usage))
-        return Returned(said, usage, RIGHT if taken.right else WRONG, cut)
+        return Returned(content, usage, RIGHT if simulated.right else WRONG, cut)
 
-    def _failing(self, fate: float, simulation: Simulation) -> AgentError | None:
-        """How a call fails, if it does: the rates lie beside each other, so that they add up."""
+    def _failure(self, fate: float, simulation: Simulation) -> AgentError | None:
+        """The error that a call raises, if it fails. One draw decides on all kinds, so that their rates add up."""
         what = f"the simulation of {self.name!r} says so"
         for share, error in (
             (simulation.rate_limit, RateLimited),
@@ -183,79 +185,79 @@ class SimulatedAgent(PolicyAttributes):
         return None
 
 
-class Taken:
-    """One turn that a simulated member takes."""
+class SimulatedTurn:
+    """One turn of a simulated member: its behaviour, its reply and its input tokens."""
 
-    __slots__ = ("behaviour", "chance", "input", "right", "said", "turn")
+    __slots__ = ("behaviour", "chance", "content", "input", "right", "turn")
 
     def __init__(
-        self, turn: Turn, behaviour: Behaviour, right: bool, chance: Random, said: JsonValue, instructions: str
+        self, turn: Turn, behaviour: Behaviour, right: bool, chance: Random, content: JsonValue, instructions: str
     ) -> None:
-        self.turn, self.behaviour, self.right, self.chance, self.said = turn, behaviour, right, chance, said
+        self.turn, self.behaviour, self.right, self.chance, self.content = turn, behaviour, right, chance, content
         if behaviour.input is not None:
             count_turn(0)
             self.input = round(quantile(behaviour.input, chance.random()))
         else:
-            told = len(instructions) + len(turn.prompt)
-            count_turn(told)
-            self.input = ceil(told / CHARACTERS_PER_TOKEN)
+            characters = len(instructions) + len(turn.prompt)
+            count_turn(characters)
+            self.input = ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-def _drawn(distribution: Distribution | None, chance: Random) -> float:
+def _sample(distribution: Distribution | None, chance: Random) -> float:
     return 0.0 if distribution is None else quantile(distribution, chance.random())
 
 
 def declared_behaviour(team: Team) -> dict[str, Simulation]:
-    """What the manifest of a team says of the behaviour of agents, and of teams for those in them, by name."""
+    """The behaviour that a team's manifest declares, by the name of the agent, or of the team for all its members."""
     manifest = team.declared.manifest if team.declared is not None else Manifest()
     given = {**manifest.teams, **manifest.agents}
     return {name: spec.simulation for name, spec in given.items() if spec.simulation is not None}
 
 
 class Learnt(Value):
-    """How members behave by past runs: each by name, and all together, for those of whom nothing is known."""
+    """The behaviour of members, learnt from past runs: of each by name, and of all together as a default."""
 
     members: dict[str, Simulation] = {}
     everybody: Simulation | None = None
 
 
 NOTHING_LEARNT = Learnt()
-Part = tuple[str, str]
-"""A team by its name, and how its members usually behave."""
+TeamVariant = tuple[str, str]
+"""A team's name, and the default behaviour of its members as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
-    """Who plays whom. What is learnt of a member outweighs what is declared."""
+class Simulator:
+    """Replaces the members of teams by simulated ones. Learnt behaviour overrides declared behaviour."""
 
     declared: Mapping[str, Simulation]
     learnt: Learnt = NOTHING_LEARNT
 
-    def team(self, team: Team, around: Simulation | None = None, made: dict[Part, Team] | None = None) -> Team:
-        """The same team with simulated members. People agree at once, so nothing waits for them.
+    def team(self, team: Team, around: Simulation | None = None, made: dict[TeamVariant, Team] | None = None) -> Team:
+        """Return a copy of a team with simulated members. Approvals are granted at once, so nothing waits for people.
 
-        `made` are the teams that have been made so: one that is a member of many is made once.
+        `made` caches the copies, so that a team with many parents is copied once.
         """
         own = self.declared.get(team.name)
         usual = with_defaults(own, around) if own is not None and around is not None else own or around
         teams = {} if made is None else made
-        part = (team.name, usual.model_dump_json() if usual is not None else "")
-        if part in teams:
-            return teams[part]
-        teams[part] = played = copy(team)
+        variant = (team.name, usual.model_dump_json() if usual is not None else "")
+        if variant in teams:
+            return teams[variant]
+        teams[variant] = simulated = copy(team)
         known: dict[str, Agent] = {}
         example = partial(example_of, team.strategy)
-        played.members = tuple(self._played(one, usual, known, teams) for one in team.members)
-        played.helpers = tuple(self._played(one, usual, known, teams) for one in team.helpers)
+        simulated.members = tuple(self._simulate(one, usual, known, teams) for one in team.members)
+        simulated.helpers = tuple(self._simulate(one, usual, known, teams) for one in team.helpers)
         for one in known.values():
             for stand_in in (one, one.fallback) if isinstance(one, SimulatedAgent) else ():
                 if isinstance(stand_in, SimulatedAgent):
                     stand_in.example = example
-        played.approve = played.notify = None
-        return played
+        simulated.approve = simulated.notify = None
+        return simulated
 
-    def _played(
-        self, agent: AgentLike, usual: Simulation | None, known: dict[str, Agent], teams: dict[Part, Team]
+    def _simulate(
+        self, agent: AgentLike, usual: Simulation | None, known: dict[str, Agent], teams: dict[TeamVariant, Team]
     ) -> Agent:
         if agent.name in known:
             return known[agent.name]
@@ -266,7 +268,7 @@ class Cast:
         other = policy_of(agent).fallback
         if other is not None:
             same = other.name == agent.name  # the same agent with another model
-            fallback = self._stand_in(other, usual) if same else self._played(other, usual, known, teams)
+            fallback = self._stand_in(other, usual) if same else self._simulate(other, usual, known, teams)
             stand_in.policy = stand_in.policy.changed(fallback=fallback)
         return stand_in
 

@@ -1,4 +1,4 @@
-"""What held a run up: the chain of turns, each begun when the one before it had ended, that leads to its end."""
+"""The critical path of a run: the chain of turns, each started after the one before it, that ends with the run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from teamwright.values.models import Record
 
 SAME_INSTANT = 1e-6
 INSIDE = frozenset(("work", "step"))
-"""Names that a place ends with and that say nothing beside the place's own."""
+"""Last parts of a key that add nothing to the part before them."""
 
 
 class PathStep(Record, frozen=True):
-    """A place on the way, and how long the run was held up there."""
+    """A step on the critical path, and how long it took."""
 
     step: str
     member: str
@@ -24,7 +24,7 @@ class PathStep(Record, frozen=True):
 
 
 class Bottleneck(Record, frozen=True):
-    """The place that holds runs up the longest: on average, as a share of their time, and in what share of them."""
+    """The step with the most time on critical paths: its average, its share of all time, and its share of runs."""
 
     step: str
     member: str
@@ -34,27 +34,27 @@ class Bottleneck(Record, frozen=True):
 
 
 class CommonPath(Record, frozen=True):
-    """The critical path that most runs have; its times are their average, and `share` is how many take it."""
+    """The most common critical path, with average times; `share` is the share of runs that have it."""
 
     steps: tuple[PathStep, ...]
     share: float
 
 
 def critical_path(turns: Iterable[TurnFigures]) -> tuple[PathStep, ...]:
-    """From the turn that ended last back to the first, always over the one that the next had to wait for."""
+    """Walk back from the turn that ended last, each time to the latest turn that ended before that one began."""
     ended = [turn for turn in turns if turn.ended is not None]
     ended.sort(key=lambda turn: (-(turn.ended or 0.0), turn.began))
     path: list[PathStep] = []
     until = float("inf")
     for turn in ended:
         if turn.ended is not None and turn.ended <= until + SAME_INSTANT:
-            path.append(PathStep(step=place_of(turn.key), member=turn.member, seconds=turn.ended - turn.began))
+            path.append(PathStep(step=step_name(turn.key), member=turn.member, seconds=turn.ended - turn.began))
             until = turn.began
     return tuple(reversed(path))
 
 
-def place_of(key: str) -> str:
-    """Where in a team a turn was taken, in words: without the team, further attempts and what says nothing."""
+def step_name(key: str) -> str:
+    """The name of the step that a turn belongs to: its key without the team, attempts and redundant parts."""
     parts = [unquote(part) for part in key_segments(without_attempts(key))[1:]]
     while len(parts) > 1 and parts[-1] in INSIDE:
         parts.pop()
@@ -62,7 +62,7 @@ def place_of(key: str) -> str:
 
 
 def common_path(paths: Sequence[Sequence[PathStep]]) -> CommonPath:
-    """The path that most runs have; of equally common ones the first."""
+    """The path that most runs have; the first of equally common ones."""
     names = Counter(tuple((one.step, one.member) for one in path) for path in paths)
     if not names:
         return CommonPath(steps=(), share=0.0)
@@ -76,7 +76,7 @@ def common_path(paths: Sequence[Sequence[PathStep]]) -> CommonPath:
 
 
 def bottleneck(paths: Sequence[Sequence[PathStep]], seconds: float) -> Bottleneck | None:
-    """The place with the most time on critical paths; `seconds` is what all runs took together."""
+    """The step with the most time on critical paths; `seconds` is the total time of all runs."""
     held: Counter[tuple[str, str]] = Counter()
     found_in: Counter[tuple[str, str]] = Counter()
     for path in paths:

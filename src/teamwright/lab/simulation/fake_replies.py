@@ -1,4 +1,4 @@
-"""What a simulated member says: a text as long as it should be, or data in the form that its asker reads."""
+"""Replies of simulated members: a text of a given length, or data that matches a JSON schema."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from teamwright.values.specs.simulation import Simulation, quantile
 
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000
-"""How many tokens a text is filled up to; what a longer one costs is counted without writing it out."""
+"""The longest text, in tokens, that is really written; longer ones are only counted."""
 DEEPEST = 8
 PASSES, FAILS = frozenset(("pass", "passed", "ok", "approve", "approved", "yes")), frozenset(("revise", "reject", "no"))
-"""Words of a verdict: a member that is right lets pass what it judges, and one that is wrong turns it back."""
+"""The words of a verdict: a member that is right passes what it judges, a wrong one rejects it."""
 
 
-def filled(beginning: str, tokens: int) -> str:
-    """A text of about so many tokens; what it begins with is kept whole."""
+def pad_text(beginning: str, tokens: int) -> str:
+    """Return a text of about so many tokens; the beginning is never cut."""
     tokens = min(tokens, MOST_FILLED)
     missing = tokens * CHARACTERS_PER_TOKEN - len(beginning)
     if missing <= 0:
@@ -31,15 +31,15 @@ def filled(beginning: str, tokens: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeUp:
-    """Makes up data that fits a JSON schema. Forms with a meaning of their own come from the strategy."""
+class FakeData:
+    """Makes data that matches a JSON schema. Formats with a meaning come from the strategy."""
 
     simulation: Simulation
     right: bool
     chance: Random
 
-    def fitting(self, schema: Mapping[str, JsonValue]) -> JsonValue:
-        """Data that fits the schema, as far as its usual words go."""
+    def matching(self, schema: Mapping[str, JsonValue]) -> JsonValue:
+        """Return data that matches the schema, as far as its common keywords go."""
         return self._value(schema, DEEPEST)
 
     def _value(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
@@ -68,10 +68,10 @@ class MadeUp:
                 return None
 
     def _choice(self, choices: Sequence[str]) -> str:
-        """One of several; where they are a verdict, the one that being right or wrong means."""
-        meant = PASSES if self.right else FAILS
+        """A random choice; if the choices are a verdict, the one that a right or wrong member gives."""
+        verdicts = PASSES if self.right else FAILS
         if any(one.lower() in PASSES for one in choices):
-            return next((one for one in choices if one.lower() in meant), choices[-1])
+            return next((one for one in choices if one.lower() in verdicts), choices[-1])
         return choices[int(self.chance.random() * len(choices))]
 
     def _items(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
@@ -82,7 +82,7 @@ class MadeUp:
         return [self._numbered(one, place, depth) for place in range(1, many + 1)]
 
     def _numbered(self, schema: JsonSchema, place: int, depth: int) -> JsonValue:
-        """Items differ, so that nobody takes two for the same."""
+        """One item of a list; items differ, so that no reader takes two for duplicates."""
         made = self._value(schema, depth - 1)
         return f"part {place}" if made is None or (isinstance(made, str) and not _choices(schema)) else made
 

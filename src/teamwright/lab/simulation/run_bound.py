@@ -1,4 +1,4 @@
-"""Bounds one simulated run: a team that may take a billion turns would be simulated for ever."""
+"""Bounds the length of one simulated run, because a team may be allowed a billion turns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from teamwright.errors import UsageError
 
 MOST_TURNS = 50_000
 MOST_CHARACTERS = 4_000_000_000
-"""What all members of a run are told together: each turn of a long conversation is told all of it again."""
+"""The total input of all members: every turn of a long conversation receives all of it again."""
 
 
 @dataclass(slots=True)
 class RunBound:
-    """Counts the turns of one run and what members are told, and stops the run when either is too much."""
+    """Counts the turns and the input characters of one run, and stops the run when either is too large."""
 
     stop: Callable[[], None] | None = None
     turns: int = 0
@@ -28,7 +28,7 @@ class RunBound:
         return self.turns > MOST_TURNS or self.characters > MOST_CHARACTERS
 
     def count(self, characters: int) -> None:
-        """Count one turn of a member that is told so much."""
+        """Count one turn with so many characters of input."""
         self.turns += 1
         self.characters += characters
         if self.is_passed and self.stop is not None:
@@ -38,9 +38,9 @@ class RunBound:
         """Raise if the run was stopped."""
         if self.is_passed:
             raise UsageError(
-                f"A simulated run was stopped after {self.turns} turns, in which members were told {self.characters}"
-                f" characters: {MOST_TURNS} turns and {MOST_CHARACTERS} characters are possible. Lower max_turns, or"
-                " set a limit with --max-calls."
+                f"A simulated run was stopped after {self.turns} turns with {self.characters} characters of input; the"
+                f" maximum is {MOST_TURNS} turns and {MOST_CHARACTERS} characters. Lower max_turns, or set a limit with"
+                " --max-calls."
             )
 
 
@@ -49,7 +49,7 @@ _BOUND: ContextVar[RunBound | None] = ContextVar("teamwright_simulated_run", def
 
 @contextmanager
 def bounded_run() -> Generator[RunBound]:
-    """Within this block, simulated members count against one bound."""
+    """Count the turns of all simulated members within the block against one bound."""
     bound = RunBound()
     before = _BOUND.set(bound)
     try:
@@ -59,6 +59,6 @@ def bounded_run() -> Generator[RunBound]:
 
 
 def count_turn(characters: int) -> None:
-    """Count a turn of the simulated run around, if there is one."""
+    """Count a turn of the enclosing simulated run, if there is one."""
     if (bound := _BOUND.get()) is not None:
         bound.count(characters)

@@ -1,6 +1,6 @@
-"""Simulates teams: the real engine, strategies and policies on a virtual clock, with members that only behave.
+"""Simulates teams: the real engine, strategies and policies on a virtual clock, with simulated members.
 
-The same seed gives the same figures to the last digit, whatever the number of processes. Nobody is called.
+The same seed gives the same figures to the last digit, for any number of processes. No model or tool is called.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from teamwright.agents.contract import policy_of
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
-from teamwright.lab.simulation.agents import NOTHING_LEARNT, Cast, Learnt, declared_behaviour
+from teamwright.lab.simulation.agents import NOTHING_LEARNT, Learnt, Simulator, declared_behaviour
 from teamwright.lab.simulation.critical_path import Bottleneck, CommonPath, bottleneck, common_path
 from teamwright.lab.simulation.topologies import in_topology
-from teamwright.lab.simulation.trials import OWN, Play, SimulatedRun
+from teamwright.lab.simulation.trials import OWN, SimulatedRun, Trial
 from teamwright.lab.simulation.worker_pool import Progress, simulated_runs
 from teamwright.planning.topology.profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
@@ -32,7 +32,7 @@ MOST_PROBLEMS = 3
 
 
 class Spread(Record, frozen=True):
-    """How a figure varies over runs: half of them stay below the first, nine of ten below the second."""
+    """How a figure varies over runs: its median, 90th percentile and mean."""
 
     p50: float
     p90: float
@@ -47,10 +47,10 @@ class Spread(Record, frozen=True):
 
 
 class SimulatedShape(Record, frozen=True):
-    """A team in one shape, over all its simulated runs.
+    """A team in one topology, over all its simulated runs.
 
-    `pass_rate` is the share of all steps that were done and right, `completed` that of the runs that came to their end,
-    and `problems` are the most common reasons why others did not.
+    `pass_rate` is the share of all steps that were completed and right, `completed` the share of runs that completed,
+    and `problems` are the most common reasons why the others did not.
     """
 
     shape: str
@@ -74,7 +74,7 @@ class SimulatedShape(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
-    """Shapes of one team side by side; `missing` says why a topology that was asked for is not among them."""
+    """The topologies of one team side by side; `missing` says why a requested topology is not among them."""
 
     team: str
     task: str
@@ -85,7 +85,7 @@ class SimulationReport:
     notes: tuple[str, ...] = ()
 
     def shape(self, name: str) -> SimulatedShape:
-        """The shape of this name."""
+        """The figures of the topology with this name."""
         return next(one for one in self.shapes if one.shape == name)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -114,28 +114,28 @@ def simulate(
     jobs: int | None = 1,
     progress: Progress | None = None,
 ) -> SimulationReport:
-    """Run a team so many times with simulated members, as it is declared and in these topologies.
+    """Run a team `runs` times with simulated members, as declared and in these topologies.
 
-    `members` says how members behave by name, in place of what the manifest says; what is `learnt` from past runs
-    outweighs both. `jobs` is the number of processes, None for as many as pay; each of them imports the script that
-    asks, so that a script needs `if __name__ == "__main__":` for more than one.
+    `members` is the behaviour of members by name, which overrides the manifest; what is `learnt` from past runs
+    overrides both. `jobs` is the number of processes, None for as many as speed it up; each of them imports the
+    calling script, so a script needs `if __name__ == "__main__":` for more than one.
     """
     if not 1 <= runs <= MOST_RUNS:
         raise UsageError(f"runs is {runs}, expected a whole number from 1 to {MOST_RUNS}.")
     if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs is {jobs}, expected a whole number of at least 1, or None for as many as pay.")
+        raise UsageError(f"jobs is {jobs}, expected a whole number of at least 1, or None to choose automatically.")
 
     made = require_team(team)
     shapes, missing = _shapes(made, topologies)
-    cast = Cast({**declared_behaviour(made), **(members or {})}, learnt or NOTHING_LEARNT)
-    plays = [Play(one, task, seed, cast, limits) for one in shapes.values()]
-    found = simulated_runs(plays, list(shapes), runs, jobs, progress)
-    figures = [summed_up(name, play.team.strategy.name, found[name]) for name, play in zip(shapes, plays, strict=True)]
+    simulator = Simulator({**declared_behaviour(made), **(members or {})}, learnt or NOTHING_LEARNT)
+    trials = [Trial(one, task, seed, simulator, limits) for one in shapes.values()]
+    found = simulated_runs(trials, list(shapes), runs, jobs, progress)
+    figures = [summarise(name, one.team.strategy.name, found[name]) for name, one in zip(shapes, trials, strict=True)]
     return SimulationReport(made.name, task, runs, seed, tuple(figures), missing, _notes(made))
 
 
-def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> SimulatedShape:
-    """The figures of many runs."""
+def summarise(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> SimulatedShape:
+    """Summarise the figures of many runs."""
     kpis = [one.kpis for one in runs]
     steps = sum(one.steps for one in kpis)
     priced = any(one.usd is not None for one in kpis)
@@ -146,7 +146,7 @@ def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> Simula
         strategy=strategy,
         runs=len(runs),
         completed=round(sum(one.status == "completed" for one in kpis) / len(kpis), 4),
-        statuses=dict(Counter(one.status if one.status == "completed" else _how(one) for one in kpis).most_common()),
+        statuses=dict(Counter(one.status if one.status == "completed" else _status(one) for one in kpis).most_common()),
         problems=dict(Counter(one.problem for one in runs if one.problem).most_common(MOST_PROBLEMS)),
         pass_rate=round(sum(one.right for one in runs) / steps, 4) if steps else None,
         total_tokens=Spread.of(one.total_tokens for one in kpis),
@@ -162,12 +162,12 @@ def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> Simula
     )
 
 
-def _how(run: Kpis) -> str:
+def _status(run: Kpis) -> str:
     return f"{run.status} ({run.stop_reason})" if run.stop_reason else run.status
 
 
 def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dict[str, str]]:
-    """The team as it is declared, and in each topology that there is, by name; and why others are missing."""
+    """The team as declared and in each topology that fits it, by name; and why other topologies are missing."""
     shapes: dict[str, Team] = {OWN: team}
     missing: dict[str, str] = {}
     wanted: list[Topology] = [topology_named(one) for one in topologies]
@@ -180,6 +180,6 @@ def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dic
 
 
 def _notes(team: Team) -> tuple[str, ...]:
-    """What is otherwise in a simulation than in a run."""
+    """How the simulation differs from a real run of this team."""
     asks = [agent.name for agent in team.everyone() if policy_of(agent).approve is not None]
-    return (f"approvals of {', '.join(asks)} are taken as given at once",) if asks else ()
+    return (f"approvals of {', '.join(asks)} are granted at once",) if asks else ()

@@ -1,4 +1,4 @@
-"""The same members on the same work in another shape: a team's topologies, as far as their strategies are there."""
+"""Puts a team into another topology: the same members and work, with another strategy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ONE_AFTER_ANOTHER = frozenset(("sequential", "round_robin"))
 
 
 def in_topology(team: Team, topology: Topology) -> Team:
-    """The team with the strategy of a topology, and of its options those that both take.
+    """Return the team with the strategy of a topology, and those of its options that both strategies have.
 
-    Raises `UsageError`, which says why, where that strategy is not there or the team does not fit it.
+    Raises `UsageError` with the reason if there is no such strategy or the team does not fit it.
     """
     if topology not in strategy_names():
         raise UsageError(f"there is no strategy {topology!r}")
@@ -55,14 +55,14 @@ def in_topology(team: Team, topology: Topology) -> Team:
 
 
 def spec_of(team: Team) -> TeamSpec:
-    """The team as it was written; of one made in Python, without the way of sharing that its strategy has by itself."""
+    """The team's declaration; for a team made in Python, `share` is left out if it is the strategy's default."""
     declared = team.declared.manifest.teams.get(team.declared.team) if team.declared else None
-    said = team.settings.share != share_of(team.strategy)
-    return declared or (team.spec if said else team.spec.model_copy(update={"share": None}))
+    explicit = team.settings.share != share_of(team.strategy)
+    return declared or (team.spec if explicit else team.spec.model_copy(update={"share": None}))
 
 
 def steps_of(team: Team) -> Sequence[dict[str, JsonValue]]:
-    """The steps of a team where they are known beforehand; else nothing."""
+    """The steps of a team if they are known in advance; else none."""
     try:
         return _steps(team)
     except UsageError:
@@ -70,18 +70,18 @@ def steps_of(team: Team) -> Sequence[dict[str, JsonValue]]:
 
 
 def average_tokens(steps: Iterable[JsonValue]) -> int | None:
-    """What steps are expected to take, on average; nothing where none says so."""
+    """The average of the tokens that steps declare; None if no step declares any."""
     tokens = [int(cast("int", one.get("execution_tokens", 0))) for one in steps if isinstance(one, dict)]
     return round(sum(tokens) / len(tokens)) or None if tokens else None
 
 
 def _steps(team: Team) -> list[dict[str, JsonValue]]:
-    """The steps that the options list, or members one after another where the strategy works so."""
+    """The declared steps, or one step per member for strategies that ask members one after another."""
     settings: Settings = team.settings
     if isinstance(given := settings.options.get(STEPS), Iterable):
         return [dict(cast("dict[str, JsonValue]", step)) for step in given]
     if team.strategy.name not in ONE_AFTER_ANOTHER:
-        raise UsageError(f"the steps of {team.name!r} are not known beforehand: its strategy is {team.strategy.name!r}")
+        raise UsageError(f"the steps of {team.name!r} are not known in advance: its strategy is {team.strategy.name!r}")
     steps: list[dict[str, JsonValue]] = []
     for number, member in enumerate(team.members, start=1):
         needs: JsonValue = [f"step-{number - 1}"] if number > 1 else []

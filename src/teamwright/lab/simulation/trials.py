@@ -1,4 +1,4 @@
-"""One team in one shape, run again and again by the real engine with simulated members, each run by itself."""
+"""Runs one team in one topology many times with simulated members on the real engine, each run independently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.memory import MemoryJournal
-from teamwright.lab.simulation.agents import RIGHT, Cast
+from teamwright.lab.simulation.agents import RIGHT, Simulator
 from teamwright.lab.simulation.critical_path import PathStep, critical_path
 from teamwright.lab.simulation.run_bound import bounded_run
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
@@ -26,20 +26,20 @@ from teamwright.values.models import Record
 from teamwright.values.specs.manifest import Source
 
 OWN = "as declared"
-"""The name of the team's own shape beside the topologies."""
+"""The name of the team as declared, beside the names of topologies."""
 
 
 def declared_team(source: Source) -> Team:
-    """The team of a source as it is written: nobody is called, so no key has to be there."""
+    """Build the team of a source. No model is called, so no provider key is needed."""
     team = Builder(source.manifest, Path(source.base), roots=source.roots).team(source.team)
     team.declared = source
     return team
 
 
 class SimulatedRun(Record, frozen=True):
-    """What one simulated run came to; `right` is how many of its steps are done and right.
+    """The figures of one simulated run; `right` counts the steps that were completed and right.
 
-    `problem` is why it did not complete, as the run tells it.
+    `problem` is the run's own message if it did not complete.
     """
 
     kpis: Kpis
@@ -50,23 +50,23 @@ class SimulatedRun(Record, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
-    """A team in one shape that is run again and again."""
+class Trial:
+    """A team in one topology with a task and a seed, which can be run many times."""
 
     team: Team
     task: str
     seed: int
-    cast: Cast
+    simulator: Simulator
     limits: Limits | None = None
 
     def runs(self, numbers: Iterable[int]) -> Iterable[SimulatedRun]:
-        """The runs of these numbers, each by itself: what one does never depends on another."""
-        team = self.cast.team(self.team)
+        """Simulate the runs with these numbers; no run depends on another."""
+        team = self.simulator.team(self.team)
         for number in numbers:
-            yield measured(self.events(team, number))
+            yield measure_run(self.events(team, number))
 
     def events(self, team: Team, number: int) -> list[Event]:
-        """The record of one run of a team with simulated members."""
+        """Simulate one run of a team with simulated members, and return its record."""
         run_id, seed = f"simulated-{number}", seed_of(self.seed, number)
 
         async def main() -> list[Event]:
@@ -83,16 +83,16 @@ class Play:
 
 
 def seed_of(seed: int, number: int) -> int:
-    """The seed of one of many runs."""
+    """The seed of the run with this number."""
     return int.from_bytes(blake2b(f"{seed}/{number}".encode(), digest_size=6).digest())
 
 
-def measured(events: Sequence[Event]) -> SimulatedRun:
-    """What a simulated run came to, by its record."""
+def measure_run(events: Sequence[Event]) -> SimulatedRun:
+    """Compute the figures of a simulated run from its record."""
     kpis, turns = kpis_of(events), turns_of(events)
     return SimulatedRun(
         kpis=kpis,
-        right=_right(turns),
+        right=_count_right(turns),
         messages=messages_in(kpis, turns),
         path=critical_path(turns),
         problem=next((fact.message or "" for one in reversed(events) if isinstance(fact := one.fact, RunEnded)), ""),
@@ -100,11 +100,11 @@ def measured(events: Sequence[Event]) -> SimulatedRun:
 
 
 def messages_in(kpis: Kpis, turns: Iterable[TurnFigures]) -> int:
-    """What members told each other: as the strategies of topologies count it, else the turns in which they did."""
+    """The number of messages between members: as the topology's strategy counts them, else coordination turns."""
     return sum(turn.purpose == "coordinate" for turn in turns) if kpis.messages is None else kpis.messages
 
 
-def _right(turns: Iterable[TurnFigures]) -> int:
-    """How many places of work ended well and right; of several attempts at a place the last one counts."""
-    places = {without_attempts(turn.key): turn for turn in turns if turn.purpose == "work"}
-    return sum(turn.status == "passed" and RIGHT in turn.marks for turn in places.values())
+def _count_right(turns: Iterable[TurnFigures]) -> int:
+    """Count the steps that were completed and right; only the last attempt of a step counts."""
+    steps = {without_attempts(turn.key): turn for turn in turns if turn.purpose == "work"}
+    return sum(turn.status == "passed" and RIGHT in turn.marks for turn in steps.values())

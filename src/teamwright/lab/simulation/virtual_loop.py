@@ -1,7 +1,7 @@
-"""An event loop whose clock jumps to the next timer, so that hours pass in no time and the same way every time.
+"""An event loop whose clock jumps to the next timer, so that hours pass at once and deterministically.
 
-Timers, sleeps and deadlines work as ever. What comes from a thread or from outside has no place in virtual time:
-whoever waits for that is told so, and never left hanging.
+Timers, sleeps and deadlines work as usual. A result from a thread or from outside has no place in virtual time: waiting
+for one raises an error instead of hanging.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RESOLUTION = 1e-6
-"""Seconds that count as the same instant: above the rounding of a clock that has run for centuries."""
+"""Seconds that count as the same instant: more than the rounding error of a clock that has run for centuries."""
 
 
 class JumpingSelector(selectors.BaseSelector):
-    """Looks at files without waiting; where a real one would wait for a time, its clock has moved on by that time."""
+    """Polls files without blocking; where a real selector would wait, it advances its clock by the timeout."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -35,11 +35,11 @@ class JumpingSelector(selectors.BaseSelector):
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready at this instant; if nothing is, the clock jumps."""
+        """The files that are ready now; if there are none, the clock jumps by the timeout."""
         thread, self.answered_from = self.answered_from, None
         if thread is not None:
             raise VirtualTimeStuck(
-                f"Something waited for the thread {thread!r}, which runs in real time and has no place in virtual time."
+                f"Something waited for the thread {thread!r}, which runs in real time and can't run in virtual time."
                 " Make its function async, or simulate its agent."
             )
         ready = self._files.select(0)
@@ -47,64 +47,64 @@ class JumpingSelector(selectors.BaseSelector):
             return ready
         if timeout is None:
             raise VirtualTimeStuck(
-                "Everything waits, and no timer will ever ring: something waits for a thread, a file or the network,"
-                " which virtual time can't bring. Let members sleep instead, and keep the journal in memory."
+                "Every task waits and no timer is set: something waits for a thread, a file or the network, which never"
+                " respond in virtual time. Let members sleep instead, and keep the journal in memory."
             )
         self.now += max(0.0, timeout)
         return []
 
     @override
     def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Look at this file from now on."""
+        """Start polling a file."""
         return self._files.register(fileobj, events, data)
 
     @override
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
-        """Look at it no more."""
+        """Stop polling a file."""
         return self._files.unregister(fileobj)
 
     @override
     def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Look at it for something else."""
+        """Change the events that a file is polled for."""
         return self._files.modify(fileobj, events, data)
 
     @override
     def close(self) -> None:
-        """Let go of every file."""
+        """Release every file."""
         self._files.close()
 
     @override
     def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
-        """The files that are looked at."""
+        """The registered files."""
         return self._files.get_map()
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Waits for nothing: when all tasks wait for time to pass, it has passed. Its time begins at zero."""
+    """Never waits: when every task waits for a timer, its clock jumps to the next one. Its time starts at zero."""
 
     def __init__(self) -> None:
         self._clock = JumpingSelector()
         super().__init__(self._clock)
-        self._clock_resolution = RESOLUTION  # where asyncio looks for which timers are due now
+        self._clock_resolution = RESOLUTION  # asyncio treats timers within it as due now
         self._own_thread = threading.get_ident()
 
     @override
     def time(self) -> float:
-        """Seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._clock.now
 
     @override
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
-        """Only for the loop's own thread: when another one is done says nothing about virtual time."""
+        """Only for the loop's own thread: a call from another one has no defined point in virtual time."""
         if threading.get_ident() != self._own_thread:
             self._clock.answered_from = threading.current_thread().name
         return super().call_soon_threadsafe(callback, *args, context=context)
 
 
 def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run to the end on a clock of its own that begins at zero, and return what came of it.
+    """Run a coroutine on a virtual loop whose clock starts at zero, and return its result.
 
-    Where a loop runs already, as in a notebook, it waits while a thread of its own does the work.
+    If a loop runs already, as in a notebook, the virtual loop runs in a thread and the caller waits for it.
     """
     try:
         asyncio.get_running_loop()
@@ -120,5 +120,5 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def virtual_now() -> float:
-    """What time it is in the running loop: the wall clock of an engine that runs there."""
+    """The time of the running loop, for use as the wall clock of an engine on it."""
     return asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Divides many simulated runs over processes where that pays. What comes back is the same either way."""
+"""Distributes simulated runs over worker processes if that is faster. The results are the same either way."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from teamwright.errors import UsageError
-from teamwright.lab.simulation.agents import Cast, Learnt
+from teamwright.lab.simulation.agents import Learnt, Simulator
 from teamwright.lab.simulation.topologies import in_topology
-from teamwright.lab.simulation.trials import OWN, Play, SimulatedRun, declared_team
+from teamwright.lab.simulation.trials import OWN, SimulatedRun, Trial, declared_team
 from teamwright.planning.topology.profiles import topology_named
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
@@ -22,17 +22,17 @@ from teamwright.values.specs.manifest import Source
 from teamwright.values.specs.simulation import Simulation
 
 WORTH_A_PROCESS = 1000
-"""Runs that take longer than a process needs to start."""
-PIECE = 100
-"""Runs that are handed to a process at once."""
-TELL_EVERY = 10
+"""So many runs take longer than the start of a process."""
+CHUNK = 100
+"""Runs per task of the pool."""
+REPORT_EVERY = 10
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many runs are done."""
+"""Called with the number of finished runs and the total."""
 
 
-class Order(Value):
-    """A play as data, so that another process can put it on."""
+class TrialSpec(Value):
+    """A trial as data, so that it can be sent to a worker process."""
 
     source: Source
     shape: str
@@ -42,105 +42,108 @@ class Order(Value):
     learnt: Learnt
     limits: Limits | None = None
 
-    def play(self) -> Play:
-        """The play, made anew."""
+    def build(self) -> Trial:
+        """Build the trial in this process."""
         team = declared_team(self.source)
         if self.shape != OWN:
             team = in_topology(team, topology_named(self.shape))
-        return Play(team, self.task, self.seed, Cast(self.declared, self.learnt), self.limits)
+        return Trial(team, self.task, self.seed, Simulator(self.declared, self.learnt), self.limits)
 
 
-class Piece(NamedTuple):
-    """Some runs of one shape."""
+class Chunk(NamedTuple):
+    """A range of runs of one topology."""
 
     shape: str
     numbers: range
 
 
 def simulated_runs(
-    plays: Sequence[Play], shapes: Sequence[str], runs: int, jobs: int | None, progress: Progress | None
+    trials: Sequence[Trial], shapes: Sequence[str], runs: int, jobs: int | None, progress: Progress | None
 ) -> dict[str, list[SimulatedRun]]:
-    """The runs of every shape, in order."""
-    total = runs * len(plays)
-    tell = progress or _nobody
-    orders = _orders(plays, shapes)
+    """Simulate the runs of every trial, and return them in order by the name of its topology."""
+    total = runs * len(trials)
+    report = progress or _ignore
+    specs = _specs(trials, shapes)
     width = min(jobs or os.cpu_count() or 1, total // WORTH_A_PROCESS if jobs is None else total)
-    if width <= 1 or orders is None:
-        return _here(plays, shapes, runs, tell)
+    if width <= 1 or specs is None:
+        return _run_here(trials, shapes, runs, report)
     try:
-        return _side_by_side(orders, runs, width, tell)
+        return _run_in_pool(specs, runs, width, report)
     except BrokenProcessPool as error:
         raise UsageError(
-            "A process of the simulation ended before its work was done: let one do it all (jobs=1, or --jobs 1); a "
-            'script that asks for several needs its own statements below `if __name__ == "__main__":`.'
+            "A worker process of the simulation ended early: use a single process (jobs=1, or --jobs 1); a script that"
+            ' uses several needs its own statements below `if __name__ == "__main__":`.'
         ) from error
 
 
-def _here(plays: Sequence[Play], shapes: Sequence[str], runs: int, tell: Progress) -> dict[str, list[SimulatedRun]]:
+def _run_here(
+    trials: Sequence[Trial], shapes: Sequence[str], runs: int, report: Progress
+) -> dict[str, list[SimulatedRun]]:
     found: dict[str, list[SimulatedRun]] = {shape: [] for shape in shapes}
-    done, total = 0, runs * len(plays)
-    for shape, play in zip(shapes, plays, strict=True):
-        for one in play.runs(range(runs)):
+    done, total = 0, runs * len(trials)
+    for shape, trial in zip(shapes, trials, strict=True):
+        for one in trial.runs(range(runs)):
             found[shape].append(one)
             done += 1
-            if not done % TELL_EVERY or done == total:
-                tell(done, total)
+            if not done % REPORT_EVERY or done == total:
+                report(done, total)
     return found
 
 
-def _side_by_side(orders: dict[str, Order], runs: int, width: int, tell: Progress) -> dict[str, list[SimulatedRun]]:
-    pieces = [
-        Piece(shape, range(first, min(runs, first + PIECE))) for shape in orders for first in range(0, runs, PIECE)
+def _run_in_pool(specs: dict[str, TrialSpec], runs: int, width: int, report: Progress) -> dict[str, list[SimulatedRun]]:
+    chunks = [
+        Chunk(shape, range(first, min(runs, first + CHUNK))) for shape in specs for first in range(0, runs, CHUNK)
     ]
-    found: dict[Piece, list[SimulatedRun]] = {}
-    done, total = 0, runs * len(orders)
+    found: dict[Chunk, list[SimulatedRun]] = {}
+    done, total = 0, runs * len(specs)
     with ProcessPoolExecutor(width, mp_context=get_context("spawn")) as pool:
-        texts = {shape: order.model_dump_json() for shape, order in orders.items()}
-        started: dict[Future[bytes], Piece] = {
-            pool.submit(_put_on, texts[piece.shape], piece.numbers.start, piece.numbers.stop): piece for piece in pieces
+        texts = {shape: spec.model_dump_json() for shape, spec in specs.items()}
+        started: dict[Future[bytes], Chunk] = {
+            pool.submit(_run_chunk, texts[chunk.shape], chunk.numbers.start, chunk.numbers.stop): chunk
+            for chunk in chunks
         }
         try:
             for future in as_completed(started):
-                piece = started[future]
-                found[piece] = msgspec.json.decode(future.result(), type=list[SimulatedRun])
-                done += len(piece.numbers)
-                tell(done, total)
+                chunk = started[future]
+                found[chunk] = msgspec.json.decode(future.result(), type=list[SimulatedRun])
+                done += len(chunk.numbers)
+                report(done, total)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return {shape: list(_in_order(shape, pieces, found)) for shape in orders}
+    return {shape: list(_in_order(shape, chunks, found)) for shape in specs}
 
 
-def _in_order(shape: str, pieces: Sequence[Piece], found: dict[Piece, list[SimulatedRun]]) -> Iterator[SimulatedRun]:
-    for piece in pieces:
-        if piece.shape == shape:
-            yield from found[piece]
+def _in_order(shape: str, chunks: Sequence[Chunk], found: dict[Chunk, list[SimulatedRun]]) -> Iterator[SimulatedRun]:
+    for chunk in chunks:
+        if chunk.shape == shape:
+            yield from found[chunk]
 
 
-def _put_on(order: str, first: int, stop: int) -> bytes:
-    """Simulate some runs in a process of their own."""
-    play = Order.model_validate_json(order).play()
-    return msgspec.json.encode(list(play.runs(range(first, stop))))
+def _run_chunk(spec: str, first: int, stop: int) -> bytes:
+    """Simulate a range of runs in a worker process."""
+    trial = TrialSpec.model_validate_json(spec).build()
+    return msgspec.json.encode(list(trial.runs(range(first, stop))))
 
 
-def _orders(plays: Sequence[Play], shapes: Sequence[str]) -> dict[str, Order] | None:
-    """The plays as data; nothing where a team was made in Python, which no other process can make again."""
-    orders: dict[str, Order] = {}
-    for shape, play in zip(shapes, plays, strict=True):
-        source = plays[0].team.declared
+def _specs(trials: Sequence[Trial], shapes: Sequence[str]) -> dict[str, TrialSpec] | None:
+    """The trials as data; None for a team made in Python, which a worker process could not build."""
+    specs: dict[str, TrialSpec] = {}
+    for shape, trial in zip(shapes, trials, strict=True):
+        source = trials[0].team.declared
         if source is None:
             return None
-        orders[shape] = Order(
+        specs[shape] = TrialSpec(
             source=source,
             shape=shape,
-            task=play.task,
-            seed=play.seed,
-            declared=dict(play.cast.declared),
-            learnt=play.cast.learnt,
-            limits=play.limits,
+            task=trial.task,
+            seed=trial.seed,
+            declared=dict(trial.simulator.declared),
+            learnt=trial.simulator.learnt,
+            limits=trial.limits,
         )
-    return orders
+    return specs
 
 
-def _nobody(done: int, total: int) -> None:
-    """Tell nobody."""
+def _ignore(done: int, total: int) -> None:
+    """Report nothing."""

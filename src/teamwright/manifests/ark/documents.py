@@ -1,6 +1,6 @@
-"""Reads ARK documents (`apiVersion: ark.mckinsey.com/v1alpha1`; Team, Agent, Model, Query) into native terms.
+"""Translates ARK documents (`apiVersion: ark.mckinsey.com/v1alpha1`; Team, Agent, Model, Query) into native terms.
 
-Each field is either translated or named in a warning; none is dropped in silence.
+Each field is either translated or named in a warning; none is dropped silently.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.manifests.ark.model import translated_model
+from teamwright.manifests.ark.model import translate_model
 from teamwright.manifests.ark.names import ArkNames, namespace_of
-from teamwright.manifests.ark.strategy import translated_options
-from teamwright.manifests.declarations import Declaration, Declared, Kind, Query, Reference
+from teamwright.manifests.ark.strategy import translate_options
+from teamwright.manifests.declarations import Declaration, Declarations, Kind, Query, Reference
 from teamwright.manifests.schema import definitions, section_value
 from teamwright.manifests.strategy_blocks import strategy_of, with_helper
 from teamwright.values.specs.manifest import TERMINATE
@@ -27,11 +27,11 @@ OTHER_KINDS = {
     "Memory", "Tool", "ToolApprovalRequest", "Workspace",
 }  # fmt: skip
 BUILT_IN = {"built-in", "builtin"}
-KEPT = {
+RENAMED = {
     "Agent": {"prompt": "instructions", "description": "description", "outputSchema": "output_schema"},
     "Team": {"strategy": "strategy", "description": "description", "maxTurns": "max_turns"},
 }
-"""Fields that only have another name here."""
+"""Fields that only have another name in native terms."""
 UNSUPPORTED = {
     "Agent": {"executionEngine", "overrides", "parameters", "pod", "a2aPod"},
     "Team": {"selector", "graph"},
@@ -43,42 +43,42 @@ UNSUPPORTED = {
 
 
 def is_kubernetes(root: Fields) -> bool:
-    """Whether a document has the form that ARK's have, or that of what lies beside them."""
+    """Whether a document has the form of a Kubernetes resource."""
     return "apiVersion" in root.entries or {"kind", "metadata"} <= root.entries.keys()
 
 
 def is_ark(root: Fields) -> bool:
-    """Whether a document is one of ARK's."""
+    """Whether a document is an ARK resource."""
     version = root.text("apiVersion")
     return version is not None and str(version.value).startswith(f"{GROUP}/")
 
 
 @dataclass(frozen=True, slots=True)
 class ArkReader:
-    """Takes in documents that are loaded together; the native ones come first, since they may supply tools.
+    """Reads ARK documents that are loaded together, after the native ones, which may supply tools.
 
-    With `models_replaced` a model may lack a name, since the caller puts another one in its place.
+    With `models_replaced`, a model may lack a name, because the caller replaces all models.
     """
 
     names: ArkNames
-    declared: Declared
+    declared: Declarations
     report: ProblemReport
     models_replaced: bool = False
 
     def read(self, root: Fields, folder: Path) -> None:
-        """Take in one document."""
+        """Translate one document and add its declarations."""
         report = self.report
-        found = _checked_head(root, report)
+        found = _check_head(root, report)
         if found is None:
             return
         kind, name, spec = found
         namespace = namespace_of(root)
-        known = self.names.named(kind.lower(), namespace, str(name.value))
+        known = self.names.resolve(kind.lower(), namespace, str(name.value))
         _Document(kind, known, name.place, spec, folder, self, namespace).read()
 
 
-def _checked_head(root: Fields, report: ProblemReport) -> tuple[str, Scalar, Fields] | None:
-    """The kind, name and spec of one of ARK's documents; everything else is told."""
+def _check_head(root: Fields, report: ProblemReport) -> tuple[str, Scalar, Fields] | None:
+    """Return the kind, name and spec of an ARK document; report anything else and return None."""
     version, kind = root.text("apiVersion"), root.text("kind")
     if not version and kind and kind.value in KINDS:
         report.problem(root.place, f"{kind.value}: 'apiVersion' is missing", f"write  apiVersion: {VERSION}")
@@ -88,7 +88,7 @@ def _checked_head(root: Fields, report: ProblemReport) -> tuple[str, Scalar, Fie
             shown(str(version.value)) if version else f"a document of kind {shown(str(kind.value))}" if kind else "this"
         )
         report.warning(
-            root.key_place("apiVersion"), f"Ignored: {given} is not {VERSION!r}", "only ARK's documents load"
+            root.key_place("apiVersion"), f"Ignored: {given} is not {VERSION!r}", "only ARK documents are loaded"
         )
         return None
     if not kind or kind.value not in KINDS:
@@ -120,7 +120,7 @@ def _note_kind(root: Fields, kind: Scalar | None, report: ProblemReport) -> None
 
 @dataclass(slots=True)
 class _Document:
-    """One document on its way into native terms."""
+    """The translation of one document into native terms."""
 
     kind: str
     name: str
@@ -130,11 +130,11 @@ class _Document:
     reader: ArkReader
     namespace: str
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    settled: bool = False
+    flawed: bool = False
     types: dict[str, str] | None = None
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> Declarations:
         return self.reader.declared
 
     @property
@@ -142,7 +142,7 @@ class _Document:
         return self.reader.report
 
     def read(self) -> None:
-        """Translate it and take it in."""
+        """Translate the document and add its declaration."""
         match self.kind:
             case "Agent":
                 self._agent()
@@ -151,21 +151,21 @@ class _Document:
                 self._team()
                 self._declare("team", "teams", Fields(self.entries, self.spec.place))
             case "Model":
-                model = translated_model(self.name, self.spec, self.report, replaced=self.reader.models_replaced)
+                model = translate_model(self.name, self.spec, self.report, replaced=self.reader.models_replaced)
                 if model:
                     self._declare("model", "models", model)
             case _:
                 self._query()
 
     def _declare(self, kind: Kind, section: str, node: Node) -> None:
-        declaration = Declaration(kind, self.name, self.place, node, self.folder, True, self.settled)
+        declaration = Declaration(kind, self.name, self.place, node, self.folder, True, self.flawed)
         if kind == "team":
             declaration = with_helper(declaration, self.declared, self.report)
         self.declared.add(declaration, self.report)
         SchemaCheck(declaration.words, self.report, definitions()).check(declaration.node, section_value(section))
 
     def _agent(self) -> None:
-        self._keep(KEPT["Agent"])
+        self._rename_fields(RENAMED["Agent"])
         self._note_unsupported({"modelRef", "tools"})
         if "modelRef" in self.spec.entries:
             model = self.spec.text("modelRef", "name")
@@ -191,16 +191,16 @@ class _Document:
         words = f"of type {shown(str(kind.value))} " if kind else ""
         self.report.warning(
             item.place,
-            f"{self._owner}: the tool {shown(str(name.value))} {words}is not supported, so the agent goes without",
+            f"{self._owner}: the tool {shown(str(name.value))} {words}is not supported, so the agent does not get it",
             f"declare {shown(str(name.value))} under 'tools' of a native manifest to supply it",
         )
         return None
 
     def _team(self) -> None:
-        self._keep(KEPT["Team"])
+        self._rename_fields(RENAMED["Team"])
         before = len(self.report.problems)
-        options = translated_options(strategy_of(self.spec), self.spec, self._owner, self.report, self._rename_option)
-        self.settled = len(self.report.problems) > before
+        options = translate_options(strategy_of(self.spec), self.spec, self._owner, self.report, self._rename_option)
+        self.flawed = len(self.report.problems) > before
         self._note_unsupported({"members", "loops", *options})
         for entry in list(options.values())[:1]:
             self.entries["options"] = entry
@@ -212,7 +212,7 @@ class _Document:
             self._put("members", "members", Items(tuple(names), self.spec.entries["members"].node.place))
 
     def _loops(self) -> None:
-        """A sequential team with `loops: true` is what ARK used to call round-robin."""
+        """Translate a sequential team with `loops: true`, which older ARK versions call round-robin."""
         loops, strategy = self.spec.get("loops"), self.spec.text("strategy")
         if not isinstance(loops, Scalar) or loops.value is False or loops.value is None:
             return
@@ -244,12 +244,12 @@ class _Document:
         return name
 
     def _renamed(self, name: Scalar, kind: str, namespace: str = "") -> Scalar:
-        """A reference to another document, by the name that it has here."""
-        known = self.reader.names.named(kind, namespace or self.namespace, str(name.value))
+        """A reference to another document under its native name."""
+        known = self.reader.names.resolve(kind, namespace or self.namespace, str(name.value))
         return name if known == name.value else Scalar(known, name.place, name.raw)
 
     def _rename_option(self, name: Scalar, kind: str) -> Scalar:
-        """The same for what options name; of a member the team says what it is, else it is an agent before a team."""
+        """A reference in options under its native name; a member without a type is an agent, else a team."""
         if kind != "member":
             return self._renamed(name, kind)
         if typed := self._types().get(str(name.value)):
@@ -258,7 +258,7 @@ class _Document:
         return found if found is not name else self._renamed(name, "team")
 
     def _types(self) -> dict[str, str]:
-        """What the team's members are, by name."""
+        """The types of the team's members, by name."""
         if self.types is None:
             self.types = {}
             members = self.spec.get("members")
@@ -298,7 +298,7 @@ class _Document:
     def _add_query(self, task: str, target: Scalar | None, kind: str) -> None:
         if taken := self.declared.queries.get(self.name):
             message = f"There is already a query {shown(self.name)}"
-            self.report.problem(self.place, message, f"it stands at {taken.place}; rename or remove one")
+            self.report.problem(self.place, message, f"it is declared at {taken.place}; rename or remove one")
             return
         place = target.place if target else self.place
         self.declared.queries[self.name] = Query(self.name, task, str(target.value) if target else "", kind, place)
@@ -307,8 +307,8 @@ class _Document:
     def _owner(self) -> str:
         return f"{self.kind.lower()} {shown(self.name)}"
 
-    def _keep(self, names: dict[str, str]) -> None:
-        """Take over fields that only have another name here."""
+    def _rename_fields(self, names: dict[str, str]) -> None:
+        """Copy fields that only have another name in native terms."""
         for theirs, ours in names.items():
             if theirs in self.spec.entries:
                 self._put(ours, theirs, self.spec.entries[theirs].node)
@@ -325,7 +325,7 @@ class _Document:
 
     def _note_unsupported(self, read: set[str]) -> None:
         known = {*read, *(entry.key for entry in self.entries.values())}
-        fields = {*read, *KEPT.get(self.kind, ())}  # a field that is not supported either helps nobody
+        fields = {*read, *RENAMED.get(self.kind, ())}  # suggest no field that is not supported either
         for name in self.spec.entries:
             if name in known:
                 continue

@@ -1,4 +1,4 @@
-"""Translates ARK's Model documents: a server where there is an address, else `provider:name`."""
+"""Translates ARK Model documents: into a server if there is an address, else into `provider:name`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "
 ADDRESS_VARIABLES = {"azure": "AZURE_OPENAI_ENDPOINT", "anthropic": "ANTHROPIC_BASE_URL"}
 
 UNKNOWN = "unknown"
-"""Stands for the name of a model that only a cluster knows, where another takes its place."""
+"""The name of a replaced model whose real name only the cluster knows."""
 
 
-def translated_model(name: str, spec: Fields, report: ProblemReport, *, replaced: bool = False) -> Node | None:
-    """The model in native terms, or None with a problem noted; one that is replaced needs no name."""
+def translate_model(name: str, spec: Fields, report: ProblemReport, *, replaced: bool = False) -> Node | None:
+    """Return the model in native terms; report a problem and return None if it has no name and is not replaced."""
     owner = f"model {shown(name)}"
     model = _value(spec, "model", owner, report) or spec.text("model")
     provider = _provider(spec)
     if not model and replaced:
         model = Scalar(UNKNOWN, spec.key_place("model"))
     if not model:
-        kept = spec.get("model", "valueFrom") is not None
-        message = "the model's name is kept in a cluster ('valueFrom')" if kept else "'model.value' is missing"
+        in_cluster = spec.get("model", "valueFrom") is not None
+        message = "the model's name is stored in a cluster ('valueFrom')" if in_cluster else "'model.value' is missing"
         hint = "write its name as model.value, or use another model with  --model"
         report.problem(spec.key_place("model"), f"{owner}: {message}", hint)
         return None
@@ -53,11 +53,11 @@ def _provider(spec: Fields) -> str:
 
 
 def _value(fields: Fields, key: str, owner: str, report: ProblemReport) -> Scalar | None:
-    """The `value` of a setting; one that lives in a cluster can't be read here."""
+    """The `value` of a setting; warns about one that is stored in a cluster."""
     if fields.get(key, "valueFrom") is not None:
         source = fields.get(key, "valueFrom")
         place = source.place if source else fields.key_place(key)
-        report.warning(place, f"Ignored: {key!r} of {owner} is kept in a cluster ('valueFrom')", f"write {key}.value")
+        report.warning(place, f"Ignored: {key!r} of {owner} is stored in a cluster ('valueFrom')", f"write {key}.value")
     return fields.text(key, "value")
 
 
@@ -78,7 +78,7 @@ def _server(model: Scalar, address: Scalar, settings: Fields, owner: str, report
 def _note_environment(
     provider: str, settings: Fields, address: Scalar | None, owner: str, report: ProblemReport
 ) -> None:
-    """Say which settings come from the environment instead."""
+    """Warn about settings that are read from the environment instead."""
     if address and not _is_own(provider, address):
         hint = f"set {ADDRESS_VARIABLES[provider]}" if provider in ADDRESS_VARIABLES else ""
         report.warning(address.place, f"Ignored: 'baseUrl' of {owner} is not supported for {provider!r}", hint)

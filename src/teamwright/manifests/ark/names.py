@@ -1,6 +1,6 @@
-"""Names of ARK documents. In a cluster a name is unique for its kind and namespace; here agents and teams share theirs.
+"""Native names of ARK documents. In a cluster, names are unique per kind and namespace; agents and teams share ours.
 
-Where names meet, a team keeps its own and the others get a longer one, with a warning. References follow.
+On a conflict, a team keeps its name, and the others get a longer one with a warning. References follow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from teamwright.values.names import suggest_name
 
 DEFAULT_NAMESPACE = "default"
 ORDER = ("team", "agent", "model", "query")
-"""Who gets a name first that several want."""
+"""The kinds by their priority on a conflict."""
 LONGEST = 64
 
 Key = tuple[str, str, str]
@@ -30,17 +30,17 @@ def namespace_of(root: Fields) -> str:
 
 @dataclass(slots=True)
 class ArkNames:
-    """The names here of all documents that are loaded together."""
+    """The native names of all documents that are loaded together."""
 
     _names: dict[Key, str] = field(default_factory=dict[Key, str])
     _namespaces: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     _taken: dict[tuple[str, str], Key] = field(default_factory=dict[tuple[str, str], Key])
     _numbers: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """How many numbers a wanted name has been given, so that none is tried twice."""
+    """The last number that was appended to a name, so that none is tried twice."""
 
     @classmethod
     def of(cls, documents: Iterable[Fields], report: ProblemReport) -> ArkNames:
-        """Give each document a name, and warn of those that can't keep theirs."""
+        """Assign each document a name, and warn about those that can't keep theirs."""
         names = cls()
         found: list[tuple[str, str, Scalar]] = []
         for root in documents:
@@ -51,22 +51,22 @@ class ArkNames:
         for kind, namespace, name in sorted(found, key=lambda one: ORDER.index(one[0])):
             key = (kind, namespace, str(name.value))
             names._namespaces.setdefault((kind, key[2]), namespace)
-            if key not in names._names and not names._take(key):
+            if key not in names._names and not names._claim(key):
                 late.append((key, name))
         for key, name in late:
             if key not in names._names:
                 names._rename(key, name, report)
         return names
 
-    def named(self, kind: str, namespace: str, name: str) -> str:
-        """The name here of what a document calls so: in its own namespace, else in the first that has it."""
+    def resolve(self, kind: str, namespace: str, name: str) -> str:
+        """The native name of a referenced document: of the one in this namespace, else in the first that has it."""
         for key in ((kind, namespace, name), (kind, self._namespaces.get((kind, name), namespace), name)):
             if key in self._names:
                 return self._names[key]
         return name
 
-    def _take(self, key: Key) -> bool:
-        """Let a document keep its name, if no other has it."""
+    def _claim(self, key: Key) -> bool:
+        """Let a document keep its name if it is free, and return whether it was."""
         place = (_family(key), key[2])
         if self._taken.setdefault(place, key) is not key:
             return False
@@ -79,7 +79,7 @@ class ArkNames:
         same = rival[1] == namespace
         chosen = self._free(_family(key), f"{name}-{kind}" if same else suggest_name(f"{namespace}.{name}"))
         owner = f"{rival[0]} {shown(name)}" + ("" if same else f" of namespace {shown(rival[1])}")
-        message = f"{kind} {shown(name)} is called {shown(chosen)} here, since {owner} has the name"
+        message = f"{kind} {shown(name)} is renamed to {shown(chosen)}, because {owner} has the name"
         report.warning(place.place, message)
         self._names[key] = chosen
         self._taken[_family(key), chosen] = key
@@ -93,5 +93,5 @@ class ArkNames:
 
 
 def _family(key: Key) -> str:
-    """Within which documents a name is unique here: agents and teams share theirs."""
+    """The native namespace of a kind: agents and teams share one."""
     return "member" if key[0] in {"team", "agent"} else key[0]

@@ -1,4 +1,4 @@
-"""Translates the strategy parts of ARK's Team documents, `selector` and `graph`, into the options of our strategies."""
+"""Translates the fields `selector` and `graph` of ARK Team documents into the options of our strategies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SELECTOR_TERMINATES = "enableTerminateTool"
 EDGE = {"from", "to"}
 
 Rename = Callable[[Scalar, str], Scalar]
-"""Gives a name of this kind (agent, model, member) as it is here."""
+"""Returns the native name of a reference of this kind (agent, model, member)."""
 
 
-def translated_options(
+def translate_options(
     strategy: str, spec: Fields, owner: str, report: ProblemReport, rename: Rename
 ) -> dict[str, Entry]:
-    """What becomes of `selector` and `graph` by the field it came from; the first holds the options, all are read."""
+    """The translated `selector` and `graph` by field: the first entry holds the options, all fields were read."""
     selector, graph = spec.entries.get("selector"), spec.entries.get("graph")
     if strategy == "graph" and graph:
         if isinstance(graph.node, Fields):
@@ -70,7 +70,7 @@ def _graph(node: Node, owner: str, report: ProblemReport, rename: Rename) -> Nod
 
 
 def _has_unreachable(spec: Fields) -> bool:
-    """Whether some member is never reached from the first one, which is no mistake in ARK."""
+    """Whether some member can't be reached from the first one, which ARK allows."""
     edges, members = spec.get("graph", "edges"), spec.get("members")
     follower: dict[object, object] = {}
     for edge in edges.items if isinstance(edges, Items) else ():
@@ -101,7 +101,7 @@ def _edge(node: Node, owner: str, report: ProblemReport, rename: Rename) -> Node
 
 
 def _check_branching(graph: Fields, owner: str, report: ProblemReport) -> None:
-    """Without conditions nothing could choose between two edges."""
+    """Report a member with several outgoing edges, between which ARK has no conditions to choose."""
     seen: set[str] = set()
     edges = graph.get("edges")
     for edge in edges.items if isinstance(edges, Items) else ():

@@ -1,1 +1,1 @@
-"""Checks of what a manifest declares; every problem is reported at once, with its place."""
+"""Checks of the declarations in a manifest; they report every problem at once, with its place."""

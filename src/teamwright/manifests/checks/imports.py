@@ -1,7 +1,6 @@
-"""Checks that what agents are made of is there: functions can be imported, scripts read, and extras are installed.
+"""Checks that functions can be imported, scripts can be read, and extras are installed.
 
-It runs the modules that a manifest names, so it is only for those who are about to use them; where no code is loaded it
-runs none. It starts nothing else.
+It imports the modules that a manifest names, so only commands that may load code call it. It starts nothing else.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ManifestError, UsageError
 from teamwright.manifests.checks.references import MODEL
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 
 SCRIPTED = "scripted:"
 
 
-def check_parts(declared: Declared, report: ProblemReport, *, models_replaced: bool) -> None:
-    """Note every function and script that can't be used, and warn of extras that are not installed."""
+def check_imports(declared: Declarations, report: ProblemReport, *, models_replaced: bool) -> None:
+    """Report every function and script that can't be used, and warn about extras that are not installed."""
     checks = _ImportChecks(report)
     for tool in declared.every("tool"):
         checks.check_tool(tool.fields, tool.words)
@@ -44,7 +43,7 @@ class _ImportChecks:
     scripts: set[Path] = field(default_factory=set[Path])
 
     def check_agent(self, agent: Declaration) -> None:
-        """Look for its function and the tools that it has for itself."""
+        """Check the agent's function and inline tools."""
         if path := import_path_in(agent.fields):
             self._check_function(path, agent.words)
         tools = agent.fields.get("tools")
@@ -53,21 +52,21 @@ class _ImportChecks:
                 self.check_tool(item, agent.words)
 
     def check_tool(self, fields: Fields, owner: str) -> None:
-        """Look for what the tool needs."""
+        """Check what the tool imports."""
         for name in kinds_in(fields.entries):
             find_kind(name).check_imports(fields, owner, self.report)
 
     def check_models(self, agent: Declaration) -> None:
-        """Read its scripts, and look for what the models need that are written out in it."""
+        """Check the agent's scripts and inline models."""
         if script := agent.fields.text("scripted"):
             self._check_script(str(script.value), agent)
-        fallback = agent.fields.get("fallback")  # as a text it is the name of an agent
+        fallback = agent.fields.get("fallback")  # a text is the name of an agent
         for node in (agent.fields.get("model"), agent.fields.get("economy"), fallback):
             if node is not None and (node is not fallback or isinstance(node, Fields)):
                 self.check_model(node, agent)
 
     def check_model(self, node: Node, owner: Declaration) -> None:
-        """Read the script that a model is, or look for what the model needs."""
+        """Check the script of a scripted model, or the extra that the model needs."""
         while isinstance(node, Fields):
             inner = node.get("model")
             if inner is None:
@@ -88,7 +87,7 @@ class _ImportChecks:
             self.report.problem(path.place, f"{owner}: {error}")
 
     def _check_script(self, file: str, owner: Declaration) -> None:
-        """Tell the mistakes of each script once, at their places there; one that is missing has been told of."""
+        """Report the mistakes of each script once; a missing script was reported before."""
         path = owner.folder / file
         try:
             if "${" in file or path in self.scripts or not path.is_file():

@@ -1,4 +1,4 @@
-"""Checks that what is declared fits together; what concerns teams alone is in `team_checks`."""
+"""Checks agents, models, tools and queries, and the names that they refer to; `checks.teams` checks teams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.teams import check_reference, check_teams
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.people.approvals import signing_key
 from teamwright.values.secrets.classification import HIDDEN, is_written_out
 from teamwright.values.specs.manifest import TERMINATE
@@ -26,17 +26,17 @@ ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
 
 
-def check(declared: Declared, report: ProblemReport, *, models_replaced: bool) -> None:
-    """Note everything that does not fit together; models that are about to be replaced need not be there."""
+def check(declared: Declarations, report: ProblemReport, *, models_replaced: bool) -> None:
+    """Report every problem; with `models_replaced`, agents need no model."""
     for agent in declared.every("agent"):
         _check_agent(agent, declared, report)
     if not report.incomplete and not models_replaced:
-        _check_answered(declared, report)
+        _check_has_answerer(declared, report)
     for team in declared.every("team"):
         _check_json_schema(team, "output_schema", report)
         _check_fallback(team, "recovery", declared, report)
-        _check_standing(team, report)
-        _check_team_of_people(team, report)
+        _check_optional_or_critical(team, report)
+        _check_people(team, report)
     check_teams(declared, report)
     for model in declared.every("model"):
         _check_model(model.node, model, report)
@@ -45,7 +45,7 @@ def check(declared: Declared, report: ProblemReport, *, models_replaced: bool) -
     _check_queries(declared, report)
 
 
-def default_model(declared: Declared) -> str | None:
+def default_model(declared: Declarations) -> str | None:
     """The model of an agent that names none: `primary`, else `default`, else the only one."""
     for name in DEFAULT_MODELS:
         if name in declared.models:
@@ -53,12 +53,12 @@ def default_model(declared: Declared) -> str | None:
     return next(iter(declared.models)) if len(declared.models) == 1 else None
 
 
-def _check_agent(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
+def _check_agent(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
     fields = agent.fields
     given = [name for name in ANSWERERS if fields.has(name)]
     if len(given) > 1:
         words = " and ".join(shown(name) for name in given)
-        report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one: it says who answers")
+        report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one of them")
     if function := fields.text("function"):
         check_import_path(function, agent.words, report)
     model = fields.get("model")
@@ -72,12 +72,12 @@ def _check_agent(agent: Declaration, declared: Declared, report: ProblemReport) 
     _check_fallback(agent, "fallback", declared, report)
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
-    _check_standing(agent, report)
+    _check_optional_or_critical(agent, report)
     _check_approved_tools(agent, declared, report)
 
 
-def _check_approved_tools(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
-    """What a person is to approve is a tool of this agent, as far as it can be known before a server is asked."""
+def _check_approved_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
+    """Report tools to approve that the agent does not have, as far as its tools are known without asking a server."""
     given = agent.fields.get("approve")
     wanted = given.get("tools") if isinstance(given, Fields) else None
     if wanted is None or (isinstance(wanted, Scalar) and wanted.value is not True):
@@ -88,13 +88,13 @@ def _check_approved_tools(agent: Declaration, declared: Declared, report: Proble
     known = _tool_names(agent, declared)
     for name, place in given.texts("tools") if isinstance(given, Fields) else ():
         if name == TERMINATE:
-            report.problem(place, f"{agent.words}: nobody approves {name!r}", "approve its reply, with  after: true")
+            report.problem(place, f"{agent.words}: {name!r} can't be approved", "approve its reply, with  after: true")
         elif known is not None and name not in known and not report.incomplete:
             report.problem(place, f"{agent.words} has no tool {shown(name)} to approve", report.near(name, known))
 
 
-def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | None:
-    """The names of an agent's tools; nothing where only a turn tells them all."""
+def _tool_names(agent: Declaration, declared: Declarations) -> dict[str, None] | None:
+    """The names of an agent's tools; None if some are known only at run time."""
     names: list[str] = []
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
@@ -113,20 +113,20 @@ def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | Non
     return dict.fromkeys(names)
 
 
-def _check_fallback(owner: Declaration, where: str, declared: Declared, report: ProblemReport) -> None:
-    """Whoever stands in for a member is there, and is not that member."""
+def _check_fallback(owner: Declaration, where: str, declared: Declarations, report: ProblemReport) -> None:
+    """Report a fallback that does not exist or is the owner itself."""
     path = (where,) if where == "fallback" else (where, "fallback")
     name = owner.fields.text(*path)
     if name is None:
         return
     if name.value == owner.name:
-        report.problem(name.place, f"{owner.words} can't stand in for itself", "name another agent")
+        report.problem(name.place, f"{owner.words} can't be its own fallback", "name another agent")
     else:
         check_reference(str(name.value), name.place, "", owner.words, declared, report)
 
 
-def _check_answered(declared: Declared, report: ProblemReport) -> None:
-    """Each agent has somebody to answer. In ARK the cluster may have the model, so there it is only a warning."""
+def _check_has_answerer(declared: Declarations, report: ProblemReport) -> None:
+    """Report agents without a model, function or script. For ARK it is a warning: the cluster may have the model."""
     missing: dict[str, list[Declaration]] = {}
     for agent in declared.every("agent"):
         written = agent.fields.text("model")
@@ -137,15 +137,15 @@ def _check_answered(declared: Declared, report: ProblemReport) -> None:
             missing.setdefault("default", []).append(agent)
         elif not given and default_model(declared) is None:
             known = f"; the models are {', '.join(declared.models)}" if declared.models else ""
-            hint = f"give it a model, function or scripted{known}"
-            report.problem(agent.place, f"{agent.words} has nobody to answer", hint)
+            hint = f"set model, function or scripted{known}"
+            report.problem(agent.place, f"{agent.words} has no model", hint)
     for name, agents in missing.items():
         who = ", ".join(shown(agent.name) for agent in agents[:8]) + (" …" if len(agents) > 8 else "")
         message = f"No file declares the model {shown(name)}, which {who} would use"
         report.warning(agents[0].place, message, "declare it, or give one with  --model")
 
 
-def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, report: ProblemReport) -> None:
+def _check_model_name(model: Scalar, agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
     name = str(model.value)
     if name in declared.models or "${" in name or report.incomplete or agent.ark:
         return
@@ -157,7 +157,7 @@ def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, rep
 
 
 def _check_model(node: Node, owner: Declaration, report: ProblemReport) -> None:
-    """A model that is written out: by its name alone, or in one of the long forms."""
+    """Check an inline model: a name, or one of the long forms."""
     if isinstance(node, Fields):
         _check_server(node, owner.words, report)
     name = node.get("model") if isinstance(node, Fields) else node
@@ -187,15 +187,15 @@ def _check_replies(file: str, place: Place, owner: Declaration, report: ProblemR
     if "${" in file:
         return
     try:
-        there = (owner.folder / file).is_file()
+        exists = (owner.folder / file).is_file()
     except (OSError, ValueError):
-        there = False
-    if not there:
-        hint = f"it is looked for in {owner.folder}"
+        exists = False
+    if not exists:
+        hint = f"the folder is {owner.folder}"
         report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
 
 
-def _check_tools(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
+def _check_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
         if isinstance(item, Fields):
@@ -208,7 +208,7 @@ def _check_tools(agent: Declaration, declared: Declared, report: ProblemReport) 
 
 
 def _check_tool(fields: Fields, owner: str, report: ProblemReport) -> None:
-    """Let each kind check what it is declared with; of a kind of ours the schema has been checked already."""
+    """Let each kind of tool check its settings; the schemas of our own kinds are checked already."""
     for name in kinds_in(fields.entries):
         kind = find_kind(name)
         if name not in OWN:
@@ -235,19 +235,19 @@ def _check_json_schema(owner: Declaration, name: str, report: ProblemReport) -> 
         report.problem(place_at(node, fault.at), f"{owner.words}: {name!r} is not a JSON Schema: {fault.text}")
 
 
-def _check_standing(owner: Declaration, report: ProblemReport) -> None:
+def _check_optional_or_critical(owner: Declaration, report: ProblemReport) -> None:
     given = [name for name in ("optional", "critical") if _is_true(owner.fields.get(name))]
     if len(given) == 2:
         hint = "keep one: a failure is skipped, or it pauses the run"
         report.problem(owner.fields.key_place(given[1]), f"{owner.words} is optional and critical", hint)
 
 
-def _check_team_of_people(team: Declaration, report: ProblemReport) -> None:
-    """A team has no tools to approve, and whom it tells is told over http."""
+def _check_people(team: Declaration, report: ProblemReport) -> None:
+    """Check a team's approvals and its webhook."""
     approve, notify = team.fields.get("approve"), team.fields.get("notify")
     if isinstance(approve, Fields) and approve.has("tools"):
         place = approve.key_place("tools")
-        report.problem(place, f"{team.words} has no tools of its own to approve", "write it at its members")
+        report.problem(place, f"{team.words} has no tools of its own to approve", "set it for its members")
     check_secrets(notify, "notify", team.words, report)
     check_web_address(notify.text("webhook") if isinstance(notify, Fields) else None, team.words, report)
     secret = notify.text("secret") if isinstance(notify, Fields) else None
@@ -262,7 +262,7 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.value is True
 
 
-def _check_queries(declared: Declared, report: ProblemReport) -> None:
+def _check_queries(declared: Declarations, report: ProblemReport) -> None:
     for query in declared.queries.values():
         if query.target:
             kind = query.target_kind

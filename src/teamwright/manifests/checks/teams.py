@@ -1,6 +1,6 @@
-"""Checks of teams: members that exist, options that fit, no cycles, and what the strategies themselves object to.
+"""Checks teams: their members exist, their options are valid, there are no cycles, and their strategies agree.
 
-It knows no strategy by name: each says by its class of options and by `problems` what it takes.
+It knows no strategy by name: each declares its options as a class and reports further problems itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, s
 from teamwright.documents.problems import COMPARISONS, ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
 from teamwright.strategies.contract import options_of, share_of, unused_of
 from teamwright.strategies.options import (
@@ -51,8 +51,8 @@ Asked = list[tuple[str, Place]]
 
 
 @dataclass(frozen=True)
-class StandIn(Agent):
-    """What is known of a member before anybody can answer; it is never asked."""
+class Placeholder(Agent):
+    """What is known of a member before its agent is built. It is never asked."""
 
     name: str
     kind: str = "model"
@@ -60,12 +60,12 @@ class StandIn(Agent):
     policy: Policy = UNSET
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Nobody is there."""
-        raise AssertionError(f"{self.name!r} is only a stand-in")
+        """Raise: a placeholder never answers."""
+        raise AssertionError(f"{self.name!r} is only a placeholder")
 
 
-def check_teams(declared: Declared, report: ProblemReport) -> None:
-    """Note everything about the teams that does not fit together."""
+def check_teams(declared: Declarations, report: ProblemReport) -> None:
+    """Report every problem of the declared teams."""
     checks = _TeamChecks(declared, report)
     for team in declared.every("team"):
         checks.check(team)
@@ -73,8 +73,10 @@ def check_teams(declared: Declared, report: ProblemReport) -> None:
     checks.check_keys()
 
 
-def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: ProblemReport) -> None:
-    """Note a name that nobody has, or that belongs to something of another kind than the document says."""
+def check_reference(
+    name: str, place: Place, kind: str, owner: str, declared: Declarations, report: ProblemReport
+) -> None:
+    """Report a name that is not declared, or that is declared as another kind."""
     found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
     if not found:
         if not report.incomplete:
@@ -87,10 +89,10 @@ def check_reference(name: str, place: Place, kind: str, owner: str, declared: De
 
 @dataclass(slots=True)
 class _TeamChecks:
-    declared: Declared
+    declared: Declarations
     report: ProblemReport
     strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
-    stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
+    placeholders: dict[str, Placeholder] = field(default_factory=dict[str, Placeholder])
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
     fallbacks: dict[tuple[str, str], Place] = field(default_factory=dict[tuple[str, str], Place])
     keys: list[str] = field(default_factory=list[str])
@@ -123,10 +125,10 @@ class _TeamChecks:
             if one.name not in known and self._is_known(one.name)
         ]
         usable = valid_options(strategy, values, wrong)
-        if members and not team.settled and usable is not None:
+        if members and not team.flawed and usable is not None:
             settings = self._settings(team.fields, strategy, usable)
             self._check_flaws(team, strategy, settings, named)
-            self._take_keys(team, owned_keys(strategy, settings))
+            self._collect_keys(team, owned_keys(strategy, settings))
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)
@@ -160,7 +162,7 @@ class _TeamChecks:
             self.report.warning(team.fields.entries["handoff"].place, message)
 
     def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
-        """Tell where the options break the form that the strategy gives them, each place once."""
+        """Report options that do not match the strategy's schema, once for each place."""
         model, before = options_of(strategy), len(self.report.problems)
         if model is None:
             return
@@ -175,10 +177,10 @@ class _TeamChecks:
         else:
             definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
             SchemaCheck(team.words, self.report, definitions).check(options, schema, block.key if block else "")
-        told = {(one.file, one.line) for one in self.report.problems[before:]}
+        reported = {(one.file, one.line) for one in self.report.problems[before:]}
         for flaw in wrong:
             place = place_at(options, flaw.at)
-            if (place.file, place.line) not in told:
+            if (place.file, place.line) not in reported:
                 self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
 
     def _check_names(
@@ -194,7 +196,7 @@ class _TeamChecks:
 
     @staticmethod
     def _settings(fields: Fields, strategy: Strategy, options: Mapping[str, JsonValue]) -> Settings:
-        """The settings as far as they are readable; what is not has been told already."""
+        """The settings as far as they are valid; mistakes in them were reported before."""
         share, turns, then = fields.text("share"), fields.get("max_turns"), fields.text("on_max_turns")
         most = 1 if fields.has("max_turns") else None
         if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
@@ -203,24 +205,24 @@ class _TeamChecks:
         return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
 
     def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[NamedAgent]) -> None:
-        """Ask the strategy what else is wrong; what only follows from a name that no member has helps nobody."""
+        """Report what the strategy objects to, except for flaws that only follow from a misspelt member."""
         members = [name for name, _ in team.fields.texts("members")]
         if any(one.kind == "member" and one.name not in members for one in named):
-            settings = self._as_meant(settings, named, members)
+            settings = self._with_nearest_names(settings, named, members)
         once = dict.fromkeys(members)
-        helpers = self._standing_in(one.name for one in named)
-        found = settings_flaws(strategy, settings, Members(self._standing_in(members), helpers))
+        helpers = self._placeholders(one.name for one in named)
+        found = settings_flaws(strategy, settings, Members(self._placeholders(members), helpers))
         alone = found
         if found and len(once) < len(members):
-            alone = settings_flaws(strategy, settings, Members(self._standing_in(once), helpers))
+            alone = settings_flaws(strategy, settings, Members(self._placeholders(once), helpers))
         for flaw in found:
             if flaw in alone:
                 self._note(team, flaw)
             else:
                 self._note_twice(team, flaw)
 
-    def _as_meant(self, settings: Settings, named: list[NamedAgent], members: list[str]) -> Settings:
-        """The settings with the nearest member for each name that none has; who comes near to nobody joins them."""
+    def _with_nearest_names(self, settings: Settings, named: list[NamedAgent], members: list[str]) -> Settings:
+        """The settings with unknown names replaced by the nearest member; a name near to none is added to `members`."""
         options = deepcopy(dict(settings.options))
         for one in named:
             if one.kind == "agent" or one.name in members:
@@ -244,7 +246,7 @@ class _TeamChecks:
         note(place, f"{team.words}: {text}")
 
     def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
-        """A flaw that is there only because a member is listed again stands where it is."""
+        """Report a flaw that is caused by a repeated member at the place of the repetition."""
         seen: set[str] = set()
         for name, place in team.fields.texts("members"):
             if name in seen:
@@ -252,17 +254,18 @@ class _TeamChecks:
                 return
             seen.add(name)
 
-    def _standing_in(self, names: Iterable[str]) -> list[Agent]:
-        return [self.stand_ins.get(name) or self.stand_ins.setdefault(name, self._stand_in(name)) for name in names]
+    def _placeholders(self, names: Iterable[str]) -> list[Agent]:
+        known = self.placeholders
+        return [known.get(name) or known.setdefault(name, self._placeholder(name)) for name in names]
 
-    def _stand_in(self, name: str) -> StandIn:
+    def _placeholder(self, name: str) -> Placeholder:
         one = self.declared.agents.get(name) or self.declared.teams.get(name)
         if one is None:
-            return StandIn(name)
+            return Placeholder(name)
         description = one.fields.text("description")
         ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
         policy = MAY_TERMINATE if ends else UNSET
-        return StandIn(name, self._kind(one), str(description.value) if description else "", policy)
+        return Placeholder(name, self._kind(one), str(description.value) if description else "", policy)
 
     def _kind(self, one: Declaration) -> str:
         if one.kind == "team":
@@ -277,21 +280,21 @@ class _TeamChecks:
         scripted = isinstance(name, Scalar) and str(name.value).startswith("scripted:")
         return "scripted" if scripted else "model"
 
-    def _take_keys(self, team: Declaration, keys: list[str]) -> None:
-        """Remember the keys of a team, unless they alone are too many, of which its strategy has told."""
+    def _collect_keys(self, team: Declaration, keys: list[str]) -> None:
+        """Add the keys of a team, unless they alone are too many, which its strategy has reported."""
         if wildcards_problem(keys) is None:
             self.keys += keys
             if not WILD.isdisjoint("".join(keys)):
                 self.owners.append(team)
 
     def check_keys(self) -> None:
-        """Refuse keys that are few enough in each team, but not in a run of all of them."""
+        """Report keys that are few enough in each team, but too many in all teams together."""
         if problem := wildcards_problem(self.keys):
             place = self.owners[0].fields.key_place("strategy")
             self.report.problem(place, f"the steps of all teams together {problem}")
 
     def check_cycles(self) -> None:
-        """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
+        """Report teams that contain each other, and fallbacks that lead back to their owner."""
         for agent in self.declared.agents.values():
             self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
         cycles = list(islice(find_cycles(self.asked, lambda name: self.asked[name]), MOST_CYCLES))
@@ -305,7 +308,7 @@ class _TeamChecks:
         levels = depths(self.asked, lambda name: (one for one, _ in self.asked[name]), lambda name: int(name in teams))
         if deepest := next((name for name in teams if levels[name] > MOST_NESTED), None):
             message = (
-                f"team {shown(deepest)} has teams within it {levels[deepest]} levels deep; {MOST_NESTED} are possible"
+                f"team {shown(deepest)} has teams nested {levels[deepest]} levels deep; the maximum is {MOST_NESTED}"
             )
             self.report.problem(teams[deepest].place, message, "nest fewer teams")
         agents = self.declared.agents
@@ -315,11 +318,13 @@ class _TeamChecks:
             lambda name: int(agents[name].fields.text("fallback") is not None),
         )
         if longest := next((name for name in agents if lines[name] > MOST_FALLBACKS), None):
-            message = f"agent {shown(longest)} has a line of {lines[longest]} fallbacks; {MOST_FALLBACKS} are possible"
+            message = (
+                f"agent {shown(longest)} has a chain of {lines[longest]} fallbacks; the maximum is {MOST_FALLBACKS}"
+            )
             self.report.problem(agents[longest].place, message, "only the first of them is ever asked")
 
     def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
-        """Whom an agent or a team falls back to; one that names itself, or nobody, has been told of."""
+        """The fallback of an agent or a team; one that is unknown or its owner was reported before."""
         name = str(fallback.value) if fallback else owner.name
         if fallback is None or name == owner.name or not self._is_known(name):
             return []

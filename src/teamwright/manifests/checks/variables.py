@@ -1,6 +1,6 @@
-"""Checks where secrets stand in a manifest: in fields for secrets alone, never in a prompt or on a command line.
+"""Checks that secrets in a manifest are only in fields for secrets, never in a prompt or on a command line.
 
-Only files are checked. A run whose manifest was recorded by an earlier version goes on with it as it is.
+Only files are checked: a run whose manifest an earlier version recorded continues with it unchanged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import deque
 
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
-from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
 from teamwright.values.secrets.patterns import secret_spans
 from teamwright.values.text.display import cut
@@ -18,13 +18,13 @@ FOR_SECRETS = frozenset(("api_key", "url"))
 SCHEMAS = frozenset(("input_schema", "output_schema"))
 ON_COMMAND_LINES = frozenset(("command", "args"))
 LONGEST_KEY = 64
-"""Characters of a field's name that a message shows."""
+"""The most characters of a field's name that a message shows."""
 
 Path = tuple[str, ...]
 
 
-def check_variables(declared: Declared, report: ProblemReport) -> None:
-    """Note each secret that stands where it would be said, recorded or listed with the processes."""
+def check_variables(declared: Declarations, report: ProblemReport) -> None:
+    """Report each secret that would be sent to a model, recorded, or visible in the list of processes."""
     plain: set[int] = set()
     for kind in ("agent", "team", "model", "tool"):
         for one in declared.every(kind):
@@ -38,7 +38,7 @@ def check_variables(declared: Declared, report: ProblemReport) -> None:
 
 
 def may_hold_secret(path: Path) -> bool:
-    """Whether the field at a path inside of a declaration is for a key, header, environment, address or webhook."""
+    """Whether the field at a path is for a key, header, environment variable, address or webhook."""
     if not path or path[0] in SCHEMAS:
         return False
     *_, around, name = "", *path
@@ -51,17 +51,17 @@ def _check_references(owner: Declaration, path: Path, text: Scalar, report: Prob
             report.problem(
                 text.place,
                 f"{owner.words}: {_shown(path)} may not read {name!r}, which is a secret by its name",
-                "secrets go into api_key, headers, env, url and webhook; if it is none, give the variable another name",
+                "secrets go into api_key, headers, env, url and webhook; if it is not a secret, rename the variable",
             )
 
 
 def _shown(path: Path) -> str:
-    """The fields of a path, cut: a stranger's keys may be long, and many messages name the same one."""
+    """The fields of a path, cut, because untrusted keys may be long and occur in many messages."""
     return ".".join(cut(key, LONGEST_KEY) for key in path) or "it"
 
 
 def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], report: ProblemReport) -> None:
-    """A secret may stand in one argument, or in the one behind the option that names it."""
+    """Report secrets in command lines, also one that follows the option that names it."""
     words = [(path, text) for path, text in texts if "mcp" in path and not ON_COMMAND_LINES.isdisjoint(path)]
     if not words:
         return
@@ -73,16 +73,16 @@ def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], r
         if spans and spans[0][0] < end:
             report.problem(
                 text.place,
-                f"{owner.words}: {_shown(path)} holds a secret, and everybody on the machine can read a command line",
+                f"{owner.words}: {_shown(path)} holds a secret, and every user of the machine can read command lines",
                 "put it under env, and let the server read it from there",
             )
         at = end + 1
 
 
 def _collect(node: Node, path: Path, found: list[tuple[Path, Scalar]], plain: set[int]) -> None:
-    """Find the texts that read variables, and those of command lines, with the fields that lead to them.
+    """Collect the texts that refer to variables, and those of command lines, with their paths.
 
-    `plain` are nodes without any: one that many declarations share by an alias is looked through once.
+    `plain` holds nodes without any, so that a node shared by aliases is searched once.
     """
     if id(node) in plain:
         return
