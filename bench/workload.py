@@ -32,7 +32,7 @@ def texts(count: int) -> list[str]:
 
 
 def check(said: Sequence[str], expected: Sequence[str], *, ordered: bool = True) -> None:
-    """Refuse a run that lost, changed or reordered a reply."""
+    """Reject a run that lost, changed or reordered a reply."""
     if (list(said) if ordered else sorted(said)) != (list(expected) if ordered else sorted(expected)):
         raise WrongAnswer(f"{len(expected)} replies were expected in order, and {len(said)} came back or differ")
 

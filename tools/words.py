@@ -28,6 +28,9 @@ WORDS = {
     r"nought": "zero",
     r"weighty": "important",
     r"mends?|mended": "fix",
+    r"aught|hereby|there(?:of|by)|where(?:in|by)": "name the thing",
+    r"in (?:its|his|her|their) stead": "instead, or replaces",
+    r"lies? behind|(?:comes?|came) of it|of late|in no time|stands? still": "say what happens",
 }
 """Words of no trade, as regular expressions, with what to write in their place."""
 PATTERN = re.compile("|".join(rf"\b(?:{word})\b" for word in WORDS), re.IGNORECASE)

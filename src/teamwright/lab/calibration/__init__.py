@@ -1,1 +1,1 @@
-"""Profiles learnt from one's own runs and from published findings."""
+"""Calibration: profiles fitted to the user's runs, and advice from them and from published findings."""
