@@ -15,7 +15,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.agents.context import Context
+    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.contract.context import Context
+    from teamwright.agents.contract.policy import Policy
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.policy import Policy
-    from teamwright.agents.protocol import Agent
     from teamwright.agents.scripted.agent import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine, run_sync
@@ -62,11 +62,11 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.context": "Context",
+        "teamwright.agents.contract.context": "Context",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
-        "teamwright.agents.policy": "Policy",
-        "teamwright.agents.protocol": "Agent",
+        "teamwright.agents.contract.policy": "Policy",
+        "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",
         "teamwright.runtime.engine": "Engine run_sync",

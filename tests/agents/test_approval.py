@@ -11,7 +11,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.scripted.agent import Rule, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, UsageError

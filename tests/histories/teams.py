@@ -8,10 +8,10 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
 from teamwright.values.limits.usage import Usage

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
 from teamwright.journal.memory import MemoryJournal

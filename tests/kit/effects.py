@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.values.limits.usage import Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 from msgspec.structs import replace
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine

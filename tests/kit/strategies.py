@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Message

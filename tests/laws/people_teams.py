@@ -15,10 +15,10 @@ from typing import Any, cast
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Task

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from teamwright.agents.context import AgentLike, Context
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.agents.model.messages import history_messages
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal

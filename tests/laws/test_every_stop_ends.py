@@ -16,12 +16,12 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import import_models
-from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.cancellation import has_abandoned_tasks
+from teamwright.runtime.driver.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.engine import Engine

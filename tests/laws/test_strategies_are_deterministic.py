@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Returned
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.conversation.sequential import Sequential

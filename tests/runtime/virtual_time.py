@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.context import AgentLike
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import Policy
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import Policy
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.strategies.conversation.graph import Graph
 from teamwright.strategies.conversation.round_robin import RoundRobin
 from teamwright.strategies.conversation.selector import Selector

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.values.models import Value

@@ -8,8 +8,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task

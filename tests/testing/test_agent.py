@@ -11,7 +11,7 @@ import pytest
 
 from teamwright import Agent, Context, FunctionAgent, Limits, ModelAgent, Policy, Reply, Rule, ScriptedAgent, Team, Turn
 from teamwright.agents import Effect, Returned, ServerModel
-from teamwright.agents.context import AgentLike
+from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import AgentError
 from teamwright.lab.simulation.agents import USUAL_MEMBER, SimulatedAgent
 from teamwright.testing import AgentConformance, ModelServer, Say, check_agent

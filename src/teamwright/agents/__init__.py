@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.agents.context import AgentLike, Branch, Branches, Clock, Context, Workspace
-    from teamwright.agents.effect import Attempt, Effect, Returned
+    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
+    from teamwright.agents.contract.effect import Attempt, Effect, Returned
+    from teamwright.agents.contract.policy import Policy
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.policy import Policy
-    from teamwright.agents.protocol import Agent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
@@ -86,12 +86,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.context": "AgentLike Branch Branches Clock Context Workspace",
-        "teamwright.agents.effect": "Attempt Effect Returned",
+        "teamwright.agents.contract.context": "AgentLike Branch Branches Clock Context Workspace",
+        "teamwright.agents.contract.effect": "Attempt Effect Returned",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
-        "teamwright.agents.policy": "Policy",
-        "teamwright.agents.protocol": "Agent",
+        "teamwright.agents.contract.policy": "Policy",
+        "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.kind": "BuildOptions ToolKind",

@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import spec_of
+from teamwright.agents.contract.attributes import spec_of
+from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.schemas.schema import Schema, with_data, with_preferred_data
 from teamwright.errors import AgentError
 from teamwright.values.people.questions import APPROVE, EDIT, Answer, Question

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import capabilities_of, require_agent
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import capabilities_of, require_agent
+from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import DuplicateName, UnknownName
 from teamwright.values.names import check_name
 

@@ -16,7 +16,7 @@ from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.moved import MovedToRuns
@@ -28,7 +28,7 @@ from teamwright.values.names import check_name
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from teamwright.agents.context import AgentLike
+    from teamwright.agents.contract.context import AgentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
@@ -71,8 +71,8 @@ class Engine:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.model.models import Models
         from teamwright.runtime.admission.rate_limiter import RateLimiters
-        from teamwright.runtime.cancellation import CANCEL_GRACE
-        from teamwright.runtime.steady_clock import steady_clock
+        from teamwright.runtime.driver.cancellation import CANCEL_GRACE
+        from teamwright.runtime.driver.steady_clock import steady_clock
         from teamwright.runtime.webhooks.deliveries import Deliveries
 
         self.journal = resolve_journal(journal)
@@ -246,7 +246,7 @@ class Engine:
             made = require_team(team)
         else:
             made = await self._team_of(await self._read_record(run_id), limits)
-        from teamwright.runtime.redaction import Redactor
+        from teamwright.runtime.driver.redaction import Redactor
 
         redacted_task = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)

@@ -18,13 +18,13 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.runtime.driver.recorder import Recorder
+from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
-from teamwright.runtime.recorder import Recorder
-from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.attempt import Webhook

@@ -15,11 +15,11 @@ from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.driver.recorder import Recorder
+from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
-from teamwright.runtime.recorder import Recorder
-from teamwright.runtime.redaction import Redactor
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
 from teamwright.values.events.event import Event

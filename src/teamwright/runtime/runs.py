@@ -17,7 +17,7 @@ from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import Delta, Event
@@ -30,7 +30,7 @@ from teamwright.values.results import FINAL, RunResult, RunSummary
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
-    from teamwright.runtime.redaction import Redactor
+    from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.webhooks.deliveries import Deliveries
 
 NewClock = Callable[[float], Callable[[], float]]
@@ -197,6 +197,6 @@ class Runs:
 def _redactor_of(history: RunHistory) -> Redactor:
     """Return a redactor with the secrets of a run, so that its inbox never holds one."""
     from teamwright.manifests.secrets import secrets_of
-    from teamwright.runtime.redaction import Redactor
+    from teamwright.runtime.driver.redaction import Redactor
 
     return Redactor(secrets_of(history.manifest))

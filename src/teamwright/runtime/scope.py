@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.policy import UNSET, Policy
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey

@@ -12,8 +12,8 @@ from typing import cast, get_args
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
-from teamwright.agents.misspelling import Accepts, is_package_class, misspelt_attributes
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.misspelling import Accepts, is_package_class, misspelt_attributes
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.values.models import Record
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright.agents.contract import description_of
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import description_of
 
 
 def description_line(agent: Agent) -> str:

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, Protocol, TypeVar, cast, overload, runti
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.errors import UnknownName
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.values.models import Value

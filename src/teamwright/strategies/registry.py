@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.contract import require_strategy

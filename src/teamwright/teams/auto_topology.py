@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.planning.bundle import Bundle, orchestrate, settings_for
 from teamwright.planning.schedule.planner import USUAL, PlannerSettings

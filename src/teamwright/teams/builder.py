@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.policy import Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
-from teamwright.agents.policy import Policy, policy_from_spec
-from teamwright.agents.protocol import Agent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.python import load_function

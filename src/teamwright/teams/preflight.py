@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.preflight import Preflight
 from teamwright.agents.model.models import Models
-from teamwright.agents.preflight import Preflight
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.team import Team

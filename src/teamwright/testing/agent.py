@@ -18,8 +18,8 @@ from typing import Any, cast
 import anyio
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of, require_agent, spec_of
+from teamwright.agents.contract.attributes import policy_of, require_agent, spec_of
+from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import InvalidName, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -7,10 +7,10 @@ from typing import Any, Literal, cast
 
 from msgspec import structs
 
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.contract import description_of, policy_of
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import description_of, policy_of
+from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.testing.strategy_trial import TrialLog
 from teamwright.values.turns.turn import Failure, Reply, Turn

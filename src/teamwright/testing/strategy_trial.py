@@ -13,10 +13,10 @@ from functools import partial
 import anyio
 from typing_extensions import override
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import UNSET, Policy
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed

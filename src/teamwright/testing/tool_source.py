@@ -21,8 +21,8 @@ from typing import cast
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source

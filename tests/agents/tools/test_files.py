@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools

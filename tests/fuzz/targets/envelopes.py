@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.handoff import extract_handoff
-from teamwright.runtime.redaction import replace_lone_surrogates
+from teamwright.runtime.driver.redaction import replace_lone_surrogates
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn

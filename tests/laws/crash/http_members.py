@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import recorded_error
 from teamwright.errors import StaleWrite
 from teamwright.values.limits.retry import RetryPolicy

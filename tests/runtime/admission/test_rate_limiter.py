@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.admission.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import Policy
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import Policy
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.budget.money import Rate, picodollars
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError

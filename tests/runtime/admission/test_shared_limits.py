@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
-from teamwright.agents.effect import Effect
+from teamwright.agents.contract.effect import Effect
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.memory import MemoryJournal

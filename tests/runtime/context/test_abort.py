@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.limits.retry import Recovery

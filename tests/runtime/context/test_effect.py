@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult, Team, Turn
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.handle import Handle

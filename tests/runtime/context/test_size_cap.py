@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Question
 from teamwright.runtime.ordering.lane import Lane, update_timers

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import AgentTimeout, ManifestError, NotOwned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Question

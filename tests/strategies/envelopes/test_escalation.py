@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.event import Event

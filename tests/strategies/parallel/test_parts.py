@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.errors import InvalidValue
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task

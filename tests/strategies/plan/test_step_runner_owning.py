@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.planning.graph import StepGraph, StepNode

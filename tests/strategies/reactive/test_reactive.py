@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.errors import ManifestError, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

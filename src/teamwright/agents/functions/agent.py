@@ -16,10 +16,10 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.threads import run_in_process, run_in_thread
-from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned

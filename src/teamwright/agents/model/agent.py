@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from pydantic import BaseModel
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.model.models import Models, shared_models
-from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox

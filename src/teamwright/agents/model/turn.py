@@ -23,8 +23,8 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.handoff import handoff_instructions, schema_with_handoff
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.errors import classify

@@ -19,9 +19,9 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.budget_notice import low_budget_notice
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools

@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_secrets, check_web_address

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.values.owned_paths import Owned
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource

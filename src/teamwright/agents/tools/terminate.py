@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.nodes import Fields

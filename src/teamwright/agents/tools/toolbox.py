@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.context import Context
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context, Workspace
+from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools

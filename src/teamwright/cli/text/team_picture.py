@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.contract import sketch_of
 from teamwright.strategies.diagram import Node, Sketch
 from teamwright.strategies.introduction import description_line
@@ -18,7 +18,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 
 if TYPE_CHECKING:
-    from teamwright.agents.protocol import Agent
+    from teamwright.agents.contract.agent import Agent
 
 
 MOST_REPEATED = 200

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.agents.effect import Returned
+from teamwright.agents.contract.effect import Returned
 from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached

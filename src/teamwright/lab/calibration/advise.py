@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.lab.calibration.calibrate import FITTED, Calibration, Fit
 from teamwright.lab.calibration.published_priors import CENTRAL, Prior, change_by_team, priors

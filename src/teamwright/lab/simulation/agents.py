@@ -18,12 +18,12 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.contract import policy_of, spec_of
-from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import policy_of, spec_of
+from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.agents.protocol import Agent
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import FakeData, pad_text

@@ -12,8 +12,8 @@ from math import ceil
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract import policy_of
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
 from teamwright.lab.simulation.agents import NOTHING_LEARNT, Learnt, Simulator, declared_behaviour

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from teamwright.agents.effect import Effect
+from teamwright.agents.contract.effect import Effect
 from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, ReservationRequest, prompt_tokens
 from teamwright.budget.money import Rate
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike
 from teamwright.budget.money import dollars
 from teamwright.runtime.admission.forecast import Forecast, Pressure
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits

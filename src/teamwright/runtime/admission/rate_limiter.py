@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 
-from teamwright.agents.effect import Effect
+from teamwright.agents.contract.effect import Effect
 from teamwright.budget.fair_queue import FairQueue
 from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.errors import AgentError, RateLimited

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited_text
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.people.approvals import Approve, approval_question

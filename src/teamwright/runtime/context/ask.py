@@ -8,18 +8,18 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.charges import Charges
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
-from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.turn_outcome import clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
+from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.scope import Scope
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked

@@ -13,9 +13,9 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.context import AgentLike, Branches, Clock, Context, Workspace
-from teamwright.agents.contract import policy_of
-from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import AgentTimeout, MisplacedEffect
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from teamwright.history.record.run_record import EXPIRED
-from teamwright.runtime.cancellation import Cancellation
+from teamwright.runtime.driver.cancellation import Cancellation
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import ScopeExpired
 

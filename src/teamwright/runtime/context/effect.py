@@ -8,7 +8,7 @@ from functools import partial
 import anyio
 from msgspec import structs
 
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
@@ -16,12 +16,12 @@ from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
-from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes
-from teamwright.runtime.redaction import RedactedStream
+from teamwright.runtime.driver.cancellation import ContainedTask
+from teamwright.runtime.driver.redaction import RedactedStream
+from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
 from teamwright.values.events.event import Delta

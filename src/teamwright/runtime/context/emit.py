@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from teamwright.errors import UsageError
-from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact

@@ -11,8 +11,8 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import AgentLike
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact

@@ -8,7 +8,7 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.limits.reply import cut_text, fits, reply_cut_warning, text_size
 from teamwright.values.limits.usage import NOTHING, Usage

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import anyio
 
+from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events.run import TimerFired, TimerSet
 from teamwright.values.key import join_key
 

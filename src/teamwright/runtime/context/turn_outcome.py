@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from teamwright.agents.context import AgentLike
+from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.handoff import extract_handoff, parse_handoff
 from teamwright.errors import AgentError, LimitReached, MemberFailed
 from teamwright.runtime.context.size_cap import reply_within_cap

@@ -17,7 +17,7 @@ from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.webhooks.attempt import Response, Webhook, post
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunNotified

@@ -10,7 +10,7 @@ from typing import cast
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from teamwright.agents.context import Workspace
+from teamwright.agents.contract.context import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.diagram import Arrow, condition_label
 from teamwright.strategies.expressions.condition import Condition

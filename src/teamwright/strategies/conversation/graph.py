@@ -7,7 +7,7 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import stop_at_limit

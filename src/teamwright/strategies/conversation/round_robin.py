@@ -6,7 +6,7 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
 from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
 from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE

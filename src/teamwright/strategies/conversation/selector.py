@@ -7,7 +7,7 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.context import Context, Workspace
+from teamwright.agents.contract.context import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, read_selection

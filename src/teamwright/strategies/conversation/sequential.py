@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Sketch, chain_arrows, places
 from teamwright.strategies.protocol import Members, NoOptions, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk

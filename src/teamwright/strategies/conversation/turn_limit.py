@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright.agents.contract import policy_of
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.talk import AT_ITS_LIMIT, Talk
 from teamwright.values.results import Outcome

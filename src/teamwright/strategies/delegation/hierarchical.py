@@ -11,7 +11,7 @@ from typing import assert_never
 from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.delegation.decisions import (
     FORM,

@@ -16,9 +16,9 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
-from teamwright.agents.context import AgentLike, Branch, Branches, Clock, Context, Workspace
-from teamwright.agents.contract import policy_of as agent_policy
-from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.contract.attributes import policy_of as agent_policy
+from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.handoff import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
 from teamwright.strategies.contract import lead_of

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import TypeAdapter
 
 from teamwright.agents.approval import Draft, ask_for_decision
-from teamwright.agents.context import AgentLike, Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import lasting_warnings

@@ -11,8 +11,8 @@ from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of

@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import Talk

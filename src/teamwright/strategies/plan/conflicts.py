@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema

@@ -7,8 +7,8 @@ from itertools import islice
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.planning.schedule.planner import nodes_of

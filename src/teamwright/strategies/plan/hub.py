@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, turn_with_context
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task

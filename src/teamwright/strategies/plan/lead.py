@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner

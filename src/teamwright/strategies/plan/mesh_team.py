@@ -10,8 +10,8 @@ from functools import partial
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import Lead, WorkerPool, forwarded_limits, turn_with_context

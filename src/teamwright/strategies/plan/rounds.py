@@ -7,8 +7,8 @@ from itertools import chain
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.planning.schedule.handoffs import batch_handoffs
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.conflicts import ConflictResolver
 from teamwright.strategies.plan.hub import Hub

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.context import Branches, Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import critical_path_lengths
 from teamwright.planning.graph import StepGraph

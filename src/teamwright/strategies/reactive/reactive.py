@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.context import Branches, Context
+from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.turn_limit import limit_text, stop_at_limit
 from teamwright.strategies.diagram import Sketch

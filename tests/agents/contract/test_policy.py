@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team

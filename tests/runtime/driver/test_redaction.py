@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, Team, Turn, load_team
 from teamwright.errors import AgentError
-from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, replace_lone_surrogates
+from teamwright.runtime.driver.redaction import (
+    HIDDEN,
+    RedactedStream,
+    Redactor,
+    environment_secrets,
+    replace_lone_surrogates,
+)
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.custom import Custom

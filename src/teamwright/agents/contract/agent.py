@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from teamwright.agents.context import Context
-from teamwright.agents.policy import UNSET, Policy
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.errors import UsageError
 from teamwright.values.turns.turn import Reply, Turn
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
-from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.driver.recorder import Recorder
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import Message

@@ -10,11 +10,11 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.context import Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.cancellation import has_abandoned_tasks
+from teamwright.runtime.driver.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

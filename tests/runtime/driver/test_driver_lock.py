@@ -10,7 +10,7 @@ import pytest
 
 from teamwright.errors import RunIsLive
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.driver.driver_lock import driver_lock
 
 
 class Remote(MemoryJournal):

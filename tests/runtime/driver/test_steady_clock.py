@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
-from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.run_status import RunStatus
-from teamwright.runtime.steady_clock import remaining_wait, steady_clock
+from teamwright.runtime.driver.steady_clock import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentAsked, AgentReplied

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 
-from teamwright.agents.context import AgentLike
+from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
@@ -129,7 +129,7 @@ def _check_not_both(name: str, *, optional: bool, critical: bool) -> None:
 
 def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
     """Return a fallback as a declaration: the name of another agent, or the other model of the same agent."""
-    from teamwright.agents.contract import spec_of
+    from teamwright.agents.contract.attributes import spec_of
 
     if fallback.name != name:
         return fallback.name

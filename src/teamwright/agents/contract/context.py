@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
-from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.values.events.event import Fact
 from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits

@@ -11,10 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.misspelling import Accepts, is_package_class, misspelt_attributes, static_value, user_attributes
-from teamwright.agents.policy import UNSET, Policy
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.misspelling import (
+    Accepts,
+    is_package_class,
+    misspelt_attributes,
+    static_value,
+    user_attributes,
+)
+from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong

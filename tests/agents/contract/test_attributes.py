@@ -26,14 +26,14 @@ from teamwright import (
     run_sync,
 )
 from teamwright.agents import AgentRegistry, Approve, Effect, Recovery, Returned
-from teamwright.agents.contract import (
+from teamwright.agents.contract.attributes import (
     capabilities_of,
     description_of,
     policy_of,
     require_agent,
     spec_of,
 )
-from teamwright.agents.policy import UNSET
+from teamwright.agents.contract.policy import UNSET
 from teamwright.errors import ServiceError, UsageError
 
 SOURCE = Path(teamwright.__file__).parent
