@@ -256,7 +256,7 @@ def test_a_plain_script_stays_in_one_process_and_learns_what_several_need(tmp_pa
     plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", jobs=2"))
     assert (plain.returncode, plain.stdout, plain.stderr) == (0, "4\n", "")
     assert several.returncode == 1
-    assert "UsageError: A process of the simulation ended before its work was done" in several.stderr
+    assert "UsageError: A worker process of the simulation ended early" in several.stderr
 
 
 def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
