@@ -89,7 +89,7 @@ COVERED_BY = {
     "planning/critical_path.py": "planning/schedule/test_planner.py",
     "planning/topology/profiles.py": "planning/topology/test_formulas.py",
     "runtime/context/context.py": "runtime/context/test_ask.py",
-    "runtime/context/emit.py": "runtime/test_recorder.py",
+    "runtime/context/emit.py": "runtime/driver/test_recorder.py",
     "runtime/context/question.py": "laws/test_people.py",
     "runtime/context/timer.py": "runtime/context/test_clock.py",
     "runtime/context/turn_outcome.py": "runtime/context/test_ask.py",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.planning.bundle import Bundle, orchestrate
+    from teamwright.planning.plan_bundle import Bundle, orchestrate
     from teamwright.planning.schedule.diagnostics import diagnose
     from teamwright.planning.schedule.handoffs import batch_handoffs, handoff_tokens
     from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
@@ -40,7 +40,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.planning.schedule.diagnostics": "diagnose",
         "teamwright.planning.schedule.handoffs": "batch_handoffs handoff_tokens",
-        "teamwright.planning.bundle": "Bundle orchestrate",
+        "teamwright.planning.plan_bundle": "Bundle orchestrate",
         "teamwright.planning.schedule.planner": "PlannerSettings make_schedule",
         "teamwright.planning.schedule.schedule": "Schedule validate_schedule",
         "teamwright.planning.topology.model": "EvaluationSettings TopologyReport evaluate",

@@ -46,7 +46,7 @@ def plan(
     Nothing runs. Code that a manifest names is listed, not loaded.
     """
     from teamwright.cli.text.schedule import schedule_text
-    from teamwright.planning.bundle import Bundle, orchestrate, prepare
+    from teamwright.planning.plan_bundle import Bundle, orchestrate, prepare
 
     check_out(out)
     read, settings = _read(file, task, team, more)

@@ -254,7 +254,7 @@ async def _finished_run_id(engine: Engine, run: str) -> str:
 
 
 async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
-    from teamwright.history.script import to_script
+    from teamwright.history.script_export import to_script
 
     script = (await to_script(engine.journal, await engine.runs.history(run_id))).masked()
     write_file(script.to_yaml(), file)

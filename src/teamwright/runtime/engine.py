@@ -19,7 +19,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.moved import MovedToRuns
+from teamwright.runtime.moved_methods import MovedToRuns
 from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin

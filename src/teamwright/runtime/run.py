@@ -27,9 +27,9 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.webhooks.attempt import Webhook
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice
+from teamwright.runtime.webhooks.request import Webhook
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (

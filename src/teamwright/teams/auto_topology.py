@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
-from teamwright.planning.bundle import Bundle, orchestrate, settings_for
+from teamwright.planning.plan_bundle import Bundle, orchestrate, settings_for
 from teamwright.planning.schedule.planner import USUAL, PlannerSettings
 from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.attributes import policy_of, require_agent, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
-from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.schemas.schema import as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of

@@ -6,13 +6,13 @@ import pytest
 from rich.console import Console
 
 from teamwright.cli.views.live import LiveView, choose, picture
-from teamwright.history.board import Board, MemberRow
+from teamwright.history.member_board import Board, MemberRow
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Delta
 from teamwright.values.limits.usage import Bounds
-from tests.history.test_board import EventLog, begun, noted
+from tests.history.test_member_board import EventLog, begun, noted
 
 
 def drawn(board: Board, width: int, height: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright.cli.views.view import PlainLines, Repeats
 from teamwright.journal.memory import MemoryJournal
-from tests.history.test_board import noted
+from tests.history.test_member_board import noted
 
 
 def test_a_repeated_line_is_shown_once_with_a_count() -> None:

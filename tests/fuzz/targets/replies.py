@@ -15,7 +15,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import HEAVY
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.webhooks.attempt import TIMEOUT, Webhook, post
+from teamwright.runtime.webhooks.request import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.limits.retry import RetryPolicy

@@ -16,11 +16,11 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import UsageError
 from teamwright.people import Question
-from teamwright.runtime.webhooks import attempt, deliveries
+from teamwright.runtime.webhooks import deliveries, request
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunNotified
 from teamwright.values.people.approvals import Notify
-from tests.runtime.webhooks.test_attempt import SECRET, verify
+from tests.runtime.webhooks.test_request import SECRET, verify
 
 
 class Receiver:
@@ -144,7 +144,7 @@ async def test_a_private_address_is_not_called_unless_that_is_allowed() -> None:
 async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
     """The result is available at once, and the run can be answered, resumed and ended meanwhile."""
     monkeypatch.setattr(deliveries, "DELIVERY_GRACE", 0.2)
-    monkeypatch.setattr(attempt, "TIMEOUT", 50.0)
+    monkeypatch.setattr(request, "TIMEOUT", 50.0)
     with Receiver(hangs=True).open() as receiver:
         with anyio.fail_after(20):
             async with Engine("memory") as engine:

@@ -85,7 +85,7 @@ def plan_is_self_contained(source: Source) -> bool:
 
 def _settings(spec: TeamSpec, plan: Plan, request: TopologyRequest) -> EvaluationSettings:
     """The evaluation settings for a team and its plan, with the user's options."""
-    from teamwright.planning.bundle import settings_for
+    from teamwright.planning.plan_bundle import settings_for
     from teamwright.teams.auto_topology import settings_of
 
     settings = settings_of(spec, settings_for(plan), request.budget)

@@ -30,8 +30,8 @@ from teamwright.cli.text.events import (
     why_text,
 )
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
-from teamwright.history.board import Board, OpenTurn
 from teamwright.history.budget_levels import BudgetLevels
+from teamwright.history.member_board import Board, OpenTurn
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold

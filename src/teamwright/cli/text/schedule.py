@@ -9,7 +9,7 @@ from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.table import columns
 from teamwright.lab.evaluation.report import section_of
 from teamwright.lab.evaluation.text import section_table
-from teamwright.planning.bundle import Bundle, Prepared
+from teamwright.planning.plan_bundle import Bundle, Prepared
 from teamwright.planning.topology.model import TopologyReport
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text

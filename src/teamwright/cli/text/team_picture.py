@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.contract import sketch_of
 from teamwright.strategies.diagram import Node, Sketch
-from teamwright.strategies.introduction import description_line
+from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 

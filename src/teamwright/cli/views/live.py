@@ -20,7 +20,7 @@ from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.cli.views.view import CUT, Repeats, message_texts
-from teamwright.history.board import Board, MemberRow, State
+from teamwright.history.member_board import Board, MemberRow, State
 from teamwright.runtime.driver.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Delta, Event

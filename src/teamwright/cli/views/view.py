@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
-from teamwright.history.board import Board
+from teamwright.history.member_board import Board
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunResumed

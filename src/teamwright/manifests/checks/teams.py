@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy
-from teamwright.agents.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.reference_cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import COMPARISONS, ProblemReport
 from teamwright.documents.schema_check import SchemaCheck

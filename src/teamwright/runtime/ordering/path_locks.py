@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from teamwright.errors import NotOwned
-from teamwright.planning.lock_table import Claim, LockTable
+from teamwright.planning.key_locks import Claim, LockTable
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.values.events.step import StepHeldUp

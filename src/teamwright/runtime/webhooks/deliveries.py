@@ -18,7 +18,7 @@ from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.webhooks.attempt import Response, Webhook, post
+from teamwright.runtime.webhooks.request import Response, Webhook, post
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunNotified
 from teamwright.values.secrets.patterns import mask_text

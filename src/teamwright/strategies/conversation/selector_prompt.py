@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.expressions.template import Template
-from teamwright.strategies.introduction import introduction
+from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
 from teamwright.values.turns.transcript import quote_headers, transcript, with_header

@@ -24,7 +24,7 @@ from teamwright.strategies.delegation.decisions import (
     read_decision,
 )
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.introduction import introduction
+from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure

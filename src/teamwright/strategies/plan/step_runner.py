@@ -20,7 +20,7 @@ from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import critical_path_lengths
 from teamwright.planning.graph import StepGraph
-from teamwright.planning.lock_table import Claim, LockTable
+from teamwright.planning.key_locks import Claim, LockTable
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.strategies.introduction import description_line, introduction
+from teamwright.strategies.member_introduction import description_line, introduction
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from teamwright.errors import PlanError
-from teamwright.planning.bundle import orchestrate, prepare, settings_for
+from teamwright.planning.plan_bundle import orchestrate, prepare, settings_for
 from teamwright.planning.schedule.handoffs import handoff_tokens
 from teamwright.planning.schedule.planner import PlannerSettings
 from teamwright.planning.schedule.schedule import validate_schedule

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from teamwright.history.board import Board
+from teamwright.history.member_board import Board
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.lock_table import Claim, LockTable
+from teamwright.planning.key_locks import Claim, LockTable
 from teamwright.values.owned_paths import overlap
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.errors import UsageError
-from teamwright.runtime.webhooks import attempt as module
-from teamwright.runtime.webhooks.attempt import (
+from teamwright.runtime.webhooks import request as module
+from teamwright.runtime.webhooks.request import (
     Address,
     Response,
     Webhook,
