@@ -182,7 +182,7 @@ def choose(rows: list[MemberRow], room: int) -> tuple[list[MemberRow], list[Memb
     leaves = [index for index, row in enumerate(rows) if not row.is_team]
     at_work = [index for index in leaves if rows[index].is_active]
     over = sorted(
-        (index for index in leaves if rows[index].last_change and index not in set(at_work)),
+        (index for index in leaves if rows[index].last_change and not rows[index].is_active),
         key=lambda one: -rows[one].last_change,
     )
     waiting = [index for index in leaves if not rows[index].last_change]

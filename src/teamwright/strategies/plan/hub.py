@@ -88,9 +88,8 @@ class Hub:
         """Report new results to the lead and get its briefing for the workers."""
         results = self.runner.results
         needed = dict.fromkeys(need for step in round_.steps for need in step.needs)
-        known = [
-            self.runner.message_of(need) for need in needed if need in results.replies and need not in self._unreported
-        ]
+        unreported = set(self._unreported)
+        known = [self.runner.message_of(need) for need in needed if need in results.replies and need not in unreported]
         self.report_to_lead()
         text = HAND_OUT.format(steps="\n".join(map(_listed, round_.steps)))
         round_.briefing = await self.lead.brief(text, ctx, "hand-out", known)

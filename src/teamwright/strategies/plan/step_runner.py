@@ -108,6 +108,8 @@ class StepRunner:
         self._steps = {step.id: step for step in steps}
         self._unmet = {step.id: len(step.needs) for step in steps}
         self._ready = deque(step for step in self.graph.order if not self._unmet[step])
+        self._deferred: list[str] = []
+        """Steps that are ready and left to a later call of `run`."""
         self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
         self._after_failure: set[str] = set()
         self._path_lengths = critical_path_lengths(self.graph, steps)
@@ -122,6 +124,8 @@ class StepRunner:
 
         With `only`, run just these steps; the others can be run by a later call.
         """
+        self._ready.extendleft(reversed(self._deferred))
+        self._deferred.clear()
         async with ctx.branches(limit) as branches:
             await self._queue_ready(only, ctx)
             await self._start_ready(limit, branches, ctx)
@@ -186,12 +190,12 @@ class StepRunner:
             self._ready.extend(self._ready_after(step.id))
 
     def _next_ready(self, only: Collection[str] | None) -> str | None:
-        if only is None:
-            return self._ready.popleft() if self._ready else None
-        found = next((step for step in self._ready if step in only), None)
-        if found is not None:
-            self._ready.remove(found)
-        return found
+        while self._ready:
+            step = self._ready.popleft()
+            if only is None or step in only:
+                return step
+            self._deferred.append(step)
+        return None
 
     async def _start_ready(self, limit: int, branches: Branches, ctx: Context) -> None:
         """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
