@@ -333,7 +333,7 @@ async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Pat
             team = load_team(file, team="t")
         await engine.run(team, "go", run_id="r")
         await engine.fork("r", at=2, new_id="f", team=team)
-        with pytest.raises(NotResumable, match=r"models\.m\.api_key, .* is a secret, and no record keeps it"):
+        with pytest.raises(NotResumable, match=r"models\.m\.api_key, .* is a secret, and records do not store secrets"):
             await engine.fork("r", at=2, new_id="g")
     stored = b"".join(one.read_bytes() for one in tmp_path.glob("j.db*"))
     assert b"very-private" not in stored

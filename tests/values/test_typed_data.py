@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import assert_type
+from typing import assert_type, cast
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.models import JsonValue
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Failure, Reply
-from teamwright.values.typed_data import read_as, schema_of
+from teamwright.values.typed_data import is_data_type, read_as, schema_of
 
 
 class Verdict(BaseModel):
@@ -119,6 +119,25 @@ def test_a_type_that_json_cannot_fill_is_an_error_of_the_caller() -> None:
 
     with pytest.raises(UsageError, match="'Opaque' can't be used as a type of structured data: use a pydantic model"):
         read_as({}, Opaque, "It")
+
+
+class Unfinished(BaseModel):
+    later: NotDefinedYet  # pyright: ignore[reportUndefinedVariable, reportUnknownVariableType]  # noqa: F821
+
+
+def test_a_type_that_is_not_fully_defined_is_an_error_of_the_caller() -> None:
+    for use in (lambda: read_as({}, Unfinished, "It"), lambda: schema_of(Unfinished)):
+        with pytest.raises(UsageError, match="'Unfinished' can't be used as a type of structured data: one of its"):
+            use()
+    with pytest.raises(UsageError, match="'Verdict' can't be used as a type of structured data"):
+        read_as({}, cast("type[object]", "Verdict"), "It")
+
+
+def test_a_list_of_a_type_is_a_type_of_data() -> None:
+    assert is_data_type(list[Verdict])
+    assert is_data_type(Verdict)
+    assert not is_data_type({"type": "object"})
+    assert schema_of(list[Verdict])["type"] == "array"
 
 
 def test_the_schema_of_a_type_is_that_of_its_fields() -> None:

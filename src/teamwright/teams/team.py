@@ -11,7 +11,7 @@ from teamwright.agents.contract.attributes import policy_of, require_agent, spec
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
-from teamwright.agents.schemas.schema import as_schema, with_data, with_preferred_data
+from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of
 from teamwright.strategies.options import settings_flaws
@@ -26,7 +26,7 @@ from teamwright.values.names import check_name
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.people.approvals import Approve, Notify, signing_key
 from teamwright.values.secrets.classification import HIDDEN
-from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 
@@ -54,7 +54,7 @@ class Team(PolicyAttributes):
         max_turns: int | None = None,
         on_max_turns: Literal["stop", "fail"] = "stop",
         limits: Limits | None = None,
-        output_schema: JsonSchema | None = None,
+        output_schema: Schema | type[object] | None = None,
         options: Mapping[str, JsonValue] | Value | None = None,
         recovery: Recovery | None = None,
         approve: Approve | None = None,

@@ -5,7 +5,9 @@ Errors name each field that does not fit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -15,7 +17,7 @@ from teamwright.values.models import JsonValue
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
 if TYPE_CHECKING:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
 T = TypeVar("T")
 MOST_MISFITS = 5
@@ -26,9 +28,11 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
 
     `what` names the data at the beginning of the message.
     """
-    adapter = _adapter(form)
+    from pydantic import TypeAdapter
+
     try:
-        return adapter.validate_json(to_json(data))
+        with _worded(form):
+            return TypeAdapter(form).validate_json(to_json(data))
     except ValidationError as error:
         text = misfits_text(misfits_of(error, data), most=MOST_MISFITS)
         raise InvalidOutput(f"{what} does not fit {_name(form)!r}: {text}.") from None
@@ -36,16 +40,26 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
 
 def schema_of(form: type[object]) -> dict[str, JsonValue]:
     """Return the JSON Schema of a type."""
-    if issubclass(form, BaseModel):
-        return cast("dict[str, JsonValue]", form.model_json_schema())
-    return cast("dict[str, JsonValue]", _adapter(form).json_schema())
+    from pydantic import TypeAdapter
+
+    with _worded(form):
+        if get_origin(form) is None and issubclass(form, BaseModel):
+            return cast("dict[str, JsonValue]", form.model_json_schema())
+        return cast("dict[str, JsonValue]", TypeAdapter(form).json_schema())
 
 
-def _adapter(form: type[T]) -> TypeAdapter[T]:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+def is_data_type(form: object) -> bool:
+    """Whether this is a type to read data as: a class, or one with parameters such as `list[Verdict]`."""
+    return isinstance(form, type) or get_origin(form) is not None
+
+
+@contextmanager
+def _worded(form: type[object]) -> Generator[None]:
+    """Turn pydantic's errors about a type, at once or when it is first used, into a `UsageError`."""
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError
 
     try:
-        return TypeAdapter(form)
+        yield
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise UsageError(f"{_name(form)!r} can't be used as a type of structured data: {_next_step(error)}.") from error
 

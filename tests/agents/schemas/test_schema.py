@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from pydantic import BaseModel
 
-from teamwright import FunctionAgent, ScriptedAgent, Team
+from teamwright import FunctionAgent, ModelAgent, ScriptedAgent, Team, run_sync
 from teamwright.agents.schemas.schema import as_schema, check, check_input, with_data, with_preferred_data
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Reply
+
+
+class Verdict(BaseModel):
+    good: bool
+
 
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
@@ -24,6 +31,26 @@ def test_a_value_that_fits_passes() -> None:  # P-01
 def test_a_value_that_does_not_fit_is_reported_with_its_place() -> None:  # P-01
     with pytest.raises(InvalidOutput, match=r"the answer does not fit its schema: at 'age': 'x' is not of type 'integ"):
         check(PERSON, {"age": "x"}, "the answer")
+
+
+@pytest.mark.parametrize("schema", [Verdict, list[Verdict]])
+def test_every_agent_takes_a_class_or_a_list_of_it_as_a_schema(schema: type[object]) -> None:
+    made = {"good": True} if schema is Verdict else [{"good": True}]
+    agents = (
+        FunctionAgent("a", lambda turn: made, output_schema=schema),
+        ScriptedAgent("a", [Rule(reply=json.dumps(made))], output_schema=schema),
+        Team("a", members=[FunctionAgent("b", lambda turn: made)], output_schema=schema),
+    )
+    for agent in agents:
+        assert run_sync(agent, "go", journal="memory").data == made
+
+
+@pytest.mark.parametrize("schema", ["Verdict", 5])
+def test_a_schema_that_is_neither_a_mapping_nor_a_class_is_refused(schema: object) -> None:
+    with pytest.raises(UsageError, match="the output of 'a' must be a JSON Schema or a class"):
+        FunctionAgent("a", lambda turn: "x", output_schema=cast("type[object]", schema))
+    with pytest.raises(UsageError, match="the output of 'a' must be a JSON Schema or a class"):
+        ModelAgent("a", model="local", output_schema=cast("type[object]", schema))
 
 
 def test_only_the_first_breaches_are_listed() -> None:

@@ -20,12 +20,12 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.threads import run_in_process, run_in_thread
-from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits.reply import reply_cut_warning
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -50,8 +50,8 @@ class FunctionAgent(PolicyAttributes):
         *,
         description: str = "",
         capabilities: tuple[str, ...] = (),
-        input_schema: JsonSchema | None = None,
-        output_schema: JsonSchema | None = None,
+        input_schema: Schema | type[object] | None = None,
+        output_schema: Schema | type[object] | None = None,
         timeout: float | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool = False,
@@ -77,8 +77,8 @@ class FunctionAgent(PolicyAttributes):
             "function": import_path(function),
             "description": description,
             "capabilities": capabilities,
-            "input_schema": input_schema,
-            "output_schema": output_schema,
+            "input_schema": self._input_schema,
+            "output_schema": self._output_schema,
             "timeout": timeout,
             "isolate": isolate if isolate != "thread" else None,
         }

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Unpack
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Unpack, cast
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
@@ -22,6 +20,7 @@ from teamwright.values.limits.reply import IDLE_SECONDS, check_idle_timeout
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
@@ -49,7 +48,7 @@ class ModelAgent(PolicyAttributes):
         description: str = "",
         tools: Sequence[ToolLike] = (),
         capabilities: Sequence[str] = (),
-        input_schema: Schema | type[BaseModel] | None = None,
+        input_schema: Schema | type[object] | None = None,
         output_schema: Schema | type[object] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
@@ -69,7 +68,7 @@ class ModelAgent(PolicyAttributes):
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
-        self.output_type: type[object] | None = output_schema if isinstance(output_schema, type) else None
+        self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, settings, economy=economy, priority=priority)

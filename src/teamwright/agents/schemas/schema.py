@@ -19,7 +19,7 @@ from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, co
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.text.display import cut
 from teamwright.values.turns.turn import Reply
-from teamwright.values.typed_data import schema_of
+from teamwright.values.typed_data import is_data_type, schema_of
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -38,8 +38,10 @@ def as_schema(schema: Schema | type[object] | None, what: str) -> dict[str, Json
     """Return the JSON Schema for a declared schema or class; raises `UsageError` if it is not valid."""
     if schema is None:
         return None
-    if isinstance(schema, type):
-        return schema_of(schema)
+    if is_data_type(schema):
+        return schema_of(cast("type[object]", schema))
+    if not isinstance(schema, Mapping):
+        raise UsageError(f"The schema of {what} must be a JSON Schema or a class, and is {schema!r}.")
     plain = cast("dict[str, JsonValue]", dict(schema))
     _validator(plain, what)
     return plain

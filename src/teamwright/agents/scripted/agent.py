@@ -24,7 +24,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
-from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
@@ -37,7 +37,7 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.secrets.patterns import mask_value
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec, NamedModel
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.transcript import quote_headers
@@ -172,8 +172,8 @@ class ScriptedAgent(PolicyAttributes):
         instructions: str = "",
         tools: Sequence[ToolLike] = (),
         capabilities: tuple[str, ...] = (),
-        input_schema: JsonSchema | None = None,
-        output_schema: JsonSchema | None = None,
+        input_schema: Schema | type[object] | None = None,
+        output_schema: Schema | type[object] | None = None,
         max_tokens: int | None = None,
         timeout: float | None = None,
         policy: Policy | None = None,
