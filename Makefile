@@ -38,7 +38,7 @@ check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/tree.py
 	@$(BIN)/python tools/words.py
-	@$(BIN)/basedpyright
+	@$(BIN)/basedpyright --threads
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet

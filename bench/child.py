@@ -1,6 +1,6 @@
 """Measures one case in this process and prints the value: `python -m bench.child CASE`, where CASE is JSON.
 
-The parent starts one such process per case and round, so that nobody inherits another's imports, caches or garbage.
+The parent starts one such process per case and round, so that no case inherits another's imports, caches or garbage.
 """
 
 import asyncio

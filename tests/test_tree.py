@@ -22,6 +22,12 @@ def test_a_long_file_is_found() -> None:
     assert list(tree.check_sizes(Path("a.py"), text, ast.parse(text)))
 
 
+def test_a_folder_with_too_many_entries_is_found() -> None:
+    paths = [Path(f"src/package/family/module_{number}.py") for number in range(21)]
+    assert list(tree.check_folders(paths)) == ["src/package/family: 21 entries; give families a folder (at most 20)"]
+    assert list(tree.check_folders(paths[:20])) == []
+
+
 @pytest.mark.parametrize("name", ["src/utils.py", "src/_base.py", "src/helpers/a.py", "src/task_manager.py"])
 def test_an_empty_name_is_found(name: str) -> None:
     assert list(tree.check_name(Path(name)))

@@ -7,7 +7,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,6 +16,8 @@ PACKAGE_ROOT = Path("src/teamwright/__init__.py")
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_ROOT_NAMES = 25
+MAX_ENTRIES = 20
+"""Most files and folders in a folder of the package; from fifteen on, look for families."""
 EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
 LAZY_HOOKS = {"__getattr__", "__dir__"}
 MACHINE_PATH = re.compile(r"(?<![\w.~<}])/(?:home|opt|root|Users|work)/\w|\b[A-Z]:\\+Users\\")
@@ -87,10 +90,23 @@ def check_root(path: Path, module: ast.Module) -> Iterator[str]:
     yield f"{path}: write __all__ as a plain list of names"
 
 
+def check_folders(paths: Iterable[Path]) -> Iterator[str]:
+    """Refuse folders of the package with too many entries."""
+    entries: defaultdict[Path, set[str]] = defaultdict(set)
+    for path in paths:
+        if path.parts[0] == "src" and path.name not in ("__init__.py", "py.typed"):
+            for folder in list(path.parents)[:-1]:
+                entries[folder].add(path.relative_to(folder).parts[0])
+    for folder, names in sorted(entries.items()):
+        if len(names) > MAX_ENTRIES:
+            yield f"{folder}: {len(names)} entries; give families a folder (at most {MAX_ENTRIES})"
+
+
 def problems(root: Path = ROOT) -> list[str]:
     """Return every problem of the tree, one line each."""
-    found: list[str] = []
-    for file in tracked(root):
+    files = tracked(root)
+    found = list(check_folders(file.relative_to(root) for file in files))
+    for file in files:
         path = file.relative_to(root)
         try:
             text = file.read_text(encoding="utf-8")

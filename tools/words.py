@@ -34,6 +34,7 @@ WORDS = {
 }
 """Words of no trade, as regular expressions, with what to write in their place."""
 PATTERN = re.compile("|".join(rf"\b(?:{word})\b" for word in WORDS), re.IGNORECASE)
+FOLDERS = ("src", "tests", "bench", "tools", "examples")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -73,7 +74,8 @@ def folder_of(path: Path, root: Path = ROOT) -> str:
 
 def files(root: Path = ROOT) -> list[Path]:
     """Everything that is checked."""
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md")), *sorted((root / "src").rglob("*.py"))]
+    pages = [root / "README.md", root / "AGENTS.md", *sorted((root / "docs").rglob("*.md"))]
+    return [*pages, *(path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py")))]
 
 
 def counts(root: Path = ROOT) -> Counter[str]:

@@ -132,7 +132,7 @@ async def has_begun(barrier: Barrier, count: int = 1) -> None:
 async def let_abandoned_tasks_end() -> None:
     """Release abandoned members, whose results must not reach the run."""
     with anyio.fail_after(10):
-        while has_abandoned_tasks():  # noqa: ASYNC110 - nobody waits for them, so nobody is told
+        while has_abandoned_tasks():  # noqa: ASYNC110 - no task waits for them, so there is no event
             await asyncio.sleep(0.01)
 
 

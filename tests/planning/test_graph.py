@@ -1,4 +1,4 @@
-"""Graphs of steps: every fault is told by name, circles are found, and the order can be worked through."""
+"""Graphs of steps: every error names its step, cycles are found, and the order is topological."""
 
 from __future__ import annotations
 

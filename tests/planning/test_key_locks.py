@@ -1,4 +1,4 @@
-"""LockTable on keys: never two that overlap, all keys at once, and nobody who waits is passed over for ever."""
+"""The lock table: no two holders overlap, all keys are granted at once, and no claim starves."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_each_wait_is_reported_once_with_key_and_owner() -> None:
 
 @dataclass
 class Run:
-    """LockTable that are worked on as a schedule would: whoever may go goes, one ends at a time."""
+    """A lock table driven as a schedule drives it: every claim that can be granted starts, and one ends at a time."""
 
     claims: LockTable = field(default_factory=LockTable)
     held: list[Claim] = field(default_factory=list[Claim])

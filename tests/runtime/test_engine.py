@@ -353,7 +353,7 @@ async def test_a_start_that_is_given_up_leaves_no_run_that_is_driven(tmp_path: P
             scope.cancel()
             await engine.start(Team("t", members=[members.member("a")]), "go", run_id="r")
         with anyio.fail_after(5):
-            while "r" in engine._live:  # noqa: ASYNC110 - nobody tells when the run is let go
+            while "r" in engine._live:  # noqa: ASYNC110 - there is no event for the release of a run
                 await anyio.sleep(0.01)
 
 

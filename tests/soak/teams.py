@@ -17,9 +17,8 @@ Declared = dict[str, JsonValue]
 class SoakTeam:
     """A team as a manifest, and what may be expected of its runs.
 
-    With `ordered`, members speak in one order whoever is quicker; with `last_wins`, the output is what the slowest of
-    several said. A run that is not `repeatable` may come to something
-    else after a crash, since a call in doubt stays charged.
+    With `ordered`, members reply in one order, however fast each is; with `last_wins`, the output is the reply of the
+    slowest. A run that is not `repeatable` may end otherwise after a crash, since a call in doubt stays charged.
     """
 
     name: str

@@ -112,7 +112,7 @@ async def run_to_its_end(team: Team, hanging: Hanging) -> tuple[RunResult, list[
             result = await engine.run(team, TASK, run_id=RUN_ID)
     hanging.released = True
     with anyio.fail_after(5):
-        while has_abandoned_tasks():  # noqa: ASYNC110 - nobody waits for them, so nobody is told
+        while has_abandoned_tasks():  # noqa: ASYNC110 - no task waits for them, so there is no event
             await asyncio.sleep(0.01)
     return result, log_of(journal)
 
