@@ -107,5 +107,16 @@ def test_a_value_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
         team(Bare)
 
 
+def test_a_class_that_inherits_the_contract_needs_its_own_run() -> None:
+    class Misnamed(Strategy):
+        name, version = "x", 1
+
+        async def runs(self, task: Task, members: Members, ctx: Context) -> Outcome:
+            return Talk(task).ended("done")
+
+    with pytest.raises(UsageError, match=r"is not a strategy.*'run' is missing, did you mean 'runs'"):
+        team(Misnamed())  # pyright: ignore[reportAbstractUsage] - as without a type checker
+
+
 def test_a_strategy_of_another_package_is_held_against_the_contract() -> None:
     assert require_strategy(find_strategy("sequential")).name == "sequential"

@@ -13,7 +13,13 @@ from typing import cast, get_args
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.misspelling import Accepts, is_package_class, misspelt_attributes
+from teamwright.agents.contract.misspelling import (
+    Accepts,
+    has_own_method,
+    is_package_class,
+    misspelt_attributes,
+    user_attributes,
+)
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
@@ -129,8 +135,11 @@ OPTIONAL: Mapping[str, Accepts] = {
 def require_strategy(strategy: object) -> Strategy:
     """Return the object if it fulfils the contract; otherwise raise a `UsageError` that says what is wrong."""
     if isinstance(strategy, type) or not isinstance(strategy, StrategyLike):
-        raise UsageError(_why_no_strategy(strategy))
+        known = dir(strategy)
+        raise UsageError(_why_no_strategy(strategy, [name for name in REQUIRED if name not in known]))
     if not is_package_class(type(strategy)):
+        if not has_own_method(strategy, "run"):
+            raise UsageError(_why_no_strategy(strategy, ("run",)))
         for name, meant in misspelt_attributes(strategy, OPTIONAL):
             raise UsageError(
                 f"The strategy {strategy.name!r} has {name!r}, which a team does not read; did you mean {meant!r}?"
@@ -139,10 +148,9 @@ def require_strategy(strategy: object) -> Strategy:
     return cast("Strategy", strategy)
 
 
-def _why_no_strategy(strategy: object) -> str:
+def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:
     if isinstance(strategy, type):
         return f"{strategy!r} is a class; pass an instance:  strategy={strategy.__name__}()."
-    known = [name for name in dir(strategy) if not name.startswith("_")]
-    missing = [name for name in REQUIRED if name not in known]
+    known = user_attributes(strategy)
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
     return f"{strategy!r} is not a strategy: a strategy has a name, a version and run(task, members, ctx); {hints}."

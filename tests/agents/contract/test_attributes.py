@@ -252,6 +252,25 @@ def test_a_value_that_is_no_agent_is_refused_with_what_it_lacks() -> None:
         Team("t", members=[cast("Agent", Bare)])
 
 
+def test_a_class_that_inherits_the_contract_needs_its_own_respond() -> None:
+    class Misnamed(Agent):
+        name, kind = "x", "own"
+
+        async def repond(self, turn: Turn, ctx: Context) -> Reply:
+            return Reply.of(self.name, "fine")
+
+    class Silent(Agent):
+        name, kind = "x", "own"
+
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'repond'"):
+        Team("t", members=[Misnamed()])  # pyright: ignore[reportAbstractUsage] - as without a type checker
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, add it"):
+        run_sync(Silent(), "x", journal="memory")  # pyright: ignore[reportAbstractUsage] - as without a type checker
+    set_later = Silent()  # pyright: ignore[reportAbstractUsage] - as without a type checker
+    vars(set_later)["respond"] = Bare().respond
+    assert require_agent(set_later) is set_later
+
+
 def test_the_protocol_itself_cannot_be_instantiated() -> None:
     make = cast("type[FunctionAgent]", Agent)
     with pytest.raises(UsageError, match=r"can't be instantiated: create a ModelAgent\("):

@@ -7,7 +7,7 @@ sees the user's own object: their missing attributes are read here, with the def
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.misspelling import (
     Accepts,
+    has_own_method,
     is_package_class,
     misspelt_attributes,
     static_value,
@@ -127,8 +128,11 @@ def require_agent(agent: object) -> Agent:
     Called once, when an agent is added to a team or a registry. For agents of this package, the type checker suffices.
     """
     if isinstance(agent, type) or not isinstance(agent, AgentLike):
-        raise UsageError(_not_an_agent(agent))
+        missing = [name for name in REQUIRED if not hasattr(agent, name)]
+        raise UsageError(_not_an_agent(agent, missing))
     if not is_package_class(type(agent)):
+        if not has_own_method(agent, "respond"):
+            raise UsageError(_not_an_agent(agent, ("respond",)))
         _check_outside(agent)
     return cast("Agent", agent)
 
@@ -168,12 +172,11 @@ def _warn_of_deprecated_settings(agent: AgentLike, policy: Policy) -> None:
         warnings.warn(text, DeprecationWarning, stacklevel=5)
 
 
-def _not_an_agent(agent: object) -> str:
-    missing = [name for name in REQUIRED if not hasattr(agent, name)]
+def _not_an_agent(agent: object, missing: Sequence[str]) -> str:
     if len(missing) == len(REQUIRED):
         return f"{agent!r} is neither a team nor an agent."
     if isinstance(agent, type):
         return f"{agent!r} is a class; create an instance, for example  {agent.__name__}(…)."
-    known = [name for name in dir(agent) if not name.startswith("_")]
+    known = user_attributes(agent)
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
     return f"{agent!r} is not an agent, which needs a name, a kind and respond(turn, ctx): {hints}."

@@ -43,6 +43,14 @@ def user_attributes(thing: object) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
+def has_own_method(thing: object, name: str) -> bool:
+    """Whether an object implements a method of a protocol, whose empty body it would otherwise inherit."""
+    for one in type(thing).__mro__:
+        if name in vars(one):
+            return not getattr(one, "_is_protocol", False) or name in getattr(thing, "__dict__", ())
+    return True
+
+
 def is_package_class(cls: type) -> bool:
     """Whether a class is defined in this package or in `typing`."""
     return cls.__module__.startswith(PACKAGE) or cls.__module__ == "typing"
