@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
+from teamwright import Engine, FunctionAgent, Limits, Message, Policy, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
@@ -40,6 +40,25 @@ def test_a_team_needs_members_a_name_and_a_strategy() -> None:
         Team("two words", members=[FakeMembers().member("a")])
     with pytest.raises(UnknownName, match="no strategy 'sequental'; did you mean 'sequential'"):
         Team("t", members=[FakeMembers().member("a")], strategy="sequental")
+
+
+def test_a_fallback_that_is_no_agent_is_refused_with_the_agent_that_has_it() -> None:
+    class Misnamed:
+        name, kind = "second", "own"
+
+        async def repond(self, turn: Turn, ctx: Context) -> Reply: ...
+
+    def agent(name: str, fallback: object) -> FunctionAgent:
+        return FunctionAgent(name, lambda turn: "x", fallback=cast("Agent", fallback))
+
+    with pytest.raises(UsageError, match=r"fallback of the agent 'a' can't be used\. .*'respond' is missing, did you"):
+        Team("t", members=[agent("a", Misnamed())])
+    with pytest.raises(UsageError, match=r"fallback of the agent 'b' can't be used\. .*'respond' is missing, did you"):
+        Team("t", members=[agent("a", agent("b", Misnamed()))])
+    by_policy = FunctionAgent("a", lambda turn: "x", policy=Policy(fallback=cast("Agent", "x")))
+    for members, helpers in (([by_policy], []), ([agent("c", None)], [by_policy])):
+        with pytest.raises(UsageError, match=r"fallback of the agent 'a' can't be used\. 'x' is neither a team nor"):
+            Team("t", members=members, helpers=helpers)
 
 
 def test_every_problem_of_a_team_is_reported_at_once() -> None:

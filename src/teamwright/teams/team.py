@@ -89,6 +89,7 @@ class Team(PolicyAttributes):
             self._check()
 
     def _check(self) -> None:
+        _require_fallbacks((*self.members, *self.helpers))
         problems = [] if self.members else [f"the team {self.name!r} has no members"]
         if self.levels > MOST_NESTED:
             problems.append(
@@ -252,6 +253,24 @@ class Team(PolicyAttributes):
 def _levels(agent: AgentLike) -> int:
     inner = agent if isinstance(agent, Team) else policy_of(agent).fallback
     return inner.levels if isinstance(inner, Team) else 0
+
+
+def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
+    """Raise `UsageError` if a fallback, or one of its own fallbacks, is not an agent.
+
+    A nested team has checked those of its members.
+    """
+    pending = list(agents)
+    checked = set(map(id, pending))
+    for agent in pending:
+        other = None if isinstance(agent, Team) else policy_of(agent).fallback
+        if other is None or id(other) in checked:
+            continue
+        try:
+            pending.append(require_agent(other))
+        except UsageError as error:
+            raise UsageError(f"The fallback of the agent {agent.name!r} can't be used. {error}") from error
+        checked.add(id(other))
 
 
 def _successors(agent: AgentLike) -> Sequence[AgentLike]:
