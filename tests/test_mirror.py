@@ -32,7 +32,6 @@ COVERED_BY = {
     "agents/tools/mcp.py": "agents/tools/test_toolbox.py",
     "agents/tools/protocol.py": "testing/test_tool_source.py",
     "agents/tools/python.py": "agents/tools/test_toolbox.py",
-    "agents/tools/registry.py": "extending/test_new_tool_kind.py",
     "agents/tools/terminate.py": "agents/tools/test_toolbox.py",
     "cli/interactive/drive.py": "cli/test_run.py",
     "cli/interactive/find_run.py": "cli/runs/test_app.py",

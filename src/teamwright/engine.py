@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.agents.model.models import Models
     from teamwright.runtime.engine import Engine, resume_sync, run_sync
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
+    from teamwright.values.results import RunSummary, Status
 
 __all__ = [
     "Engine",
     "Handle",
+    "Models",
+    "RunSummary",
     "Runs",
+    "Status",
     "resume_sync",
     "run_sync",
 ]
@@ -26,5 +31,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.runtime.engine": "Engine resume_sync run_sync",
         "teamwright.runtime.handle": "Handle",
         "teamwright.runtime.runs": "Runs",
+        "teamwright.agents.model.models": "Models",
+        "teamwright.values.results": "RunSummary Status",
     },
 )

@@ -1,4 +1,4 @@
-"""README, docs and examples import only from facades, so that every other module can move."""
+"""README, docs, examples and sample extensions import only from facades, so that every other module can move."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DOTTED = re.compile(r"\bteamwright(?:\.[a-z_]+)+\b")
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """Yield every Python program that users read: its place and its text."""
+    """Yield every Python program that users read, and every sample extension: its place and its text."""
     for page in PAGES:
         for block in blocks(page):
             if block.language in {"python", "py"}:
                 yield block.name, block.text
-    for file in sorted((ROOT / "examples").rglob("*.py")):
+    for file in sorted([*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests/extending").rglob("*.py")]):
         yield str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
 
 

@@ -2,86 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import EntryPoint
+from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-from pydantic import BaseModel, Field, JsonValue
 
 from teamwright import Engine, ModelAgent, RunResult, ScriptedAgent, Team, load_team
-from teamwright.agents import (
-    Approve,
-    BuildOptions,
-    Context,
-    Rule,
-    ServerModel,
-    ToolContext,
-    ToolDefinition,
-    ToolKind,
-    ToolRule,
-    ToolSource,
-)
-from teamwright.agents.functions.import_guard import code_not_loaded
-from teamwright.agents.tools import registry
-from teamwright.agents.tools.protocol import Arguments
-from teamwright.errors import DuplicateName, ManifestError, ToolError, UsageError
+from teamwright.agents import Approve, Rule, ServerModel, ToolRule, ToolSource
+from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
-from teamwright.manifests import schema
-from teamwright.manifests.code_references import code_in
-from teamwright.teams.builder import Builder
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
-from teamwright.values.specs.manifest import CustomTool, Manifest
+from tests.extending.almanac import AlmanacSource, asked
+from tests.kit.entry_points import registered_tools
 from tests.kit.records import cut_and_resume
-
-CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-asked: list[str] = []
-
-
-class Almanac(BaseModel):
-    """The settings of the kind."""
-
-    weather: str = Field(default="rain", description="what it always says")
-
-
-class AlmanacSource(ToolSource):
-    """Two tools that know the weather."""
-
-    kind = "almanac"
-    tool_names = ("forecast", "season")
-
-    def __init__(self, settings: Almanac | None = None, name: str = "almanac", spec: CustomTool | None = None) -> None:
-        self.name, self.spec = name, spec
-        self._settings = settings or Almanac()
-
-    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        return [
-            ToolDefinition("forecast", "Tell tomorrow's weather in a city.", CITY),
-            ToolDefinition("season", "Tell the season.", {"type": "object", "properties": {}}),
-        ]
-
-    def validate(self, name: str, arguments: Arguments) -> None:
-        if name == "forecast" and not isinstance(arguments.get("city"), str):
-            raise ToolError("Name a city.")
-
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        asked.append(context.idempotency_key)
-        return self._settings.weather if name == "forecast" else "autumn"
-
-
-class AlmanacKind(ToolKind[Almanac]):
-    """`{almanac: {weather: …}}` in a manifest."""
-
-    name = "almanac"
-    model = Almanac
-
-    def build(self, settings: Almanac, options: BuildOptions) -> ToolSource:
-        return AlmanacSource(settings, options.name or self.name, cast("CustomTool", options.spec))
-
-    def code(self, settings: Almanac) -> Iterable[tuple[str, str]]:
-        raise AssertionError("code that is only told of is not loaded")
 
 
 class TestAlmanac(ToolSourceConformance):
@@ -158,15 +91,8 @@ def test_a_source_without_a_declaration_is_left_out_of_the_record() -> None:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kind as an installed package registers it."""
-    point = EntryPoint("almanac", "tests.extending.test_new_tool_kind:AlmanacKind", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
-    for cached in (registry._entry_points, registry._load, schema._schema):
-        cached.cache_clear()
-    yield
-    monkeypatch.undo()
-    for cached in (registry._entry_points, registry._load, schema._schema):
-        cached.cache_clear()
+    with registered_tools(monkeypatch, almanac="tests.extending.almanac:AlmanacKind"):
+        yield
 
 
 def write(folder: Path, tools: str, more: str = "") -> Path:
@@ -203,25 +129,3 @@ def test_mistakes_in_its_settings_are_reported_at_their_place(tmp_path: Path) ->
     told = [str(one) for one in raised.value.problems]
     assert any("agent 'a': weather: expects text, found the number 3" in one for one in told), told
     assert any("'almanack' is not a field here" in one for one in told), told
-
-
-@pytest.mark.usefixtures("registered")
-def test_the_schema_for_editors_knows_its_settings() -> None:
-    found = cast("dict[str, dict[str, dict[str, JsonValue]]]", schema.manifest_schema()["$defs"])["tool.almanac"]
-    assert "what it always says" in json.dumps(found)
-
-
-@pytest.mark.usefixtures("registered")
-def test_where_no_code_is_loaded_it_is_reported_and_not_imported() -> None:
-    manifest = Manifest.model_validate({"agents": {"a": {"model": "local", "tools": [{"almanac": {"weather": 3}}]}}})
-    assert [str(one) for one in code_in(manifest)] == ["tool 'almanac' of agent 'a'"]
-    with code_not_loaded():
-        (member,) = Builder(manifest).team("a").members
-    (source,) = cast("ModelAgent", member).toolbox.sources
-    assert isinstance(source, registry.UnloadedSource)
-
-
-def test_an_unregistered_kind_is_reported_with_the_nearest() -> None:
-    manifest = Manifest.model_validate({"agents": {"a": {"model": "local", "tools": [{"mpc": {"url": "http://x"}}]}}})
-    with pytest.raises(UsageError, match=r"mpc.*did you mean 'mcp'"):
-        Builder(manifest).team("a")

@@ -1,4 +1,4 @@
-"""Strategies that other packages register by entry point."""
+"""Strategies and kinds of tools that other packages register by entry point."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from teamwright.agents.tools import registry as tool_registry
+from teamwright.manifests import schema
 from teamwright.strategies import registry
 
 
@@ -19,3 +21,17 @@ def registered_strategies(monkeypatch: pytest.MonkeyPatch, **places: str) -> Gen
     registry._third_party.cache_clear()
     yield
     registry._third_party.cache_clear()
+
+
+@contextmanager
+def registered_tools(monkeypatch: pytest.MonkeyPatch, **places: str) -> Generator[None]:
+    """Register kinds of tools by name and import path."""
+    points = [EntryPoint(name, place, tool_registry.GROUP) for name, place in places.items()]
+    caches = (tool_registry._entry_points, tool_registry._load, schema._schema)
+    with monkeypatch.context() as patch:
+        patch.setattr(tool_registry, "entry_points", lambda group: [one for one in points if one.group == group])
+        for cached in caches:
+            cached.cache_clear()
+        yield
+    for cached in caches:
+        cached.cache_clear()

@@ -11,28 +11,52 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import Attempt, Effect, Returned
-    from teamwright.agents.contract.policy import Policy
+    from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.registry import AgentRegistry
+    from teamwright.agents.schemas.schema import Schema
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
-    from teamwright.agents.tools.protocol import ToolContext, ToolDefinition, ToolSource
+    from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+    from teamwright.agents.tools.registry import ToolLike
+    from teamwright.budget.money import Rate
+    from teamwright.documents.nodes import Entry, Fields, Items, Place, Scalar
+    from teamwright.documents.problems import ProblemReport
+    from teamwright.values.limits.degradation import Cutback
     from teamwright.values.limits.limits import Limits, MessageLimits, Pace
     from teamwright.values.limits.price import Price
     from teamwright.values.limits.retry import Recovery, RetryPolicy
-    from teamwright.values.limits.usage import Usage
+    from teamwright.values.limits.usage import Amounts, Bounds, Usage
+    from teamwright.values.owned_paths import Owned
     from teamwright.values.people.approvals import Approve, Notify
     from teamwright.values.specs.manifest import (
+        AgentSpec,
+        AnyModel,
+        CustomTool,
         FallbackModel,
+        FilesSpec,
         FilesTool,
         FunctionTool,
+        JsonSchema,
+        McpSpec,
         McpTool,
         NamedModel,
         ServerModel,
+        TeamSpec,
+        ToolSpec,
     )
-    from teamwright.values.specs.simulation import Simulation
-    from teamwright.values.turns.artifacts import Artifact
+    from teamwright.values.specs.simulation import (
+        Behaviour,
+        Data,
+        Distribution,
+        Lognormal,
+        Normal,
+        Percentiles,
+        Simulation,
+        Uniform,
+    )
+    from teamwright.values.turns.artifacts import Artifact, SharedValue
     from teamwright.values.turns.messages import Message
     from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -40,45 +64,76 @@ __all__ = [
     "Agent",
     "AgentLike",
     "AgentRegistry",
+    "AgentSpec",
+    "Amounts",
+    "AnyModel",
     "Approve",
+    "Arguments",
     "Artifact",
     "Attempt",
+    "Behaviour",
+    "Bounds",
     "Branch",
     "Branches",
     "BuildOptions",
     "Clock",
     "Context",
+    "CustomTool",
+    "Cutback",
+    "Data",
+    "Distribution",
     "Effect",
+    "Entry",
     "Failure",
     "FallbackModel",
+    "Fields",
+    "FilesSpec",
     "FilesTool",
     "FunctionAgent",
     "FunctionTool",
+    "Items",
+    "JsonSchema",
     "Limits",
+    "Lognormal",
+    "McpSpec",
     "McpTool",
     "Message",
     "MessageLimits",
     "ModelAgent",
     "NamedModel",
+    "Normal",
     "Notify",
+    "Owned",
     "Pace",
+    "Percentiles",
+    "Place",
     "Policy",
+    "PolicySettings",
     "Price",
+    "ProblemReport",
+    "Rate",
     "Recovery",
     "Reply",
     "RetryPolicy",
     "Returned",
     "Rule",
+    "Scalar",
+    "Schema",
     "Script",
     "ScriptedAgent",
     "ServerModel",
+    "SharedValue",
     "Simulation",
+    "TeamSpec",
     "ToolContext",
     "ToolDefinition",
     "ToolKind",
+    "ToolLike",
     "ToolRule",
     "ToolSource",
+    "ToolSpec",
     "Turn",
+    "Uniform",
     "Usage",
     "Workspace",
 ]
@@ -90,21 +145,33 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.contract.effect": "Attempt Effect Returned",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
-        "teamwright.agents.contract.policy": "Policy",
+        "teamwright.agents.contract.policy": "Policy PolicySettings",
         "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.kind": "BuildOptions ToolKind",
-        "teamwright.agents.tools.protocol": "ToolContext ToolDefinition ToolSource",
+        "teamwright.agents.tools.protocol": "Arguments ToolContext ToolDefinition ToolSource",
         "teamwright.values.people.approvals": "Approve Notify",
-        "teamwright.values.turns.artifacts": "Artifact",
+        "teamwright.values.turns.artifacts": "Artifact SharedValue",
         "teamwright.values.limits.limits": "Limits MessageLimits Pace",
         "teamwright.values.limits.price": "Price",
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
-        "teamwright.values.specs.manifest": "FallbackModel FilesTool FunctionTool McpTool NamedModel ServerModel",
+        "teamwright.values.specs.manifest": """
+            AgentSpec AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
+            JsonSchema McpSpec McpTool NamedModel ServerModel TeamSpec ToolSpec
+        """,
         "teamwright.values.turns.messages": "Message",
-        "teamwright.values.specs.simulation": "Simulation",
+        "teamwright.values.specs.simulation": (
+            "Behaviour Data Distribution Lognormal Normal Percentiles Simulation Uniform"
+        ),
         "teamwright.values.turns.turn": "Failure Reply Turn",
-        "teamwright.values.limits.usage": "Usage",
+        "teamwright.values.limits.usage": "Amounts Bounds Usage",
+        "teamwright.agents.tools.registry": "ToolLike",
+        "teamwright.agents.schemas.schema": "Schema",
+        "teamwright.budget.money": "Rate",
+        "teamwright.documents.nodes": "Entry Fields Items Place Scalar",
+        "teamwright.documents.problems": "ProblemReport",
+        "teamwright.values.limits.degradation": "Cutback",
+        "teamwright.values.owned_paths": "Owned",
     },
 )

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from teamwright.strategies.diagram import Arrow, Node, Sketch, places
     from teamwright.strategies.expressions.condition import Condition
     from teamwright.strategies.expressions.template import Template
-    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Settings, Strategy, Task
+    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, StrategyLike, Task
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.talk import Talk
     from teamwright.values.models import Value
-    from teamwright.values.results import Outcome
-    from teamwright.values.specs.manifest import AgentName, MemberName
+    from teamwright.values.results import Outcome, StopReason
+    from teamwright.values.specs.manifest import AgentName, MemberName, Share
     from teamwright.values.turns.envelope import (
         Envelope,
         EnvelopeLimits,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         HandoffNote,
         envelope_tokens,
     )
+    from teamwright.values.turns.messages import History
+    from teamwright.values.turns.turn import Signal
 
 __all__ = [
     "AgentName",
@@ -37,15 +39,21 @@ __all__ = [
     "EnvelopeSettings",
     "Flaw",
     "HandoffNote",
+    "History",
     "MemberName",
     "Members",
     "NoOptions",
     "Node",
     "Outcome",
+    "Outlook",
     "ParseFailure",
     "Settings",
+    "Share",
+    "Signal",
     "Sketch",
+    "StopReason",
     "Strategy",
+    "StrategyLike",
     "Talk",
     "Task",
     "Template",
@@ -63,16 +71,18 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.diagram": "Arrow Node Sketch places",
         "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.expressions.template": "Template",
-        "teamwright.strategies.protocol": "Flaw Members NoOptions Settings Strategy Task",
+        "teamwright.strategies.protocol": "Flaw Members NoOptions Outlook Settings Strategy StrategyLike Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",
         "teamwright.values.turns.envelope": (
             "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings HandoffNote envelope_tokens"
         ),
-        "teamwright.values.specs.manifest": "AgentName MemberName",
+        "teamwright.values.specs.manifest": "AgentName MemberName Share",
         "teamwright.values.models": "Value",
-        "teamwright.values.results": "Outcome",
+        "teamwright.values.results": "Outcome StopReason",
+        "teamwright.values.turns.messages": "History",
+        "teamwright.values.turns.turn": "Signal",
     },
     renamed={
         "Handoff": "EnvelopeSettings",
