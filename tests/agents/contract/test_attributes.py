@@ -135,6 +135,14 @@ def test_limits_in_the_old_way_bound_a_class_that_inherits_nothing() -> None:  #
     assert run_sync(team, "x", journal="memory").stop_reason == "budget"
 
 
+def test_a_retry_in_the_old_way_counts_and_warns() -> None:
+    agent = with_attributes(retry=RetryPolicy(attempts=7))
+    with pytest.warns(DeprecationWarning, match=r"'bare' sets retry as attributes .* Policy\(retry=…\)"):
+        Team("t", members=[agent])
+    assert policy_of(agent).retry == RetryPolicy(attempts=7)
+    require_agent(with_attributes(retry=3))
+
+
 def test_old_attributes_at_their_defaults_do_not_warn() -> None:
     agent = with_attributes(limits=None, optional=False, critical=False, fallback=None, can_terminate=False)
     assert policy_of(require_agent(agent)) == Policy()

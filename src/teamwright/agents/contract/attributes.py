@@ -47,6 +47,7 @@ DEPRECATED: Mapping[str, Accepts] = {
     "limits": _instance_of(Limits),
     "approve": _instance_of(Approve),
     "recovery": _instance_of(Recovery),
+    "retry": _instance_of(RetryPolicy),
     "fallback": _instance_of(AgentLike),
     "too_long": lambda value: value in get_args(TooLong),
     "optional": _instance_of(bool),
@@ -64,7 +65,6 @@ NEVER_IGNORED = ("limits", "approve", "recovery")
 KNOWN: Mapping[str, Accepts] = {
     **DEPRECATED,
     "policy": _instance_of(Policy),
-    "retry": _instance_of(RetryPolicy),
     "description": _instance_of(str),
     "capabilities": _is_name_list,
     "spec": _instance_of(AgentSpec, TeamSpec),
