@@ -104,6 +104,7 @@ COVERED_BY = {
     "strategies/plan/rounds.py": "strategies/plan/test_star_team.py",
     "strategies/plan/step_options.py": "strategies/plan/test_dag.py",
     "strategies/protocol.py": "strategies/test_conformance.py",
+    "testing/checks.py": "testing/test_agent.py",
     "testing/chat.py": "testing/test_model_server.py",
     "testing/journal.py": "journal/test_protocol.py",
     "testing/sample_facts.py": "journal/test_protocol.py",

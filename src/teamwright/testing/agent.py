@@ -20,10 +20,11 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from teamwright.agents.contract.attributes import policy_of, require_agent, spec_of
 from teamwright.agents.contract.context import AgentLike
-from teamwright.errors import InvalidName, NonDeterminism, TeamwrightError
+from teamwright.errors import InvalidName, NonDeterminism
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.agent_trial import INJECTED_ERROR, FaultInjector, ObservedAgent
+from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import RUN_ID, BodyJournal, TrialLog
 from teamwright.values.names import check_name
 from teamwright.values.results import RunResult
@@ -196,14 +197,8 @@ CHECKS: tuple[Check, ...] = (
 
 def check_agent(make: Callable[[], AgentLike], task: str = AgentTrial.task) -> None:
     """Run all checks on an agent; raises one `AssertionError` that lists every mistake."""
-    trial, found = AgentTrial(make, task), list[str]()
-    for check in CHECKS:
-        try:
-            anyio.run(check, trial)
-        except (AssertionError, TeamwrightError) as error:
-            found.append(f"{check.__name__.removeprefix('check_')}: {error}")
-    if found:
-        raise AssertionError("\n".join(found))
+    trial = AgentTrial(make, task)
+    run_checks(CHECKS, trial)
 
 
 class AgentConformance:

@@ -20,12 +20,13 @@ from typing import cast
 
 import anyio
 
-from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
+from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.contract import problems_of
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.protocol import Members, Settings, StrategyLike
 from teamwright.teams.team import Team
+from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import (
     HISTORY,
     INJECTED_ERROR,
@@ -308,14 +309,7 @@ def check_strategy(
 ) -> None:
     """Run all checks on a strategy; raises one `AssertionError` that lists every mistake."""
     trial = StrategyTrial(make, settings or Settings(max_turns=2), members, lines=lines)
-    found: list[str] = []
-    for check in CHECKS:
-        try:
-            anyio.run(check, trial)
-        except (AssertionError, TeamwrightError) as error:
-            found.append(f"{check.__name__.removeprefix('check_')}: {error}")
-    if found:
-        raise AssertionError("\n".join(found))
+    run_checks(CHECKS, trial)
 
 
 class StrategyConformance:

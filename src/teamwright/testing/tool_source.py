@@ -27,9 +27,10 @@ from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import InvalidName, TeamwrightError, ToolError
+from teamwright.errors import InvalidName, ToolError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
+from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import BodyJournal, TrialLog
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
@@ -278,14 +279,7 @@ CHECKS: tuple[Check, ...] = (
 def check_tool_source(make: Callable[[], ToolSource], calls: Calls = ()) -> None:
     """Run all checks on a tool source; raises one `AssertionError` that lists every mistake."""
     trial = SourceTrial(make, calls)
-    found: list[str] = []
-    for check in CHECKS:
-        try:
-            anyio.run(check, trial)
-        except (AssertionError, TeamwrightError) as error:
-            found.append(f"{check.__name__.removeprefix('check_')}: {error}")
-    if found:
-        raise AssertionError("\n".join(found))
+    run_checks(CHECKS, trial)
 
 
 class ToolSourceConformance:
