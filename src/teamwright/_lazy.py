@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import FrameType
 
 
 def lazy_names(
@@ -17,20 +18,21 @@ def lazy_names(
     """Return the `__getattr__` and `__dir__` of a facade.
 
     `homes` maps the module that defines names to those names, separated by blanks. `moved` maps a name that was public
-    here in an earlier version to the facade that has it now: it still works, with a DeprecationWarning. So does a name
-    in `renamed`, which maps it to its new name in the same facade.
+    here in an earlier version to its full name in another facade: it still works, with a DeprecationWarning. So does a
+    name in `renamed`, which maps it to its new name in the same facade.
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
+    former = {old: f"{facade}.{new}" for old, new in (renamed or {}).items()} | dict(moved or {})
 
     def load(name: str) -> object:
-        if moved is not None and name in moved:
-            instead = moved[name]
-            warnings.warn(f"{facade}.{name} has moved: import it from {instead}", DeprecationWarning, stacklevel=2)
-            return getattr(import_module(instead), name)
-        if renamed is not None and name in renamed:
-            instead = renamed[name]
-            warnings.warn(f"{facade}.{name} is now {facade}.{instead}", DeprecationWarning, stacklevel=2)
-            return getattr(sys.modules[facade], instead)
+        if name in former:
+            from inspect import currentframe  # slow to import
+
+            home, _, new = former[name].rpartition(".")
+            if not _is_import_machinery(currentframe()):
+                told = f"has moved: import it from {home}" if new == name else f"is now {home}.{new}"
+                warnings.warn(f"{facade}.{name} {told}", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(home), new)
         if name not in modules:
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
         value: object = getattr(import_module(modules[name]), name)
@@ -41,3 +43,12 @@ def lazy_names(
         return sorted({*vars(sys.modules[facade]), *modules})
 
     return load, names
+
+
+def _is_import_machinery(frame: FrameType | None) -> bool:
+    """Whether the caller of `frame` only checks that a name exists.
+
+    An import statement does so first, then gets the value from the frame of the user.
+    """
+    caller = frame and frame.f_back
+    return caller is not None and caller.f_code.co_filename.startswith("<frozen importlib")
