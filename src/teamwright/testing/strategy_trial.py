@@ -81,7 +81,7 @@ class TrialScript:
         self._changed.set()
 
 
-CAN_TERMINATE_POLICY = UNSET.changed(can_terminate=True)
+CAN_TERMINATE_POLICY = UNSET.model_copy(update={"can_terminate": True})
 
 
 @dataclass(frozen=True)

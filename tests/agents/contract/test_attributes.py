@@ -135,6 +135,11 @@ def test_limits_in_the_old_way_bound_a_class_that_inherits_nothing() -> None:  #
     assert run_sync(team, "x", journal="memory").stop_reason == "budget"
 
 
+def test_an_agent_in_the_old_way_cannot_be_both_optional_and_critical() -> None:
+    with pytest.raises(UsageError, match="'bare' is optional and critical"):
+        Team("t", members=[with_attributes(optional=True, policy=Policy(critical=True))])
+
+
 def test_a_retry_in_the_old_way_counts_and_warns() -> None:
     agent = with_attributes(retry=RetryPolicy(attempts=7))
     with pytest.warns(DeprecationWarning, match=r"'bare' sets retry as attributes .* Policy\(retry=…\)"):

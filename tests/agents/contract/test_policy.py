@@ -14,7 +14,7 @@ from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.people.approvals import Approve
 from tests.agents.sample_functions import shout
 
@@ -77,6 +77,48 @@ def test_a_policy_comes_back_from_the_declaration(kind: str) -> None:
 def test_a_setting_stands_over_the_policy() -> None:
     agent = FunctionAgent("a", shout, policy=Policy(limits=Limits(calls=3), optional=True), limits=Limits(calls=4))
     assert (agent.limits, agent.optional) == (Limits(calls=4), True)
+
+
+@pytest.mark.parametrize("kind", ["model", "function", "scripted"])
+def test_a_setting_that_is_false_or_none_stands_over_the_policy_too(kind: str) -> None:
+    policy = Policy(
+        limits=Limits(calls=3), optional=True, retry=RetryPolicy(attempts=1), fallback=FunctionAgent("b", shout)
+    )
+    agent = KINDS[kind](policy=policy, optional=False, limits=None, retry=None, fallback=None)
+    assert (agent.optional, agent.limits, agent.retry, agent.fallback) == (False, None, DEFAULT_RETRY, None)
+    assert KINDS[kind](policy=policy, optional=False, critical=True).critical
+
+
+def test_a_zero_priority_and_a_false_can_terminate_stand_over_the_policy() -> None:
+    policy = Policy(priority=3, can_terminate=True)
+    assert ModelAgent("a", model="local", policy=policy, priority=0).priority == 0
+    assert ModelAgent("a", model="local", policy=policy).priority == 3
+    assert not FunctionAgent("a", shout, policy=policy, can_terminate=False).can_terminate
+    assert FunctionAgent("a", shout, policy=policy).can_terminate
+
+
+def test_a_policy_is_changed_only_to_what_fits() -> None:
+    with pytest.raises(UsageError, match=r"limts.*did you mean 'limits'"):
+        Policy().changed(limts=Limits(calls=1))
+    with pytest.raises(UsageError, match="limits"):
+        Policy().changed(limits=3)
+    with pytest.raises(UsageError, match="limits"):
+        FunctionAgent("a", shout).limits = cast("Limits", 3)
+    assert Policy(critical=True).changed(priority=2) == Policy(critical=True, priority=2)
+
+
+def test_a_policy_cannot_be_both_optional_and_critical() -> None:
+    with pytest.raises(UsageError, match=r"The policy is optional and critical: .* keep one"):
+        Policy(optional=True, critical=True)
+    with pytest.raises(UsageError, match=r"The policy is optional and critical: .* keep one"):
+        Policy(optional=True).changed(critical=True)
+    with pytest.raises(UsageError, match=r"'a' is optional and critical: .* keep one"):
+        FunctionAgent("a", shout, policy=Policy(optional=True), critical=True)
+
+
+def test_a_policy_of_an_agent_is_a_policy() -> None:
+    with pytest.raises(UsageError, match="The policy of the agent 'a' must be a Policy, not 'x'"):
+        FunctionAgent("a", shout, policy=cast("Policy", "x"))
 
 
 def test_another_value_of_an_attribute_is_another_policy() -> None:

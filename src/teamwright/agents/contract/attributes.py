@@ -21,7 +21,7 @@ from teamwright.agents.contract.misspelling import (
     static_value,
     user_attributes,
 )
-from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.agents.contract.policy import UNSET, Policy, check_not_both
 from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong
@@ -84,7 +84,7 @@ def policy_of(agent: AgentLike) -> Policy:
         _PACKAGE_CLASSES.add(type(agent))
         return policy
     old = deprecated_settings(agent)
-    return policy.changed(**old) if old else policy
+    return policy.model_copy(update=old) if old else policy  # each value was checked when it was found
 
 
 def description_of(agent: AgentLike) -> str:
@@ -156,6 +156,8 @@ def _check_outside(agent: AgentLike) -> None:
 
 def _warn_of_deprecated_settings(agent: AgentLike, policy: Policy) -> None:
     """Warn about settings in deprecated attributes; raises `UsageError` if the policy has another value."""
+    together = policy_of(agent)
+    check_not_both(repr(agent.name), optional=together.optional, critical=together.critical)
     old = {name: value for name, value in deprecated_settings(agent).items() if value != dict(policy)[name]}
     for name, value in old.items():
         if dict(policy)[name] != dict(UNSET)[name]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
 
-from pydantic import ConfigDict, Field, SkipValidation, ValidationError
+from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_validator
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import UsageError, nearest
@@ -37,9 +37,14 @@ class Policy(AgentSettings):
         """The size cap of a reply."""
         return MAX_BYTES if self.max_bytes is None else self.max_bytes
 
+    @model_validator(mode="after")
+    def _not_both(self) -> Self:
+        check_not_both("The policy", optional=self.optional, critical=self.critical)
+        return self
+
     def changed(self, **settings: object) -> Self:
-        """Return a copy with these fields replaced."""
-        return self.model_copy(update=settings)
+        """Return a copy with these fields replaced, validated; raises `UsageError`."""
+        return type(self)(**{**dict(self), **settings})  # pyright: ignore[reportArgumentType]
 
     def declared(self, name: str) -> dict[str, object]:
         """Return the fields of an `AgentSpec` that differ from their defaults, for the agent of this name."""
@@ -63,7 +68,7 @@ def _declared_fields() -> frozenset[str]:
 
 UNSET = Policy.model_construct(retry=DEFAULT_RETRY)
 """The policy of an agent that sets nothing."""
-ONE_CALL = UNSET.changed(one_call=True)
+ONE_CALL = UNSET.model_copy(update={"one_call": True})
 """The policy of a function that sets nothing, shared by all of them: a team may have thousands."""
 
 
@@ -83,29 +88,34 @@ class PolicySettings(TypedDict, total=False):
 def policy_for(name: str, base: Policy | None, settings: PolicySettings, **others: object) -> Policy:
     """Return the policy of the agent of this name: `base` with the settings that are given; raises `UsageError`.
 
-    `others` are fields of the policy that the agent sets itself.
+    A setting that is given stands over `base`, also if it is false or `None`. `others` are fields of the policy that
+    the agent sets itself, `None` if it does not.
     """
     for unknown in settings.keys() - PolicySettings.__optional_keys__:
         hint = nearest(unknown, PolicySettings.__optional_keys__, "agents have no such setting")
         raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
     check_max_bytes(name, settings.get("max_bytes"))
-    return _combined(name, base, {**settings, **others})
+    if base is not None and not isinstance(base, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"The policy of the agent {name!r} must be a Policy, not {base!r}.")
+    own = {field: value for field, value in others.items() if value is not None}
+    return _combined(name, base or UNSET, {**settings, **own})
 
 
-def _combined(name: str, base: Policy | None, settings: dict[str, object]) -> Policy:
-    """Return `base` with the settings that are not empty, validated."""
-    given = {field: value for field, value in settings.items() if value}
-    if base is None and not given:
-        return UNSET
-    if base is None and given == {"one_call": True}:
+def _combined(name: str, base: Policy, settings: dict[str, object]) -> Policy:
+    """Return `base` with these settings, validated; `base` itself if they change nothing."""
+    if "retry" in settings and settings["retry"] is None:
+        settings["retry"] = DEFAULT_RETRY
+    changed = {field: value for field, value in settings.items() if value is not getattr(base, field)}
+    if not changed:
+        return base
+    if base is UNSET and changed == {"one_call": True}:
         return ONE_CALL
-    policy = _validated(name, given if base is None else {**dict(base), **given})
-    _check_not_both(name, optional=policy.optional, critical=policy.critical)
-    return policy
+    return _validated(name, {**dict(base), **changed})
 
 
 def _validated(name: str, settings: dict[str, object]) -> Policy:
     """Return the policy with these settings; raises `UsageError` with the agent and each invalid setting."""
+    check_not_both(repr(name), optional=settings["optional"], critical=settings["critical"])
     try:
         return Policy.model_validate(settings)
     except ValidationError as error:
@@ -116,14 +126,14 @@ def _validated(name: str, settings: dict[str, object]) -> Policy:
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     """Build the policy of a declaration with these changes; the caller has to build its fallback, which is an agent."""
     given = {field: value for field, value in spec if field in _declared_fields()}
-    return _combined(name, None, {**given, **changes})
+    return _combined(name, UNSET, {**given, **changes})
 
 
-def _check_not_both(name: str, *, optional: bool, critical: bool) -> None:
+def check_not_both(who: str, *, optional: object, critical: object) -> None:
     """Reject a member that is both optional and critical."""
     if optional and critical:
         raise UsageError(
-            f"{name!r} is optional and critical: a failure can't be both skipped and a reason to pause; keep one."
+            f"{who} is optional and critical: a failure can't be both skipped and a reason to pause; keep one."
         )
 
 

@@ -54,7 +54,7 @@ class FunctionAgent(PolicyAttributes):
         output_schema: Schema | type[object] | None = None,
         timeout: float | None = None,
         isolate: Literal["thread", "process"] = "thread",
-        can_terminate: bool = False,
+        can_terminate: bool | None = None,
         policy: Policy | None = None,
         **settings: Unpack[PolicySettings],
     ) -> None:
@@ -63,7 +63,8 @@ class FunctionAgent(PolicyAttributes):
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
-        self.policy = policy_for(name, policy, settings, can_terminate=can_terminate, one_call=not self._wants_context)
+        one_call = None if self._wants_context else True
+        self.policy = policy_for(name, policy, settings, can_terminate=can_terminate, one_call=one_call)
         if self.approve is not None and self.approve.tools:
             raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
         self._function, self._timeout = function, timeout

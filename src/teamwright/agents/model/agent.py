@@ -53,7 +53,7 @@ class ModelAgent(PolicyAttributes):
         temperature: float | None = None,
         max_tokens: int | None = None,
         economy: AnyModel | None = None,
-        priority: int = 0,
+        priority: int | None = None,
         timeout: float | None = None,
         idle_timeout: float | None = None,
         policy: Policy | None = None,

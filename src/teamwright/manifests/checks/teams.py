@@ -45,7 +45,7 @@ from teamwright.values.turns.turn import Reply, Turn
 OTHER_FILE = "another file may declare it: add it with  --with FILE"
 SPELLINGS = {"max_turns": "maxTurns"}
 
-MAY_TERMINATE = UNSET.changed(can_terminate=True)
+MAY_TERMINATE = UNSET.model_copy(update={"can_terminate": True})
 
 Asked = list[tuple[str, Place]]
 
