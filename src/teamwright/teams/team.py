@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import policy_of, require_agent, spec_of
+from teamwright.agents.contract.attributes import policy_of, require_agent, require_agent_like, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
@@ -285,5 +285,5 @@ def require_team(agent: object) -> Team:
     """Return the team, or a team of one around a single agent; raises `UsageError` for anything else."""
     if isinstance(agent, Team):
         return agent
-    one = require_agent(agent)
+    one = require_agent_like(agent)  # the team checks the rest, and warns once
     return Team(one.name, members=[one])

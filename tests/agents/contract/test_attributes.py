@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
 
 import teamwright
 from teamwright import (
     Agent,
     Context,
+    Engine,
     FunctionAgent,
     Limits,
     ModelAgent,
@@ -120,6 +123,29 @@ def test_limits_that_an_agent_has_in_the_old_way_still_bound_it_and_warn() -> No
     assert seen[0].filename == __file__
     result = run_sync(team, "x", journal="memory")
     assert (result.status, result.stop_reason) == ("degraded", "budget")
+
+
+async def _run_in_engine(agent: Agent) -> None:
+    async with Engine("memory") as engine:
+        await engine.run(agent, "x")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda agent: run_sync(agent, "x", journal="memory"),
+        lambda agent: anyio.run(_run_in_engine, agent),
+        lambda agent: AgentRegistry([agent]),
+        lambda agent: Team("t", members=[FunctionAgent("f", lambda turn: "x", fallback=agent)]),
+    ],
+    ids=["run_sync", "engine", "registry", "fallback"],
+)
+def test_the_warning_about_old_attributes_points_once_to_the_code_of_the_user(use: Callable[[Agent], object]) -> None:
+    agent = Calling()
+    vars(agent)["priority"] = 1
+    with pytest.warns(DeprecationWarning, match="'calling' sets priority") as seen:
+        use(agent)
+    assert [one.filename for one in seen] == [__file__]
 
 
 def test_limits_in_the_old_way_bound_a_class_that_inherits_nothing() -> None:  # law 3

@@ -6,6 +6,7 @@ sees the user's own object: their missing attributes are read here, with the def
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast, get_args
@@ -70,6 +71,9 @@ KNOWN: Mapping[str, Accepts] = {
     "spec": _instance_of(AgentSpec, TeamSpec),
 }
 
+NOT_CALLERS = ("teamwright", "anyio", "asyncio")
+"""The packages between the code of a user and a check: `run_sync` starts an event loop."""
+
 _PACKAGE_CLASSES: set[type] = set()
 """Cache of the classes of this package: `policy_of` is called at every turn."""
 _DEPRECATED_NAMES: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
@@ -127,14 +131,20 @@ def require_agent(agent: object) -> Agent:
 
     Called once, when an agent is added to a team or a registry. For agents of this package, the type checker suffices.
     """
+    one = require_agent_like(agent)
+    if not is_package_class(type(one)):
+        _check_outside(one)
+    return cast("Agent", one)
+
+
+def require_agent_like(agent: object) -> AgentLike:
+    """Return the object if it has the required attributes of an agent; does not check the optional ones."""
     if isinstance(agent, type) or not isinstance(agent, AgentLike):
         missing = [name for name in REQUIRED if not hasattr(agent, name)]
         raise UsageError(_not_an_agent(agent, missing))
-    if not is_package_class(type(agent)):
-        if not has_own_method(agent, "respond"):
-            raise UsageError(_not_an_agent(agent, ("respond",)))
-        _check_outside(agent)
-    return cast("Agent", agent)
+    if not is_package_class(type(agent)) and not has_own_method(agent, "respond"):
+        raise UsageError(_not_an_agent(agent, ("respond",)))
+    return agent
 
 
 def _check_outside(agent: AgentLike) -> None:
@@ -171,7 +181,15 @@ def _warn_of_deprecated_settings(agent: AgentLike, policy: Policy) -> None:
             f"The agent {agent.name!r} sets {', '.join(sorted(old))} as attributes of its own; the next version reads"
             f" only its policy: policy = Policy({settings})"
         )
-        warnings.warn(text, DeprecationWarning, stacklevel=5)
+        warnings.warn(text, DeprecationWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """Return the `stacklevel` of the code that uses this package: Python shows deprecations only where they are due."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_CALLERS:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _not_an_agent(agent: object, missing: Sequence[str]) -> str:
