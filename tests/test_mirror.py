@@ -95,7 +95,6 @@ COVERED_BY = {
     "runtime/follow.py": "runtime/test_engine.py",
     "runtime/live_runs.py": "runtime/test_engine.py",
     "runtime/run_reader.py": "runtime/test_engine.py",
-    "runtime/runs.py": "runtime/test_engine.py",
     "runtime/scope.py": "runtime/context/test_deadline.py",
     "strategies/conversation/selector_prompt.py": "strategies/conversation/test_selector.py",
     "strategies/expressions/parser.py": "strategies/expressions/test_evaluator.py",

@@ -95,13 +95,16 @@ class JournalReader(Protocol):
         ...
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, newest first."""
+        """Return the summaries of all runs, or of the `limit` newest, newest first."""
         ...
 
     async def find(self, run_id: str) -> RunSummary | None: ...
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
+        """Delete runs and the bodies that only they refer to; return the number of bytes freed.
+
+        Unknown ids are skipped. If one of the runs is driven, nothing is deleted: it raises `RunIsLive`.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ import anyio
 
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
+from teamwright.runtime.deleted_run import run_not_found
 from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
 from teamwright.values.events.event import Delta, Event
 
@@ -16,10 +17,12 @@ from teamwright.values.events.event import Delta, Event
 async def follow(
     journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0
 ) -> AsyncGenerator[Event | Delta]:
-    """Yield the run's events from the one after `after`, until the run ends or has no driver.
+    """Yield the run's events from the one after `after`, until the run ends or has no driver; raises `RunNotFound`
+    if there is no such run.
 
     Events of a run that is driven here come from the bus, with pieces of replies; those of other runs from the journal.
     """
+    first = after
     present: deque[Event | Delta] = deque()
     arrived = anyio.Event()
 
@@ -37,9 +40,11 @@ async def follow(
                 if event.kind == "run.ended":
                     return
             if run_id not in live and not await journal.is_driven(run_id):
-                if not await journal.read(run_id, after, 1):
-                    return
-                continue
+                if await journal.read(run_id, after, 1):
+                    continue
+                if after == first and not await journal.read(run_id, limit=1):
+                    raise await run_not_found(journal, run_id)
+                return
             while run_id in live and not present:
                 arrived = anyio.Event()
                 with anyio.move_on_after(POLL_INTERVAL):

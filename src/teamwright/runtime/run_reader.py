@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from teamwright.errors import RunNotFound
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import Event
 
 
@@ -16,7 +15,7 @@ async def read_events(journal: Journal, run_id: str, without: Collection[str] = 
     """Return the run's events except those of the kinds `without`; raises `RunNotFound` if there are none."""
     events = await journal.read(run_id, without=without)
     if not events:
-        raise RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
+        raise await run_not_found(journal, run_id)
     return events
 
 

@@ -12,11 +12,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
-from teamwright.errors import NotResumable, RunIsLive
+from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
@@ -53,7 +53,9 @@ class Runs:
         return await self.list(limit)
 
     async def list(self, limit: int | None = None) -> builtins.list[RunSummary]:
-        """Return summaries of all runs, newest first."""
+        """Return summaries of all runs, or of the `limit` newest, newest first."""
+        if limit is not None and limit < 0:
+            raise UsageError(f"The limit of a list of runs can't be {limit!r}; pass 0 or more, or None for all runs.")
         return await self._journal.runs(limit)
 
     async def find(self, run_id: str) -> RunSummary | None:
@@ -76,7 +78,7 @@ class Runs:
     def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | Delta]:
         """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
 
-        It ends when the run ends or has no driver any more.
+        It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.
         """
         return follow(self._journal, self._bus, self._live, run_id, after)
 
@@ -131,9 +133,9 @@ class Runs:
 
         Until the run has used an answer, a later one replaces it.
         """
+        given = _to_answer(answer)
         history = await self.history(run_id)
         question = history.require_question(key)
-        given = answer if isinstance(answer, Answer) else Answer(text=answer)
         redactor = _redactor_of(history)
         given = given.changed(
             text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
@@ -187,11 +189,27 @@ class Runs:
         return await self.result(run_id)
 
     async def delete(self, *run_ids: str) -> int:
-        """Delete runs and what only they refer to; returns the freed bytes. Raises `RunIsLive` if one is driven."""
+        """Delete runs and what only they refer to; returns the freed bytes.
+
+        Raises `RunNotFound` if one does not exist, and `RunIsLive` if one is driven; nothing is deleted then.
+        """
+        for run_id in run_ids:
+            if await self._journal.find(run_id) is None:
+                raise await run_not_found(self._journal, run_id)
         return await self._journal.delete(run_ids)
 
     async def _is_driven(self, run_id: str) -> bool:
         return run_id in self._live or await self._journal.is_driven(run_id)
+
+
+def _to_answer(given: object) -> Answer:
+    """Return an answer from what a caller passed, or raise a `UsageError` that names its type."""
+    if isinstance(given, Answer):
+        return given
+    if isinstance(given, str):
+        return Answer(text=given)
+    kind = type(given).__name__
+    raise UsageError(f"An answer is a text or an Answer, not a value of type {kind!r}; pass its text, or an Answer.")
 
 
 def _redactor_of(history: RunHistory) -> Redactor:

@@ -290,6 +290,8 @@ class JournalConformance:
             await commit(journal, Batch([event("second", 1, started, time=1_700_000_001.0)], {}))
             assert [run.id for run in await journal.runs()] == ["second", "first"]
             assert [run.id for run in await journal.runs(limit=1)] == ["second"]
+            assert [run.id for run in await journal.runs(limit=3)] == ["second", "first"]
+            assert await journal.runs(limit=0) == []
             assert await journal.find("third") is None
             for number in range(2, 302):
                 returned = AgentReturned(body=digest("b"), usage=usage)
@@ -340,6 +342,16 @@ class JournalConformance:
             assert len(await journal.inbox("kept")) == 1
             await commit(journal, Batch(events("gone", [1]), {}))
             assert await journal.read("gone") == events("gone", [1])
+
+        self.check(tmp_path, check)
+
+    def test_deleting_an_unknown_run_changes_nothing(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await commit(journal, Batch(events("kept", [1, 2]), body("text")))
+            await journal.delete(["unknown"])
+            assert await journal.read("kept") == events("kept", [1, 2])
+            assert await journal.find("unknown") is None
+            assert not await journal.is_driven("unknown")
 
         self.check(tmp_path, check)
 
