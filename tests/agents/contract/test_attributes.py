@@ -171,7 +171,6 @@ def test_a_retry_in_the_old_way_counts_and_warns() -> None:
     with pytest.warns(DeprecationWarning, match=r"'bare' sets retry as attributes .* Policy\(retry=…\)"):
         Team("t", members=[agent])
     assert policy_of(agent).retry == RetryPolicy(attempts=7)
-    require_agent(with_attributes(retry=3))
 
 
 def test_old_attributes_at_their_defaults_do_not_warn() -> None:
@@ -194,6 +193,46 @@ def test_different_limits_in_the_old_and_the_new_way_are_refused() -> None:
 def test_what_would_set_an_agent_free_if_it_were_ignored_has_to_fit(name: str) -> None:
     with pytest.raises(UsageError, match=f"'bare' has {name}=.*Policy"):
         Team("t", members=[with_attributes(**{name: {"calls": 1}})])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("optional", "yes"), ("critical", 1), ("fallback", "other"), ("retry", 3), ("priority", "high")],
+)
+def test_an_old_attribute_of_the_wrong_type_is_refused(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=rf"'bare' has {name}={value!r}; set it as {{2}}policy=Policy\({name}=…\)"):
+        Team("t", members=[with_attributes(**{name: value})])
+
+
+def test_a_method_may_have_the_name_of_an_old_attribute() -> None:
+    class Retrying(Bare):
+        def retry(self) -> int:
+            return 3
+
+    Team("t", members=[Retrying()])
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (Limits(calls=1), "policy=Policy(limits=…)"),
+        (Approve(before=True), "policy=Policy(approve=…)"),
+        (Recovery(), "policy=Policy(recovery=…)"),
+        (RetryPolicy(attempts=1), "policy=Policy(retry=…)"),
+        (Policy(optional=True), "policy"),
+    ],
+)
+def test_a_setting_under_any_other_name_is_refused(value: object, meant: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Team("t", members=[with_attributes(bounds=value)])
+    assert "has an attribute 'bounds', which has no effect" in str(refused.value)
+    assert f"did you mean {meant!r}?" in str(refused.value)
+
+
+def test_a_setting_that_the_policy_has_too_may_have_another_name() -> None:
+    limits = Limits(calls=1)
+    Team("t", members=[with_attributes(bounds=limits, policy=Policy(limits=limits))])
+    Team("t", members=[with_attributes(usual=Policy(optional=True), policy=Policy(critical=True))])
 
 
 def test_a_policy_is_a_policy() -> None:
@@ -257,7 +296,8 @@ def test_other_attributes_of_a_class_are_accepted() -> None:
         policies=["a"],
         prescription="rest",
         fallbacks=[Bare()],
-        budget=Limits(calls=1),
+        budget={"calls": 1},
+        _budget=Limits(calls=1),
         response="",
         priorities={"a": 1},
         model="openai:x",

@@ -61,7 +61,16 @@ DEPRECATED: Mapping[str, Accepts] = {
 }
 """Deprecated attributes of agents that are now fields of the policy, with a check of their values."""
 NEVER_IGNORED = ("limits", "approve", "recovery")
-"""Deprecated attributes whose invalid values are errors: ignoring them would drop limits, approvals or recovery."""
+"""Deprecated attributes that can't be methods either: ignoring them would drop limits, approvals or recovery."""
+
+SETTING_TYPES: Mapping[type, str] = {
+    Limits: "limits",
+    Approve: "approve",
+    Recovery: "recovery",
+    RetryPolicy: "retry",
+    Policy: "policy",
+}
+"""Types that are made for a policy: a value of one under any other name is a setting that has no effect."""
 
 KNOWN: Mapping[str, Accepts] = {
     **DEPRECATED,
@@ -157,11 +166,30 @@ def _check_outside(agent: AgentLike) -> None:
             f"The agent {agent.name!r} has an attribute {name!r}, which has no effect; did you mean {instead!r}?"
             " If it is something else, rename it."
         )
-    for name in user_attributes(agent).intersection(NEVER_IGNORED):
-        value = static_value(agent, name)
-        if value is not None and not DEPRECATED[name](value):
-            raise UsageError(f"The agent {agent.name!r} has {name}={value!r}; set it as  policy=Policy({name}=…).")
+    _check_values(agent)
     _warn_of_deprecated_settings(agent, policy)
+
+
+def _check_values(agent: AgentLike) -> None:
+    """Raise `UsageError` for a deprecated attribute of the wrong type, and for a setting under another name."""
+    policy = policy_of(agent)
+    for name in sorted(user_attributes(agent) - {"policy"}):
+        value = static_value(agent, name)
+        if name in DEPRECATED:
+            is_method = inspect.isroutine(value) and name not in NEVER_IGNORED
+            if value is not None and not is_method and not DEPRECATED[name](value):
+                raise UsageError(f"The agent {agent.name!r} has {name}={value!r}; set it as  policy=Policy({name}=…).")
+        elif (field := SETTING_TYPES.get(type(value))) and not _sets(policy, field):
+            instead = "policy" if field == "policy" else f"policy=Policy({field}=…)"
+            raise UsageError(
+                f"The agent {agent.name!r} has an attribute {name!r}, which has no effect; did you mean {instead!r}?"
+                " If only your own code reads it, begin its name with an underscore."
+            )
+
+
+def _sets(policy: Policy, field: str) -> bool:
+    """Whether a policy sets this field, or for the field `policy`, anything."""
+    return policy != UNSET if field == "policy" else getattr(policy, field) != getattr(UNSET, field)
 
 
 def _warn_of_deprecated_settings(agent: AgentLike, policy: Policy) -> None:
