@@ -118,5 +118,32 @@ def test_a_class_that_inherits_the_contract_needs_its_own_run() -> None:
         team(Misnamed())  # pyright: ignore[reportAbstractUsage] - as without a type checker
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("options", {}), ("unused", "max_turns"), ("share", "all"), ("peers", "yes"), ("lead", "f"), ("sketch", None)],
+)
+def test_an_attribute_of_the_wrong_type_is_an_error_where_the_team_is_made(name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"The strategy 'bare' has {name}={value!r}; '{name}' of a strategy must be "):
+        team(with_attributes(**{name: value}))
+
+
+def test_attributes_of_the_right_type_and_properties_are_accepted() -> None:
+    class Computed(Bare):
+        @property
+        def peers(self) -> bool:
+            return True
+
+        def lead(self, _: Settings, members: Members) -> str:
+            return members[0].name
+
+    team(Computed())
+    team(with_attributes(options=None, unused=["max_turns"], share="output", peers=True))
+
+
+def test_the_protocol_itself_cannot_be_instantiated() -> None:
+    with pytest.raises(UsageError, match=r"Strategy is a protocol and can't be instantiated: .* inherits Strategy"):
+        cast("type[Inheriting]", Strategy)()
+
+
 def test_a_strategy_of_another_package_is_held_against_the_contract() -> None:
     assert require_strategy(find_strategy("sequential")).name == "sequential"

@@ -7,7 +7,8 @@ lacks are read here with the defaults of `Strategy`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, signature
+from functools import cached_property
+from inspect import Parameter, getattr_static, signature
 from typing import cast, get_args
 
 from pydantic import JsonValue
@@ -132,6 +133,17 @@ OPTIONAL: Mapping[str, Accepts] = {
 """The optional attributes of a strategy, each with the check of its value."""
 
 
+METHODS = ("problems", "lead", "sketch", "outlook", "example_reply")
+EXPECTED: Mapping[str, str] = {
+    "options": "a class that inherits Value, or None",
+    "unused": "a tuple of the names of team fields",
+    "share": f"one of {', '.join(get_args(Share))}",
+    "peers": "True or False",
+    **dict.fromkeys(METHODS, "a method; leave it out for the default"),
+}
+"""What each optional attribute must be, for messages."""
+
+
 def require_strategy(strategy: object) -> Strategy:
     """Return the object if it fulfils the contract; otherwise raise a `UsageError` that says what is wrong."""
     if isinstance(strategy, type) or not isinstance(strategy, StrategyLike):
@@ -145,7 +157,20 @@ def require_strategy(strategy: object) -> Strategy:
                 f"The strategy {strategy.name!r} has {name!r}, which a team does not read; did you mean {meant!r}?"
                 " If it is meant for something else, rename it."
             )
+        _check_values(strategy)
     return cast("Strategy", strategy)
+
+
+def _check_values(strategy: StrategyLike) -> None:
+    """Raise `UsageError` if an optional attribute has a value that a team can't use. Properties are not evaluated."""
+    for name in sorted(user_attributes(strategy).intersection(OPTIONAL)):
+        if isinstance(getattr_static(strategy, name), property | cached_property):
+            continue
+        value = getattr(strategy, name)
+        if not (callable(value) if name in METHODS else OPTIONAL[name](value) or (name == "options" and value is None)):
+            raise UsageError(
+                f"The strategy {strategy.name!r} has {name}={value!r}; {name!r} of a strategy must be {EXPECTED[name]}."
+            )
 
 
 def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.errors import UnknownName
+from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -130,6 +130,17 @@ class Strategy(Protocol):
     unused: Sequence[str] = ()
     share: Share = "transcript"
     peers: bool = False
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args: object, **settings: object) -> Strategy:  # noqa: ARG004 - they are for __init__
+            """Create an instance of a subclass; raises `UsageError` for this class itself."""
+            if cls is Strategy:
+                raise UsageError(
+                    "Strategy is a protocol and can't be instantiated: name a built-in strategy,"
+                    " strategy='sequential', or create an instance of a class of your own that inherits Strategy."
+                )
+            return super().__new__(cls)
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
         """Return what is wrong with these settings for these members. Called before a run.
