@@ -23,6 +23,7 @@ from teamwright.strategies.contract import (
 )
 from teamwright.strategies.protocol import StrategyLike
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
+from teamwright.values.specs.manifest import Share
 
 
 class Bare:
@@ -143,6 +144,21 @@ def test_attributes_of_the_right_type_and_properties_are_accepted() -> None:
 def test_the_protocol_itself_cannot_be_instantiated() -> None:
     with pytest.raises(UsageError, match=r"Strategy is a protocol and can't be instantiated: .* inherits Strategy"):
         cast("type[Inheriting]", Strategy)()
+
+
+@pytest.mark.parametrize("share", ["transcript", "a2a_lite"])
+def test_a_run_that_returns_no_outcome_fails_with_the_name_of_the_strategy(share: Share) -> None:
+    class Forgetful:
+        name, version = "forgetful", 1
+
+        async def run(self, task: Task, members: Members, ctx: Context) -> None: ...
+
+    one = Team(
+        "t", members=[FunctionAgent("a", lambda turn: "x")], strategy=cast("StrategyLike", Forgetful()), share=share
+    )
+    result = run_sync(one, "x", journal="memory")
+    assert result.status == "failed"
+    assert "strategy 'forgetful' returned a value of type 'NoneType'; it must return an Outcome" in str(result.failure)
 
 
 def test_a_strategy_of_another_package_is_held_against_the_contract() -> None:

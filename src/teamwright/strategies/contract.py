@@ -173,6 +173,17 @@ def _check_values(strategy: StrategyLike) -> None:
             )
 
 
+async def run_strategy(strategy: StrategyLike, task: Task, members: Members, ctx: Context) -> Outcome:
+    """Run a strategy and return its outcome; raises `UsageError` if it returns anything else."""
+    outcome = await strategy.run(task, members, ctx)
+    if not isinstance(outcome, Outcome):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
+        raise UsageError(
+            f"The run method of the strategy {strategy.name!r} returned a value of type {type(outcome).__name__!r};"
+            " it must return an Outcome, for example  Talk(task).ended('done')."
+        )
+    return outcome
+
+
 def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:
     if isinstance(strategy, type):
         return f"{strategy!r} is a class; pass an instance:  strategy={strategy.__name__}()."

@@ -13,7 +13,7 @@ from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, 
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
-from teamwright.strategies.contract import require_strategy, share_of
+from teamwright.strategies.contract import require_strategy, run_strategy, share_of
 from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
@@ -152,7 +152,7 @@ class Team(PolicyAttributes):
             nested = turn.handoff is not None
             outcome, note = await run_with_envelopes(self.strategy, task, members, ctx, nested=nested)
         else:
-            outcome = await self.strategy.run(task, members, ctx)
+            outcome = await run_strategy(self.strategy, task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
             text = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message

@@ -21,7 +21,7 @@ from teamwright.agents.contract.context import AgentLike, Branch, Branches, Cloc
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.handoff import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
-from teamwright.strategies.contract import lead_of
+from teamwright.strategies.contract import lead_of, run_strategy
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task
@@ -84,7 +84,7 @@ async def run_with_envelopes(
     writer = EnvelopeWriter(strategy, task, members, ctx, nested=nested)
     inner = EnvelopeContext(ctx, writer)
     history = await writer.seal_history(task.history, ctx)
-    outcome = await strategy.run(replace(task, history=history), members, inner)
+    outcome = await run_strategy(strategy, replace(task, history=history), members, inner)
     note = writer.handoff_of(outcome) if nested else None
     warnings = (*outcome.warnings, *writer.warnings)
     return outcome.changed(messages=tuple(expand_envelopes(outcome.messages)), warnings=warnings), note
