@@ -165,8 +165,7 @@ class Engine:
 
         made = require_team(team)
         if made.declared is None:  # a manifest was checked when it was loaded
-            made.check_fallbacks()
-            made.check_keys()
+            made.check_start()
         run = self._new_run(identity, made)
         handle = self._launch(run, RunInput(task, self._seed(), history, origin, limits, run_id is not None))
         try:

@@ -55,7 +55,8 @@ class Talk:
         """Add the reply of a member to the conversation."""
         self._said.extend(reply.messages)
         self._last = reply
-        self.warnings += lasting_warnings(reply)
+        if reply.warnings:
+            self.warnings += lasting_warnings(reply)
         if reply.stop_reason == "budget":
             self.short_of_budget = True
 

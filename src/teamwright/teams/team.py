@@ -107,11 +107,17 @@ class Team(PolicyAttributes):
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
-        self.check_fallbacks()
+        self._check_fallbacks(self.everyone())
 
-    def check_fallbacks(self) -> None:
+    def check_start(self) -> None:
+        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys."""
+        agents = list(self.everyone())
+        self._check_fallbacks(agents)
+        self._check_keys(agents)
+
+    def _check_fallbacks(self, agents: Iterable[AgentLike]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
-        starts = {id(agent): agent for agent in self.everyone() if policy_of(agent).fallback is not None}
+        starts = {id(agent): agent for agent in agents if policy_of(agent).fallback is not None}
         known = dict(starts)  # agents need not be hashable
 
         def edges(key: int) -> Iterator[tuple[int, None]]:
@@ -125,11 +131,11 @@ class Team(PolicyAttributes):
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
 
-    def check_keys(self) -> None:
+    def _check_keys(self, agents: Iterable[AgentLike]) -> None:
         """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
         from teamwright.strategies.plan.step_options import owned_keys
 
-        teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
+        teams = [agent for agent in agents if isinstance(agent, Team)]
         keys = [key for team in teams for key in owned_keys(team.strategy, team.settings)]
         if problem := wildcards_problem(keys):
             raise ManifestError([Problem(f"the steps of all teams in {self.name!r} {problem}")])

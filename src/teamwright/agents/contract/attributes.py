@@ -140,6 +140,8 @@ def require_agent(agent: object) -> Agent:
 
     Called once, when an agent is added to a team or a registry. For agents of this package, the type checker suffices.
     """
+    if type(agent) in _PACKAGE_CLASSES:  # checked before; a check against a protocol is slow
+        return cast("Agent", agent)
     one = require_agent_like(agent)
     if not is_package_class(type(one)):
         _check_outside(one)

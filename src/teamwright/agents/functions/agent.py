@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import ONE_CALL, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.threads import run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
@@ -88,6 +88,8 @@ class FunctionAgent(PolicyAttributes):
     @property
     def spec(self) -> AgentSpec:
         """The agent as a declaration, without a function that can't be imported by name."""
+        if self.policy is ONE_CALL and not self._declared:
+            return EMPTY_SPEC
         given = {**self._declared, **self.policy.declared(self.name)}
         if self.policy.can_terminate:
             given["tools"] = (TERMINATE,)
