@@ -35,7 +35,7 @@ class Policy(AgentSettings):
     @property
     def reply_bytes(self) -> int:
         """The size cap of a reply."""
-        return MAX_BYTES if self.max_bytes is None else self.max_bytes
+        return self.max_bytes or MAX_BYTES
 
     @model_validator(mode="after")
     def _not_both(self) -> Self:

@@ -23,7 +23,7 @@ from teamwright.agents.functions.threads import run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits.reply import reply_cut_warning
+from teamwright.values.limits.reply import MAX_BYTES, reply_cut_warning
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec
 from teamwright.values.text.display import error_text
@@ -112,7 +112,7 @@ class FunctionAgent(PolicyAttributes):
             call=partial(self._call, turn, ctx),
             retry=self.policy.retry,
             timeout=self._timeout,
-            max_bytes=self.policy.reply_bytes,
+            max_bytes=self.policy.max_bytes or MAX_BYTES,
         )
         returned = await ctx.effect("call", effect)
         answer = returned.value if type(returned.value) is str else _recorded_answer(returned)
