@@ -20,7 +20,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
 from teamwright.values.limits.limits import Limits, Pace
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.limits.usage import Usage
 from tests.kit.strategies import FunctionStrategy, outcome
 
@@ -105,7 +105,7 @@ class Caller:
 
     @property
     def policy(self) -> Policy:
-        return Policy(limits=self.limits)
+        return Policy(limits=self.limits, retry=self.retry or DEFAULT_RETRY)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         effect = Effect(

@@ -218,7 +218,6 @@ def test_a_method_may_have_the_name_of_an_old_attribute() -> None:
         (Limits(calls=1), "policy=Policy(limits=…)"),
         (Approve(before=True), "policy=Policy(approve=…)"),
         (Recovery(), "policy=Policy(recovery=…)"),
-        (RetryPolicy(attempts=1), "policy=Policy(retry=…)"),
         (Policy(optional=True), "policy"),
     ],
 )

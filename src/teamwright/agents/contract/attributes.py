@@ -67,10 +67,9 @@ SETTING_TYPES: Mapping[type, str] = {
     Limits: "limits",
     Approve: "approve",
     Recovery: "recovery",
-    RetryPolicy: "retry",
     Policy: "policy",
 }
-"""Types that are made for a policy: a value of one under any other name is a setting that has no effect."""
+"""Types that are made for a policy: a value under any other name has no effect. Retries may be those of an effect."""
 
 KNOWN: Mapping[str, Accepts] = {
     **DEPRECATED,
