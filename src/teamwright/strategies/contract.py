@@ -7,16 +7,17 @@ lacks are read here with the defaults of `Strategy`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from inspect import Parameter, getattr_static, signature
+from inspect import Parameter, signature
 from typing import cast, get_args
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.misspelling import (
+from teamwright.agents.contract.user_attributes import (
     Accepts,
     has_own_method,
+    is_computed,
+    is_name_list,
     is_package_class,
     misspelt_attributes,
     user_attributes,
@@ -100,10 +101,6 @@ def _is_options(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Value)
 
 
-def _is_names(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(one, str) for one in cast("Sequence[object]", value))
-
-
 def _takes_settings(value: object) -> bool:
     """Return whether a method takes settings and members, like those of the contract."""
     if not callable(value) or isinstance(value, type):
@@ -121,7 +118,7 @@ def _parameters(method: Callable[..., object]) -> list[str]:
 
 OPTIONAL: Mapping[str, Accepts] = {
     "options": _is_options,
-    "unused": _is_names,
+    "unused": is_name_list,
     "share": lambda value: value in get_args(Share),
     "peers": lambda value: isinstance(value, bool),
     "problems": _takes_settings,
@@ -164,7 +161,7 @@ def require_strategy(strategy: object) -> Strategy:
 def _check_values(strategy: StrategyLike) -> None:
     """Raise `UsageError` if an optional attribute has a value that a team can't use. Properties are not evaluated."""
     for name in sorted(user_attributes(strategy).intersection(OPTIONAL)):
-        if isinstance(getattr_static(strategy, name), property | cached_property):
+        if is_computed(strategy, name):
             continue
         value = getattr(strategy, name)
         if not (callable(value) if name in METHODS else OPTIONAL[name](value) or (name == "options" and value is None)):

@@ -14,15 +14,16 @@ from weakref import WeakKeyDictionary
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike
-from teamwright.agents.contract.misspelling import (
+from teamwright.agents.contract.policy import UNSET, Policy, check_not_both
+from teamwright.agents.contract.user_attributes import (
     Accepts,
     has_own_method,
+    is_name_list,
     is_package_class,
     misspelt_attributes,
     static_value,
     user_attributes,
 )
-from teamwright.agents.contract.policy import UNSET, Policy, check_not_both
 from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong
@@ -38,10 +39,6 @@ def _instance_of(*types: type) -> Accepts:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_name_list(value: object) -> bool:
-    return isinstance(value, tuple | list | set | frozenset) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 DEPRECATED: Mapping[str, Accepts] = {
@@ -75,7 +72,7 @@ KNOWN: Mapping[str, Accepts] = {
     **DEPRECATED,
     "policy": _instance_of(Policy),
     "description": _instance_of(str),
-    "capabilities": _is_name_list,
+    "capabilities": is_name_list,
     "spec": _instance_of(AgentSpec, TeamSpec),
 }
 

@@ -28,7 +28,7 @@ class Policy(AgentSettings):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     fallback: SkipValidation[AgentLike | None] = Field(default=None, description="the agent that is asked instead")
-    recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are met")
+    recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are handled")
     can_terminate: bool = Field(default=False, description="whether it may end its team")
     one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
 

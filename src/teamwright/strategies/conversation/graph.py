@@ -8,6 +8,7 @@ from itertools import count
 from pydantic import Field
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.reference_cycles import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
@@ -121,18 +122,13 @@ def _explored(start: str, edges: Sequence[Edge]) -> tuple[set[str], list[str]]:
     targets: dict[str, list[str]] = {}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.to)
-    done: set[str] = set()
+    reached: set[str] = set()
+
+    def successors(name: str) -> list[tuple[str, None]]:
+        reached.add(name)
+        return [(to, None) for to in targets.get(name, ())]
+
     cycle: list[str] = []
-    path = {start: iter(targets.get(start, ()))}
-    while path:
-        here = next(reversed(path))
-        there = next(path[here], None)
-        if there is None:
-            done.add(here)
-            del path[here]
-        elif there in path:
-            names = list(path)
-            cycle = cycle or [*names[names.index(there) :], there]
-        elif there not in done:
-            path[there] = iter(targets.get(there, ()))
-    return done, cycle
+    for found, _ in find_cycles([start], successors):
+        cycle = cycle or found
+    return reached, cycle

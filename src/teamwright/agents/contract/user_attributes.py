@@ -1,15 +1,16 @@
-"""Finds misspelt attributes of a contract, so that no setting is lost by a typo.
+"""The attributes that a user's class defines beside a contract, and those of them that are misspelt.
 
-An attribute counts as misspelt only if its name is nearly that of a contract attribute and its value is one that the
-contract accepts there. A `limit` that is a number, or a `critic` that is an agent, is fine.
+No setting may be lost by a typo. An attribute counts as misspelt only if its name is nearly that of a contract attribute
+and its value is one that the contract accepts there. A `limit` that is a number, or a `critic` that is an agent, is fine.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
+from typing import cast
 
 PACKAGE = "teamwright."
 SIMILARITY = 0.88
@@ -58,7 +59,16 @@ def is_package_class(cls: type) -> bool:
 
 def static_value(thing: object, name: str) -> object:
     """Return the value of an attribute, and `None` for a property, which is not evaluated."""
-    static = inspect.getattr_static(thing, name)
-    if isinstance(static, property | cached_property):
-        return None
-    return getattr(thing, name, None)
+    return None if is_computed(thing, name) else getattr(thing, name, None)
+
+
+def is_computed(thing: object, name: str) -> bool:
+    """Whether an attribute is a property, which no check may evaluate."""
+    return isinstance(inspect.getattr_static(thing, name), property | cached_property)
+
+
+def is_name_list(value: object) -> bool:
+    """Whether a value is a collection of names; a single text is none."""
+    return isinstance(value, tuple | list | set | frozenset) and all(
+        isinstance(one, str) for one in cast("Collection[object]", value)
+    )
