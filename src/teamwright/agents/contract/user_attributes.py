@@ -1,7 +1,8 @@
 """The attributes that a user's class defines beside a contract, and those of them that are misspelt.
 
-No setting may be lost by a typo. An attribute counts as misspelt only if its name is nearly that of a contract attribute
-and its value is one that the contract accepts there. A `limit` that is a number, or a `critic` that is an agent, is fine.
+No setting may be lost by a typo. An attribute counts as misspelt only if its name is nearly that of a contract
+attribute and its value is one that the contract accepts there. A `limit` that is a number, or a `critic` that is an
+agent, is fine.
 """
 
 from __future__ import annotations
