@@ -164,9 +164,8 @@ class Engine:
         from teamwright.runtime.run import RunInput
 
         made = require_team(team)
-        if made.declared is None:  # a manifest was checked when it was loaded
-            made.check_start()
         run = self._new_run(identity, made)
+        run.check_start()
         handle = self._launch(run, RunInput(task, self._seed(), history, origin, limits, run_id is not None))
         try:
             await run.begun.wait()

@@ -8,10 +8,12 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import anyio
 from pydantic_core import to_json
 
+from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -228,6 +230,16 @@ class Run:
             self.begun.set()
         self._state.bus.publish(events)
 
+    @cached_property
+    def _agents(self) -> list[AgentLike]:
+        """The team and every agent below it."""
+        return self._team.everyone()
+
+    def check_start(self) -> None:
+        """Raise `ManifestError` if a new run of the team can't start; a manifest was checked when it was loaded."""
+        if self._team.declared is None:
+            self._team.check_start(self._agents)
+
     def _begin(self, run_input: RunInput) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
         self._state.seed = run_input.seed
@@ -240,9 +252,9 @@ class Run:
             RunStarted(
                 team=team.name,
                 task=recorder.store(task),
-                manifest=recorder.store(without_secrets(team.source.to_json())),
+                manifest=recorder.store(without_secrets(team.source_with(self._agents).to_json())),
                 seed=run_input.seed,
-                strategies=team.strategies(),
+                strategies=team.strategies(self._agents),
                 origin=run_input.origin,
                 history=recorder.store_messages(history),
                 limits=run_input.limits.bounds if run_input.limits else None,
@@ -265,7 +277,7 @@ class Run:
                 f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, and this"
                 f" version knows {RUN_FORMAT}); update Teamwright to resume it."
             )
-        now = self._team.strategies()
+        now = self._team.strategies(self._agents)
         for name, version in started.strategies.items():
             if now.get(name, version) != version:
                 raise NotResumable(
@@ -288,7 +300,7 @@ class Run:
         from teamwright.agents.scripted.agent import unused_rules
 
         recorded, now = self._record.charges.marks, self._state.marks
-        left = unused_rules(self._team.everyone(), lambda name, mark: recorded[name, mark] + now[name, mark])
+        left = unused_rules(self._agents, lambda name, mark: recorded[name, mark] + now[name, mark])
         if not left:
             return ending
         text = f"the script is strict, and {'; '.join(left)}"

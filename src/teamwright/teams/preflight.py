@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.attributes import fallback_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.preflight import Preflight
 from teamwright.agents.model.models import Models
@@ -31,7 +31,7 @@ def _agents_and_fallbacks(team: Team) -> Iterator[AgentLike]:
     """Yield the agents of a team, and their fallbacks of the same name."""
     for agent in team.everyone():
         yield agent
-        other = policy_of(agent).fallback
+        other = fallback_of(agent)
         if other is not None and other.name == agent.name:
             yield other
 

@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import policy_of, require_agent, require_agent_like, spec_of
+from teamwright.agents.contract.attributes import fallback_of, require_agent, require_agent_like, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
@@ -103,21 +103,23 @@ class Team(PolicyAttributes):
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
         known: dict[str, AgentLike] = {}
         for agent in self.everyone():
-            if known.setdefault(agent.name, agent) is not agent and not self._is_single_agent:
+            if known.setdefault(agent.name, agent) is not agent and not self.is_single_agent:
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
         self._check_fallbacks(self.everyone())
 
-    def check_start(self) -> None:
-        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys."""
-        agents = list(self.everyone())
+    def check_start(self, agents: Sequence[AgentLike]) -> None:
+        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys.
+
+        `agents` is what `everyone` returned, here and below: a team may have thousands, and a start needs them often.
+        """
         self._check_fallbacks(agents)
         self._check_keys(agents)
 
     def _check_fallbacks(self, agents: Iterable[AgentLike]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
-        starts = {id(agent): agent for agent in agents if policy_of(agent).fallback is not None}
+        starts = {id(agent): agent for agent in agents if fallback_of(agent) is not None}
         known = dict(starts)  # agents need not be hashable
 
         def edges(key: int) -> Iterator[tuple[int, None]]:
@@ -126,7 +128,7 @@ class Team(PolicyAttributes):
                 yield id(agent), None
 
         for cycle, _ in find_cycles(starts, edges):
-            start = next(place for place, key in enumerate(cycle) if policy_of(known[key]).fallback is not None)
+            start = next(place for place, key in enumerate(cycle) if fallback_of(known[key]) is not None)
             names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
@@ -180,20 +182,20 @@ class Team(PolicyAttributes):
         """Prefix warnings with the team's name."""
         return tuple(f"{self.name}: {text}" for text in warnings)
 
-    def everyone(self) -> Iterator[AgentLike]:
-        """Yield this team, its members, helpers and fallbacks, and theirs, each once."""
-        seen: set[int] = set()
+    def everyone(self) -> list[AgentLike]:
+        """Return this team, its members, helpers and fallbacks, and theirs, each once."""
+        found: dict[int, AgentLike] = {}  # agents need not be hashable
         pending: list[AgentLike] = [self]
         while pending:
             agent = pending.pop()
-            if id(agent) in seen:
+            if id(agent) in found:
                 continue
-            seen.add(id(agent))
-            yield agent
+            found[id(agent)] = agent
             if isinstance(agent, Team):
                 pending.extend(reversed((*agent.members, *agent.helpers)))
-            elif (other := policy_of(agent).fallback) is not None and other.name != agent.name:
+            elif (other := fallback_of(agent)) is not None and other.name != agent.name:
                 pending.append(other)
+        return list(found.values())
 
     @property
     def member_fallback(self) -> AgentLike | None:
@@ -201,13 +203,13 @@ class Team(PolicyAttributes):
         name = self.recovery.fallback if self.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
 
-    def strategies(self) -> dict[str, int]:
+    def strategies(self, agents: Sequence[AgentLike] | None = None) -> dict[str, int]:
         """Return the strategies in use, with their versions."""
-        teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
+        teams = [agent for agent in agents or self.everyone() if isinstance(agent, Team)]
         return {team.strategy.name: team.strategy.version for team in teams}
 
     @property
-    def _is_single_agent(self) -> bool:
+    def is_single_agent(self) -> bool:
         """Whether this is a single agent that runs as a team under its own name."""
         return [member.name for member in self.members] == [self.name]
 
@@ -236,28 +238,33 @@ class Team(PolicyAttributes):
     @property
     def source(self) -> Source:
         """The team and all of its agents as a declaration, from which a resume rebuilds them."""
+        return self.source_with(self.everyone())
+
+    def source_with(self, agents: Sequence[AgentLike]) -> Source:
+        """Return the declaration of the team and of these agents, which are all of its agents."""
         if self.declared is not None:
             return self.declared
-        source = Source(manifest=self._manifest(), team=self.name)
+        source = Source(manifest=_manifest(agents), team=self.name)
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
 
-    def _manifest(self) -> Manifest:
-        teams: dict[str, TeamSpec] = {}
-        agents: dict[str, AgentSpec] = {}
-        for agent in self.everyone():
-            if isinstance(agent, Team):
-                if not agent._is_single_agent:
-                    teams[agent.name] = agent.spec
-            else:
-                spec = spec_of(agent)
-                agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
-        # Every part was validated when it was created, and a team may have thousands.
-        return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
+
+def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
+    teams: dict[str, TeamSpec] = {}
+    agents: dict[str, AgentSpec] = {}
+    for agent in everyone:
+        if isinstance(agent, Team):
+            if not agent.is_single_agent:
+                teams[agent.name] = agent.spec
+        else:
+            spec = spec_of(agent)
+            agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
+    # Every part was validated when it was created, and a team may have thousands.
+    return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 
 
 def _levels(agent: AgentLike) -> int:
-    inner = agent if isinstance(agent, Team) else policy_of(agent).fallback
+    inner = agent if isinstance(agent, Team) else fallback_of(agent)
     return inner.levels if isinstance(inner, Team) else 0
 
 
@@ -269,7 +276,7 @@ def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
     pending = list(agents)
     checked = set(map(id, pending))
     for agent in pending:
-        other = None if isinstance(agent, Team) else policy_of(agent).fallback
+        other = None if isinstance(agent, Team) else fallback_of(agent)
         if other is None or id(other) in checked:
             continue
         try:
@@ -283,7 +290,7 @@ def _successors(agent: AgentLike) -> Sequence[AgentLike]:
     """The agents that may be asked within a turn of this one, or in its place."""
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
-    other = policy_of(agent).fallback
+    other = fallback_of(agent)
     return () if other is None else (other,)
 
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike
-from teamwright.agents.contract.policy import UNSET, Policy, check_not_both
+from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, check_not_both
 from teamwright.agents.contract.user_attributes import (
     Accepts,
     has_own_method,
@@ -94,6 +94,12 @@ def policy_of(agent: AgentLike) -> Policy:
         return policy
     old = deprecated_settings(agent)
     return policy.model_copy(update=old) if old else policy  # each value was checked when it was found
+
+
+def fallback_of(agent: AgentLike) -> AgentLike | None:
+    """Return the agent that is asked if this one fails."""
+    policy = policy_of(agent)
+    return None if policy is ONE_CALL or policy is UNSET else policy.fallback
 
 
 def description_of(agent: AgentLike) -> str:

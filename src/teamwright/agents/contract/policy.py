@@ -91,14 +91,20 @@ def policy_for(name: str, base: Policy | None, settings: PolicySettings, **other
     A setting that is given stands over `base`, also if it is false or `None`. `others` are fields of the policy that
     the agent sets itself, `None` if it does not.
     """
-    for unknown in settings.keys() - PolicySettings.__optional_keys__:
-        hint = nearest(unknown, PolicySettings.__optional_keys__, "agents have no such setting")
-        raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
-    check_max_bytes(name, settings.get("max_bytes"))
+    if settings:
+        _check_settings(name, settings)
     if base is not None and not isinstance(base, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"The policy of the agent {name!r} must be a Policy, not {base!r}.")
     own = {field: value for field, value in others.items() if value is not None}
     return _combined(name, base or UNSET, {**settings, **own})
+
+
+def _check_settings(name: str, settings: PolicySettings) -> None:
+    """Raise `UsageError` for a setting that no agent has, and for an invalid size cap."""
+    for unknown in settings.keys() - PolicySettings.__optional_keys__:
+        hint = nearest(unknown, PolicySettings.__optional_keys__, "agents have no such setting")
+        raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
+    check_max_bytes(name, settings.get("max_bytes"))
 
 
 def _combined(name: str, base: Policy, settings: dict[str, object]) -> Policy:

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of, spec_of
+from teamwright.agents.contract.attributes import fallback_of, policy_of, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
@@ -265,7 +265,7 @@ class Simulator:
             known[agent.name] = made = self.team(agent, usual, teams)
             return made
         known[agent.name] = stand_in = self._stand_in(agent, usual)
-        other = policy_of(agent).fallback
+        other = fallback_of(agent)
         if other is not None:
             same = other.name == agent.name  # the same agent with another model
             fallback = self._stand_in(other, usual) if same else self._simulate(other, usual, known, teams)

@@ -8,8 +8,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.policy import Policy
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.charges import Charges
@@ -39,7 +39,7 @@ class Ask:
     `new_context` creates the context that the member works with.
     """
 
-    __slots__ = ("_key", "_member", "_scope", "attempt", "gate", "new_context", "turn")
+    __slots__ = ("_key", "_member", "_policy", "_scope", "attempt", "gate", "new_context", "turn")
 
     def __init__(
         self,
@@ -48,11 +48,12 @@ class Ask:
         turn: Turn,
         key: str,
         new_context: Callable[[Scope], Context],
+        policy: Policy,
         first: int = 1,
         gate: ApprovalGate | None = None,
     ) -> None:
         self._scope, self._member, self._key, self.new_context = scope, member, key, new_context
-        self.turn, self.attempt, self.gate = turn, first, gate
+        self.turn, self._policy, self.attempt, self.gate = turn, policy, first, gate
 
     async def resolve(self) -> Reply | Failure:
         """Return the recorded ending in its place in journal order, or let the member take its turn."""
@@ -105,7 +106,7 @@ class Ask:
     def _begin(self, place: str, full: str, recorded: RecordedAsk | None) -> tuple[Scope, float | None]:
         """Open and record the scope of the turn; returns it with the seconds that the turn may take."""
         scope, run = self._scope, self._scope.run
-        child = _child_scope(scope, full, self._member)
+        child = _child_scope(scope, full, self._member, self._policy)
         seconds = self._time_limit(child)
         asked = recorded.asked if recorded else self._asked_fact(child, seconds)
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
@@ -293,10 +294,9 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     return None if seconds is None else Amounts(seconds=seconds)
 
 
-def _child_scope(scope: Scope, path: str, member: AgentLike) -> Scope:
+def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> Scope:
     """Create the scope of a member's turn; a team's belongs to the same agent scope, any other agent opens its own."""
     run = scope.run
-    policy = policy_of(member)
     limits, team = policy.limits, member.kind == "team"
     child = Scope(
         run,

@@ -83,7 +83,7 @@ class RunContext:
             turn = structs.replace(turn, task=task)
         policy = policy_of(member)
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
-        ask = Ask(scope, member, turn, place, RunContext, gate=gate)
+        ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
         try:
             ending = await ask.resolve()
             if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):

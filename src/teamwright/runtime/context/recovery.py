@@ -93,7 +93,7 @@ class AskRecovery:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
-        ask = Ask(self._scope, member, self._turn, self._key, self._new_context, first, gate)
+        ask = Ask(self._scope, member, self._turn, self._key, self._new_context, policy_of(member), first, gate)
         ending = await ask.resolve()
         self._attempt = ask.attempt
         return ending
@@ -110,7 +110,7 @@ class AskRecovery:
         for number, part in enumerate(parts, start=1):
             turn = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
             key = self._scope.claim(f"{self._key}/summary-{number}")
-            reply = await Ask(self._scope, self._member, turn, key, self._new_context).resolve()
+            reply = await Ask(self._scope, self._member, turn, key, self._new_context, self._policy).resolve()
             if isinstance(reply, Failure):
                 return failure
             summaries.append(reply.text)

@@ -62,12 +62,13 @@ class Recorder:
 
     def store(self, value: JsonValue) -> Body:
         """Store a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
-        if isinstance(value, str) and (known := self.stored_texts.get(value)):
+        is_text = isinstance(value, str)
+        if is_text and (known := self.stored_texts.get(value)):
             return known
         text = to_json(value).decode()
         body = digest(text)
         self._bodies[body] = text
-        if isinstance(value, str):
+        if is_text:
             self.stored_texts[value] = body
         else:
             self._latest = value, body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from pydantic_core import to_json
@@ -50,7 +50,7 @@ class Turn(Struct, frozen=True, dict=True):
     @property
     def digest(self) -> str:
         """The content hash by which a replay matches the turn; it excludes the turn's number."""
-        kept = cast("dict[str, str]", self.__dict__)
+        kept: dict[str, str] = self.__dict__  # pyright: ignore[reportAssignmentType] - a struct with `dict=True`
         known = kept.get("digest")
         if known is None:  # cached by hand: a cached_property takes a lock, which costs more than the hash
             tools = "*" if self.tools is None else ",".join(self.tools)
