@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -326,10 +327,12 @@ async def test_a_thousand_waiters_are_not_scanned_repeatedly(monkeypatch: pytest
     tries = 0
     grant = Account._grant
 
-    def counted(self: Account, request: ReservationRequest) -> Reservation | None:
+    def counted(
+        self: Account, request: ReservationRequest, take_other: Callable[[], None] | None
+    ) -> Reservation | None:
         nonlocal tries
         tries += 1
-        return grant(self, request)
+        return grant(self, request, take_other)
 
     monkeypatch.setattr(Account, "_grant", counted)
     run = Account("", Limits(tokens=10_090), None)

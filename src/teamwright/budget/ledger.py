@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -54,6 +54,10 @@ def charge_for(usage: Usage, reserved: Cost) -> Cost:
         return reserved
     money = reserved.usd if usage.usd is None else picodollars(usage.usd)
     return Cost(usage.total_tokens or reserved.tokens, money)
+
+
+class Unavailable(Exception):
+    """What a call needs besides is not there at the instant of a grant: it gets nothing, and has to wait for that."""
 
 
 class Refusal(LimitReached):
@@ -154,16 +158,17 @@ class Account:
                 return index
         return None
 
-    async def reserve(self, request: ReservationRequest) -> Reservation:
+    async def reserve(self, request: ReservationRequest, take_other: Callable[[], None] | None = None) -> Reservation:
         """Reserve the worst case of one call. Waits while other calls hold what it needs.
 
-        Raises `Refusal` if the call would not fit even then. For a model request the worst case is the prompt plus the
-        output cap. If the request sets no cap, the cap is the smaller of 4096 and a fair share of what remains. A cap
-        that is set but does not fit is reduced, as long as a useful output remains.
+        `take_other` takes whatever else the call needs, at the instant of the grant, or raises `Unavailable`. Raises
+        `Refusal` if the call would not fit even if nothing were held. For a model request the worst case is the prompt
+        plus the output cap. If the request sets no cap, the cap is the smaller of 4096 and a fair share of what
+        remains. A cap that is set but does not fit is reduced, as long as a useful output remains.
         """
-        if (granted := self.reserve_now(request)) is not None:
+        if (granted := self.reserve_now(request, take_other)) is not None:
             return granted
-        waiter = _ReservationWaiter(self, request, asyncio.get_running_loop().create_future())
+        waiter = _ReservationWaiter(self, request, asyncio.get_running_loop().create_future(), take_other)
         self.add_waiting(1)
         self.outermost.queue.append(waiter)
         try:
@@ -176,13 +181,15 @@ class Account:
                 waiter.granted.result().cancel()
             raise
 
-    def reserve_now(self, request: ReservationRequest) -> Reservation | None:
+    def reserve_now(
+        self, request: ReservationRequest, take_other: Callable[[], None] | None = None
+    ) -> Reservation | None:
         """Reserve like `reserve`, or return `None` if the call would have to wait, be it only behind others."""
         if any(not waiter.granted.done() for waiter in self.outermost.queue):
             return None
         self.add_waiting(1)
         try:
-            return self._grant(request)
+            return self._grant(request, take_other)
         finally:
             self.add_waiting(-1)
 
@@ -192,14 +199,14 @@ class Account:
         A settlement costs only as much as the calls it serves, however many wait behind them.
         """
         while self.queue:
-            account, request, granted = self.queue[0]
+            account, request, granted, take_other = self.queue[0]
             if granted.done():  # cancelled; `reserve` has updated the counts
                 self.queue.popleft()
                 continue
             try:
-                reservation = account._grant(request)
-            except Refusal as refusal:
-                granted.set_exception(refusal)
+                reservation = account._grant(request, take_other)
+            except (Refusal, Unavailable) as error:
+                granted.set_exception(error)
             else:
                 if reservation is None:
                     return
@@ -207,13 +214,15 @@ class Account:
             self.queue.popleft()
             account.add_waiting(-1)
 
-    def _grant(self, request: ReservationRequest) -> Reservation | None:
+    def _grant(self, request: ReservationRequest, take_other: Callable[[], None] | None) -> Reservation | None:
         cost, cap, cut = self._worst_case(request)
         for level in self.chain():
             if (index := level.exceeded_bound(cost, with_held=False)) is not None:
                 raise Refusal(level, index, cost[index])
         if any(level.exceeded_bound(cost, with_held=True) is not None for level in self.chain()):
             return None
+        if take_other is not None:
+            take_other()
         self.hold(cost, 1)
         return Reservation(self, cost, cap, cut)
 
@@ -305,6 +314,7 @@ class _ReservationWaiter(NamedTuple):
     account: Account
     request: ReservationRequest
     granted: asyncio.Future[Reservation]
+    take_other: Callable[[], None] | None
 
 
 def prompt_tokens(prompt_bytes: int, messages: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from teamwright import Engine, Limits, Team
@@ -159,6 +159,19 @@ loads = st.builds(
     rates=st.tuples(*[st.one_of(st.none(), st.integers(1, 4))] * 3),
     tokens=st.tuples(*[st.one_of(st.none(), st.integers(100, 2000))] * 3),
     runs=st.integers(1, 2),
+)
+@example(  # two calls that took from each other, for ever, what both needed
+    members=[
+        Load(2, 1, 84, 0, fails=True),
+        Load(2, 1, None, 0, fails=False),
+        Load(2, 1, None, 0, fails=True),
+        Load(2, 1, None, 0, fails=False),
+        Load(1, 1, 23, 1.4, fails=True),
+    ],
+    widths=(3, 3, 3),
+    rates=(None, 1, 2),
+    tokens=(621, None, None),
+    runs=1,
 )
 def test_budgets_and_slots_never_lock_each_other(
     members: list[Load],

@@ -1,8 +1,8 @@
 """What a call needs before it may be sent: a reservation in the budget, and a slot at its model.
 
-No call ever waits for one of the two while it holds the other. A call that holds either is in flight or about to be,
-and ends by itself, so no cycle of waiting calls can form: a call that waits for a model (which may cool down for a
-minute) holds no budget back, and one that waits for budget holds no slot that other runs need.
+A call gets both at one instant or neither, so a call that holds either is in flight and ends by itself. Hence no cycle
+of waiting calls can form, and no two calls can take from each other what both need: a call that waits for a model
+(which may cool down for a minute) holds no budget back, and one that waits for budget holds no slot that others need.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, ReservationRequest, prompt_tokens
+from teamwright.budget.ledger import (
+    NO_COST,
+    Cost,
+    Refusal,
+    Reservation,
+    ReservationRequest,
+    Unavailable,
+    prompt_tokens,
+)
 from teamwright.budget.money import Rate
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.scope import Scope
@@ -57,59 +65,78 @@ class Admission:
     async def acquire(self) -> Permit:
         """Wait for budget and slot in turn, until both are there at once.
 
-        When it has to start over, another call in flight held what was missing, so the run always makes progress.
+        When it has to start over, a call in flight held what was missing, so the run always makes progress.
         """
         effect, run = self._effect, self._scope.run
         limiter = run.limiters.for_effect(effect) if effect.model else None
-        while True:
+        permit: Permit | None = None
+        while permit is None:
             if run.pausing or self._scope.is_closed:
                 await run.park_until_cancelled()
-            reservation = await self._reserve(self._account) if self._account else None
-            if limiter is None:
-                return Permit(reservation, None)
-            if slot := limiter.try_acquire(effect.prompt_bytes, effect.max_output):
-                return Permit(reservation, slot)
-            if reservation is not None:
-                reservation.cancel()
-            if (permit := await self._acquire_in_turn(limiter)) is not None:
-                return permit
-
-    async def _acquire_in_turn(self, limiter: RateLimiter) -> Permit | None:
-        """Wait for the model; `None` if the budget has no room once it is this call's turn, or the run is stopping."""
-        scope, effect, run = self._scope, self._effect, self._scope.run
-        if self._account is not None:
-            self._account.add_waiting(1)
-        try:
-            slot = await limiter.acquire(scope.lanes, effect.prompt_bytes, effect.max_output)
-        finally:
-            if self._account is not None:
-                self._account.add_waiting(-1)
-        permit: Permit | None = None
-        try:
-            if not run.pausing and not scope.is_closed:
-                permit = self._permit_with(slot)
-        finally:
-            if permit is None:
-                slot.cancel()
+            try:
+                permit = await self._wait_for_budget(limiter)
+                if permit is None and limiter is not None:
+                    permit = await self._wait_for_model(limiter)
+            except Refusal as refusal:
+                self._record_refusal(refusal)
+                raise
+            if permit is not None and (run.pausing or self._scope.is_closed):
+                permit.cancel()
+                permit = None
         return permit
 
-    def _permit_with(self, slot: Slot) -> Permit | None:
-        """Return the slot together with a reservation; `None` if the reservation would have to wait."""
-        if self._account is None:
-            return Permit(None, slot)
-        try:
-            reservation = self._account.reserve_now(self._request)
-        except Refusal as refusal:
-            self._record_refusal(refusal)
-            raise
-        return reservation and Permit(reservation, slot)
+    async def _wait_for_budget(self, limiter: RateLimiter | None) -> Permit | None:
+        """Wait for the budget, if there is one; `None` if no slot is free at the instant when it is granted."""
+        slot: Slot | None = None
 
-    async def _reserve(self, account: Account) -> Reservation:
+        def take_slot() -> None:
+            nonlocal slot
+            if limiter is not None:
+                slot = limiter.try_acquire(self._effect.prompt_bytes, self._effect.max_output)
+                if slot is None:
+                    raise Unavailable
+
         try:
-            return await account.reserve(self._request)
-        except Refusal as refusal:
-            self._record_refusal(refusal)
+            if self._account is not None:
+                return Permit(await self._account.reserve(self._request, take_slot), slot)
+            take_slot()
+            return Permit(None, slot)
+        except Unavailable:
+            return None
+        except BaseException:
+            if slot is not None:
+                slot.cancel()
             raise
+
+    async def _wait_for_model(self, limiter: RateLimiter) -> Permit | None:
+        """Wait for a slot; `None` if the budget has no room at the instant when it is granted."""
+        effect, account = self._effect, self._account
+        if account is None:
+            return Permit(None, await limiter.acquire(self._scope.lanes, effect.prompt_bytes, effect.max_output))
+        reservation: Reservation | None = None
+
+        def take_budget() -> None:
+            nonlocal reservation
+            account.add_waiting(-1)  # `reserve_now` counts it too
+            try:
+                reservation = account.reserve_now(self._request)
+            finally:
+                account.add_waiting(1)
+            if reservation is None:
+                raise Unavailable
+
+        account.add_waiting(1)
+        try:
+            slot = await limiter.acquire(self._scope.lanes, effect.prompt_bytes, effect.max_output, take_budget)
+        except Unavailable:
+            return None
+        except BaseException:
+            if reservation is not None:
+                reservation.cancel()
+            raise
+        finally:
+            account.add_waiting(-1)
+        return Permit(reservation, slot)
 
     def _rate(self, prompt: int) -> Rate | None:
         """Return the highest price of the request. If none is known, record that once and reserve tokens only."""

@@ -7,12 +7,13 @@ Nothing here may await while it holds a slot.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from teamwright.agents.contract.effect import Effect
 from teamwright.budget.fair_queue import FairQueue
+from teamwright.budget.ledger import Unavailable
 from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
-from teamwright.errors import AgentError, RateLimited
+from teamwright.errors import AgentError, LimitReached, RateLimited
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import Usage
@@ -99,10 +100,10 @@ class Slot:
 
 
 class _SlotWaiter:
-    __slots__ = ("granted", "queued", "tokens")
+    __slots__ = ("granted", "queued", "take_other", "tokens")
 
-    def __init__(self, tokens: int, granted: asyncio.Future[Slot]) -> None:
-        self.tokens, self.granted, self.queued = tokens, granted, True
+    def __init__(self, tokens: int, granted: asyncio.Future[Slot], take_other: Callable[[], None] | None) -> None:
+        self.tokens, self.granted, self.take_other, self.queued = tokens, granted, take_other, True
 
 
 class RateLimiter:
@@ -139,11 +140,21 @@ class RateLimiter:
         now, tokens = asyncio.get_running_loop().time(), self.window.estimate(prompt_bytes, cap)
         return self._slot(now, tokens) if self._opens_at(now, tokens) <= now else None
 
-    async def acquire(self, branch: Sequence[Hashable], prompt_bytes: int = 0, cap: int | None = None) -> Slot:
-        """Wait for a slot until it is this branch's turn; `branch` is the path of branches that the call is in."""
+    async def acquire(
+        self,
+        branch: Sequence[Hashable],
+        prompt_bytes: int = 0,
+        cap: int | None = None,
+        take_other: Callable[[], None] | None = None,
+    ) -> Slot:
+        """Wait for a slot until it is this branch's turn; `branch` is the path of branches that the call is in.
+
+        `take_other` takes whatever else the call needs, at the instant of the grant, or raises `Unavailable` or
+        `LimitReached`.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        waiter = _SlotWaiter(self.window.estimate(prompt_bytes, cap), loop.create_future())
+        waiter = _SlotWaiter(self.window.estimate(prompt_bytes, cap), loop.create_future(), take_other)
         self._waiting.push(branch, waiter)
         self.serve()
         try:
@@ -152,7 +163,7 @@ class RateLimiter:
             if waiter.queued:
                 self._waiting.remove(branch, waiter)
                 self.serve()
-            elif not waiter.granted.cancelled():  # the slot was granted in the same instant
+            elif not waiter.granted.cancelled() and waiter.granted.exception() is None:  # granted in the same instant
                 waiter.granted.result().cancel()
             raise
         slot.waited = loop.time() - started
@@ -175,7 +186,16 @@ class RateLimiter:
                 return
             self._waiting.pop().queued = False
             if not cancelled:
-                waiter.granted.set_result(self._slot(now, waiter.tokens))
+                self._grant(waiter, now)
+
+    def _grant(self, waiter: _SlotWaiter, now: float) -> None:
+        try:
+            if waiter.take_other is not None:
+                waiter.take_other()
+        except (Unavailable, LimitReached) as error:
+            waiter.granted.set_exception(error)
+        else:
+            waiter.granted.set_result(self._slot(now, waiter.tokens))
 
     @property
     def cooldown(self) -> float:
