@@ -4,6 +4,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+# One more than cores: many tests wait for timeouts.
+WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
 
@@ -25,7 +27,7 @@ run: $(VENV)/.run ## run an example team with the embedded model (no key, no net
 
 test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
 test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, and the laws with many examples
 	@$(BIN)/python -m tests.fuzz --seconds 600

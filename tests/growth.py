@@ -37,7 +37,7 @@ ENOUGH_SECONDS = 0.01
 """A measurement below this is noise: the input grows, or the work is repeated, until it takes as long."""
 LARGEST = 1 << 22
 """The largest input while searching for a size."""
-REPEATS = 5
+REPEATS = 3
 ATTEMPTS = 4
 
 
