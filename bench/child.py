@@ -58,6 +58,10 @@ async def value(case: Case, folder: Path) -> float:
             raise ValueError("an import is measured by a bare interpreter, see bench.imports")
 
 
+RESERVE = "-reserve"
+"""The file of fixed size that Teamwright holds back for a full disk; it is no part of what grows with the turns."""
+
+
 async def _microseconds_per_turn(case: Case, folder: Path) -> float:
     measured = CONTENDERS[case.subject].load()
     await _once(measured, case.model_copy(update={"size": WARM_UP_TURNS}), folder / "warm-up.db")
@@ -80,7 +84,8 @@ async def _bytes(case: Case, folder: Path) -> float:
         measured = CONTENDERS[case.subject].load()
         for shape, size in DATABASE_RUNS:
             await _once(measured, case.model_copy(update={"shape": shape, "size": size}), database)
-    return float(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(RESERVE)]
+    return float(sum(file.stat().st_size for file in files))
 
 
 async def _once(measured: Measured, case: Case, database: Path) -> float:

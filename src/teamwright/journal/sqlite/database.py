@@ -123,9 +123,9 @@ class Database:
         with self._identity.preserve_other_files():
             self._opened.close()
 
-    def require_identity(self) -> None:
+    def require_identity(self, *, thorough: bool = True) -> None:
         """Raise if the last commit went into a file that is no longer at its path; save a copy of the data first."""
-        if self.lost is None and (what := self._identity.changed()) is not None:
+        if self.lost is None and (what := self._identity.changed(thorough=thorough)) is not None:
             self.lost = self._rescued(what)
         if self.lost is not None:
             raise self.lost

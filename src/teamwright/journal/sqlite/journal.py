@@ -246,12 +246,13 @@ class SqliteJournal:
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         """Commit batches atomically: their events and bodies and, where due, the status of their runs."""
-        self._write(batches)
-        self._database.require_identity()
+        if len(batches) == 1 and self._add(batches[0]):
+            self._database.require_identity(thorough=False)
+        else:
+            self._write(batches)
+            self._database.require_identity()
 
     def _write(self, batches: Sequence[Batch]) -> None:
-        if len(batches) == 1 and self._add(batches[0]):
-            return
         touched: dict[str, RunRows] = {}
         due: set[str] = set()
         try:
