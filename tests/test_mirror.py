@@ -94,7 +94,6 @@ COVERED_BY = {
     "runtime/context/turn_outcome.py": "runtime/context/test_ask.py",
     "runtime/follow.py": "runtime/test_engine.py",
     "runtime/live_runs.py": "runtime/test_engine.py",
-    "runtime/run_reader.py": "runtime/test_engine.py",
     "runtime/scope.py": "runtime/context/test_deadline.py",
     "strategies/conversation/selector_prompt.py": "strategies/conversation/test_selector.py",
     "strategies/expressions/parser.py": "strategies/expressions/test_evaluator.py",

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from teamwright.errors import ManifestError, Problem
@@ -93,6 +93,7 @@ def test_arbitrary_bytes_load_or_are_reported(tmp_path: Path, data: bytes) -> No
 @given(
     st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=4)
 )
+@example(changes=[(599, 0, "a"), (602, 0, "null")])  # options in which a name stood are dropped
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 def test_a_manifest_with_changes_loads_or_is_reported(tmp_path: Path, changes: list[tuple[int, int, str]]) -> None:
     text = GOOD

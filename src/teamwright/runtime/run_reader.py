@@ -25,8 +25,13 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
         events = await read_events(journal, run_id, without=EFFECTS)
         check_record(events, whole=False)
         record = RunRecord.from_events(events)
-        for event in await journal.read(run_id, record.first_open_turn()):
-            if event.kind in EFFECTS:
+        later = await journal.read(run_id, record.first_open_turn())
+        if newer := [event for event in later if event.number > events[-1].number and event.kind not in EFFECTS]:
+            # A driver that has lost its lock, and does not know it yet, wrote between the two reads.
+            record = RunRecord.from_events([*events, *newer])
+        first = record.first_open_turn()
+        for event in later:
+            if event.kind in EFFECTS and event.number > first:
                 record.apply_effect(event)
         record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
         return record

@@ -84,12 +84,26 @@ def named_agents(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> li
 
 
 def rename(options: dict[str, JsonValue], at: FieldPath, name: str) -> None:
-    """Replace the name at this path of the options; a name that is a mapping key is left unchanged."""
-    around = cast("dict[str | int, JsonValue]", options)
+    """Replace the name at this path of the options; a name that is a mapping key is left unchanged.
+
+    So is one whose part of the options was dropped, because it is declared twice or in the wrong form.
+    """
+    around: JsonValue = options
     for step in at[:-1]:
-        around = cast("dict[str | int, JsonValue]", around[step])
-    if isinstance(around[at[-1]], str):
-        around[at[-1]] = name
+        around = _at(around, step)
+    if isinstance(_at(around, at[-1]), str):
+        cast("dict[str | int, JsonValue]", around)[at[-1]] = name
+
+
+def _at(around: JsonValue, step: str | int) -> JsonValue:
+    """Return the part of a value at this key or index; `None` if there is none."""
+    match around:
+        case dict() if isinstance(step, str):
+            return around.get(step)
+        case list() if isinstance(step, int) and 0 <= step < len(around):
+            return around[step]
+        case _:
+            return None
 
 
 @cache

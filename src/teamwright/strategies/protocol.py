@@ -37,10 +37,20 @@ class Settings:
     on_max_turns: Literal["stop", "fail"] = "stop"
     options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     handoff: EnvelopeSettings | None = None
+    _parsed: dict[type[Value], Value] = field(
+        default_factory=dict[type[Value], Value], init=False, repr=False, compare=False
+    )
 
     def read(self, model: type[V]) -> V:
-        """Return the options as the model of the strategy. They were validated when the team was created."""
-        return model.model_validate(self.options)
+        """Return the options as the model of the strategy. They were validated when the team was created.
+
+        A frozen model is parsed once: a plan may have thousands of steps.
+        """
+        if not model.model_config.get("frozen"):
+            return model.model_validate(self.options)
+        if model not in self._parsed:
+            self._parsed[model] = model.model_validate(self.options)
+        return cast("V", self._parsed[model])
 
 
 @dataclass(frozen=True, slots=True)
