@@ -101,7 +101,6 @@ COVERED_BY = {
     "strategies/plan/lead.py": "strategies/plan/test_lead_subagent.py",
     "strategies/plan/rounds.py": "strategies/plan/test_star_team.py",
     "strategies/plan/step_options.py": "strategies/plan/test_dag.py",
-    "strategies/protocol.py": "strategies/test_conformance.py",
     "testing/checks.py": "testing/test_agent.py",
     "testing/chat.py": "testing/test_model_server.py",
     "testing/journal.py": "journal/test_protocol.py",

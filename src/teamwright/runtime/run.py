@@ -108,7 +108,6 @@ class Run:
         self.interactive = False
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
-        self._is_published = False
         self.begun = asyncio.Event()
         """Set when the run is in the journal, or when it is certain that it will not be."""
         self._state = state = RunState(
@@ -225,9 +224,7 @@ class Run:
 
     def _publish(self, events: Sequence[Event]) -> None:
         """Publish durable events; from the first one on, other processes can find the run."""
-        if not self._is_published:
-            self._is_published = True
-            self.begun.set()
+        self.begun.set()
         self._state.bus.publish(events)
 
     @cached_property

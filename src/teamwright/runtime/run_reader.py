@@ -9,6 +9,7 @@ from teamwright.history.record.run_record import EFFECTS, RunRecord, check_recor
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 
 
 async def read_events(journal: Journal, run_id: str, without: Collection[str] = ()) -> list[Event]:
@@ -26,9 +27,8 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
         check_record(events, whole=False)
         record = RunRecord.from_events(events)
         later = await journal.read(run_id, record.first_open_turn())
-        if newer := [event for event in later if event.number > events[-1].number and event.kind not in EFFECTS]:
-            # A driver that has lost its lock, and does not know it yet, wrote between the two reads.
-            record = RunRecord.from_events([*events, *newer])
+        # A driver that has lost its lock, and does not know it yet, may have written between the two reads.
+        fold((event for event in later if event.number > events[-1].number and event.kind not in EFFECTS), record)
         first = record.first_open_turn()
         for event in later:
             if event.kind in EFFECTS and event.number > first:

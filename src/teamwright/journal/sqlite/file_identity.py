@@ -42,10 +42,10 @@ class FileIdentity:
         a while ago.
         """
         try:
-            folder = os.stat(self._folder_name)  # noqa: PTH116 - a path takes twice as long
-            found = os.stat(self._name)  # noqa: PTH116
+            found = os.stat(self._name)  # noqa: PTH116 - a path takes twice as long
             if (found.st_dev, found.st_ino) != self._database:
                 return "was replaced by another file"
+            folder = os.stat(self._folder_name)  # noqa: PTH116
             if thorough or folder.st_mtime_ns != self._folder_time or monotonic() > self._due:
                 self._folder_time, self._due = folder.st_mtime_ns, monotonic() + COMPARE_EVERY
                 if (what := self._changed_beside()) is not None:
