@@ -35,6 +35,7 @@ from teamwright.runtime.webhooks.request import Webhook
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (
+    PROMPTS,
     RUN_FORMAT,
     Origin,
     RunCheckpoint,
@@ -256,6 +257,7 @@ class Run:
                 history=recorder.store_messages(history),
                 limits=run_input.limits.bounds if run_input.limits else None,
                 format=RUN_FORMAT,
+                prompts=PROMPTS,
             ),
         )
         self._state.limits = run_input.limits
@@ -269,10 +271,10 @@ class Run:
         started = self._record.started
         if started is None:
             raise NotResumable(f"Run {self.run_id!r} has no start event in the journal.")
-        if started.format > RUN_FORMAT:
+        if started.format > RUN_FORMAT or started.prompts > PROMPTS:
             raise NotResumable(
-                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, and this"
-                f" version knows {RUN_FORMAT}); update Teamwright to resume it."
+                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, prompts"
+                f" {started.prompts}; this version knows {RUN_FORMAT} and {PROMPTS}); update Teamwright to resume it."
             )
         now = self._team.strategies(self._agents)
         for name, version in started.strategies.items():
@@ -283,6 +285,7 @@ class Run:
                 )
         state = self._state
         state.seed, state.now, state.format = started.seed, self._record.started_at, started.format
+        state.prompts = PROMPTS if started.prompts == PROMPTS else 1
         state.limits = self._record.limits()
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying

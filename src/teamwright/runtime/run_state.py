@@ -23,7 +23,7 @@ from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RUN_FORMAT, RunAborted, ScopeWaited
+from teamwright.values.events.run import PROMPTS, RUN_FORMAT, RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_keys
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Amounts
@@ -91,6 +91,8 @@ class RunState:
     limits: Limits | None = None
     format: int = RUN_FORMAT
     """The format that the run was started with."""
+    prompts: int = PROMPTS
+    """The format of its prompts for models."""
     grace: float = CANCEL_GRACE
     """Seconds that members have to end once they are cancelled."""
     driver: asyncio.Task[Any] | None = None

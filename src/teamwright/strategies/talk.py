@@ -31,11 +31,12 @@ class Talk:
     """The conversation of a running team.
 
     With `share: transcript` each turn contains the whole conversation, then the task. With `share: output` it contains
-    only the previous reply, as the task. With `share: a2a_lite` replies are envelopes, and a turn contains all of them.
+    only the previous reply, as the task. `alone` says that the team has one member, which is not told when it is its
+    turn. With `share: a2a_lite` replies are envelopes, and a turn contains all of them.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self, task: Task, *, alone: bool = False) -> None:
+        self._task, self._alone = task, alone
         self._said = Conversation()
         self._said.extend(task.history)
         self._start = len(self._said)
@@ -46,7 +47,8 @@ class Talk:
     def turn(self, number: int) -> Turn:
         """Return the turn for the next member."""
         if self._task.settings.share != "output":
-            return Turn(self._task.text, self._said.history(), number)
+            since = None if self._alone and len(self._said) == self._start else self._start
+            return Turn(self._task.text, self._said.history(), number, since=since)
         if self._last is None:
             return Turn(self._task.text, self._task.history, number)
         return Turn(self._last.text, EMPTY, number)

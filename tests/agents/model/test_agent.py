@@ -280,7 +280,7 @@ async def test_a_tool_outside_the_allowlist_is_neither_offered_nor_callable() ->
         ('["a", "list"]', "", ""),
     ],
 )
-async def test_terminate_ends_the_turn_whatever_its_arguments(
+async def test_terminate_ends_the_turn_whatever_its_arguments_after_the_tools_beside_it(
     args: dict[str, JsonValue] | str, text: str, said: str
 ) -> None:
     used: list[str] = []
@@ -295,8 +295,8 @@ async def test_terminate_ends_the_turn_whatever_its_arguments(
         reply = await agent.respond(Turn("Finish."), record.ctx)
         assert server.count == 1
     assert (reply.signal, reply.text) == ("terminate", said)
-    assert (list(record.effects), used) == (["request-1"], [])
-    assert reply.usage.requests == 1
+    assert ([key.partition("-")[0] for key in record.effects], used) == (["request", "tool"], ["note"])
+    assert (reply.usage.requests, reply.usage.tool_calls) == (1, 1)
 
 
 async def test_structured_output_is_data_and_its_json_the_message() -> None:  # P-01

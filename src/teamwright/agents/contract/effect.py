@@ -49,7 +49,8 @@ class Attempt(Struct, frozen=True):
     """The engine's input to one attempt of a call.
 
     `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
-    reply to observers. `cut` says that `max_output` was reduced because the budget is low.
+    reply to observers; `is_followed` says whether there are any. `cut` says that `max_output` was reduced because the
+    budget is low.
     """
 
     run_id: str
@@ -59,6 +60,7 @@ class Attempt(Struct, frozen=True):
     used: Callable[[str], int]
     delta: Callable[[str], None]
     cut: bool = False
+    is_followed: bool = True
 
     @property
     def idempotency_key(self) -> str:

@@ -106,8 +106,10 @@ class ModelAgent(PolicyAttributes):
             check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
         model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
         async with self._client(model) as client:
-            from teamwright.agents.model.turn import run_turn
-
+            if turn.prompts == 1:
+                from teamwright.agents.model.earlier_turn import run_turn
+            else:
+                from teamwright.agents.model.turn import run_turn
             points = client.supports_tools and turn.has_pointers
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
                 return await run_turn(self, model, turn, ctx, client, tools)

@@ -53,6 +53,8 @@ class ModelClient:
     provider: OpenAICompatibleProvider | None = None
     pace: Pace | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    refused_modes: set[str] = field(default_factory=set[str])
+    """The modes of answers that the server has refused; what a run did is in its record."""
 
     @property
     def supports_tools(self) -> bool:

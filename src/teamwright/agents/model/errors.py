@@ -83,6 +83,11 @@ def classify(error: Exception, model: str) -> AgentError:
     return kind(text, retry_after=_finite(wait), unknown_cost=begun)
 
 
+def is_too_long(error: AgentRunError) -> bool:
+    """Whether a provider refused a request because its prompt is too long."""
+    return _kind(error)[0] is ContextTooLong
+
+
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and its causes, outermost first."""
     seen: set[int] = set()

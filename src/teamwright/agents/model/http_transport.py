@@ -251,7 +251,7 @@ class GuardedStream(httpx2.AsyncByteStream):
         pieces = aiter(self._stream)
         while True:
             try:
-                # The first chunk may feed long, since the prompt is processed first; the call's timeout bounds it.
+                # The first chunk may take long, since the prompt is processed first; the call's timeout bounds it.
                 with anyio.fail_after(self._bounds.idle_timeout if self._begun else None):
                     piece = await anext(pieces)
             except StopAsyncIteration:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from collections.abc import Collection
+from dataclasses import replace
+from typing import cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
@@ -24,9 +24,6 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from teamwright.agents.prices import cost_of, declared_price
@@ -37,14 +34,14 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.transcript import quote_headers, with_header
 from teamwright.values.turns.turn import Turn
 
-VOLATILE = {"timestamp", "run_id", "conversation_id"}
 GENERATED_ID = "pyd_ai_"
 KEYS, HASHED = "tool_keys", "hashed"
 """The field of a recorded response that says how the keys of its tool calls are formed; absent in old records."""
+MODE = "output_mode"
+"""The field of a recorded response that names the mode of its answer, if it is not the one that was tried first."""
 KEY_DIGITS = 12
 """Short, because people type these keys to answer a question. On a collision, the second id is replaced."""
 LONGEST_ID = 512
-SPOKEN_FIELDS = ("content", "tool_name", "args")
 
 
 def history_messages(turn: Turn, name: str) -> list[ModelMessage]:
@@ -61,11 +58,11 @@ def history_messages(turn: Turn, name: str) -> list[ModelMessage]:
         if message.name == name and message.role != "user" and messages:
             messages.append(ModelResponse(parts=[TextPart(message.content)]))
         else:
-            messages.append(ModelRequest(parts=[UserPromptPart(_under_name(message, speakers))]))
+            messages.append(ModelRequest(parts=[UserPromptPart(text_under_name(message, speakers))]))
     return messages
 
 
-def _under_name(message: Message, speakers: Collection[str] | None) -> str:
+def text_under_name(message: Message, speakers: Collection[str] | None) -> str:
     """The content of a message, with the name of its author unless it is a person; quoted if `speakers` is given."""
     if message.role == "user":
         return message.content if speakers is None else quote_headers(message.content, speakers)
@@ -74,64 +71,10 @@ def _under_name(message: Message, speakers: Collection[str] | None) -> str:
     return with_header(message.name, message.content, speakers)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSummary:
-    """The digest and the size of a request."""
-
-    digest: str
-    prompt_bytes: int
-    messages: int
-
-    @classmethod
-    def of_request(
-        cls, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> RequestSummary:
-        """Summarize a request, without the times and ids that differ from run to run and without the output cap."""
-        dumped = cast("list[dict[str, Any]]", ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
-        parts = [_stable(part) for message in dumped for part in message["parts"]]
-        instructions = _instructions(messages, parameters)
-        offered = _offered_schemas(parameters)
-        plain_settings = {key: value for key, value in (settings or {}).items() if key != "max_tokens"}
-        spoken = [_text(part.get(field)) for part in parts for field in SPOKEN_FIELDS]
-        return cls(
-            digest(_json(parts), instructions, offered, _json(plain_settings)),
-            sum(len(text.encode("utf-8", "surrogatepass")) for text in (*spoken, instructions, offered)),
-            len(parts) + bool(instructions),
-        )
-
-
-def _stable(part: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in VOLATILE}
-
-
-def _text(value: object) -> str:
-    return "" if value is None else value if isinstance(value, str) else _json(value)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-
-
-def _instructions(messages: list[ModelMessage], parameters: ModelRequestParameters) -> str:
-    if parameters.instruction_parts is not None:
-        return "\n\n".join(part.content for part in parameters.instruction_parts)
-    requests = [message.instructions for message in messages if isinstance(message, ModelRequest)]
-    return (requests[-1] if requests else None) or ""
-
-
-def _offered_schemas(parameters: ModelRequestParameters) -> str:
-    """The tools and the answer's schema as JSON; empty if there are none."""
-    tools: Sequence[ToolDefinition] = (*parameters.function_tools, *parameters.output_tools)
-    offered: list[object] = [[one.name, one.description, one.parameters_json_schema] for one in tools]
-    if parameters.output_object is not None:
-        offered.append(parameters.output_object.json_schema)
-    return _json(offered) if offered else ""
-
-
-def to_record(response: ModelResponse) -> JsonValue:
-    """Convert a response to JSON for the record."""
+def to_record(response: ModelResponse, output_mode: str | None = None) -> JsonValue:
+    """Convert a response to JSON for the record, with the mode of its answer where that needs to be said."""
     dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-    return {**dumped, KEYS: HASHED}
+    return {**dumped, KEYS: HASHED} if output_mode is None else {**dumped, KEYS: HASHED, MODE: output_mode}
 
 
 def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
@@ -180,6 +123,12 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
+def _text(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
 def new_text(event: ModelResponseStreamEvent) -> str:
     """The text in a stream event, if any."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
@@ -200,6 +149,20 @@ def new_output(event: ModelResponseStreamEvent) -> str:
             return _text(args)
         case _:
             return ""
+
+
+def output_size(response: ModelResponse) -> int:
+    """The bytes of all output in a response: text, thinking, and the arguments of tool calls."""
+    size = 0
+    for part in response.parts:
+        match part:
+            case TextPart(content=content) | ThinkingPart(content=content):
+                size += text_size(content)
+            case ToolCallPart(args=args):
+                size += text_size(_text(args))
+            case _:
+                pass
+    return size
 
 
 def cut_response(response: ModelResponse, max_bytes: int) -> ModelResponse:

@@ -6,15 +6,15 @@ Messages of `InvalidOutput` are sent to the model as corrections: they are part 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from pydantic import JsonValue
-from pydantic_ai import ModelRetry, NativeOutput, PromptedOutput, StructuredDict
 from pydantic_core import from_json
 
-from teamwright.agents.model.clients import ModelClient
+from teamwright.agents.handoff import schema_with_handoff
 from teamwright.agents.schemas.schema import check
 from teamwright.errors import InvalidOutput
+from teamwright.values.turns.turn import Turn
 from teamwright.values.typed_data import read_as
 
 WRAPPED = "value"
@@ -37,23 +37,8 @@ class AnswerSchema:
         """Whether the schema is not of an object and has to be wrapped in one."""
         return self.schema.get("type") != "object"
 
-    def output_type(self, client: ModelClient) -> Any:
-        """The output type for pydantic-ai: the provider's JSON mode, or what its profile prefers.
-
-        Plain text if data is only preferred and the model has no JSON mode.
-        """
-        shape = StructuredDict(cast("dict[str, Any]", self._sent_schema), name="answer")
-        profile = client.model.profile
-        if client.native_output:
-            return NativeOutput(shape)
-        if client.supports_tools or not self.preferred:
-            return shape
-        if profile.get("supports_json_schema_output"):
-            return NativeOutput(shape)
-        return PromptedOutput(shape) if profile.get("supports_json_object_output") else str
-
     @property
-    def _sent_schema(self) -> dict[str, JsonValue]:
+    def sent_schema(self) -> dict[str, JsonValue]:
         """The schema as it is sent to the model."""
         if not self.wrapped:
             return self.schema
@@ -70,6 +55,14 @@ class AnswerSchema:
             output = output[WRAPPED]
         self.check(output)
         return output
+
+    def parse_json(self, text: str) -> JsonValue:
+        """Parse a text as JSON, unwrap and validate it; raises `InvalidOutput` with what is wrong."""
+        try:
+            output = cast("JsonValue", from_json(_without_fence(text)))
+        except ValueError as error:
+            raise InvalidOutput(f"The answer of {self.agent!r} is no JSON: {error}") from error
+        return self.parse(output)
 
     def parse_text(self, text: str) -> JsonValue:
         """Parse a text as JSON; return `None` if it does not fit the schema."""
@@ -97,10 +90,22 @@ class AnswerSchema:
         if self.model is not None:
             read_as(data, self.model, what)
 
-    def validate(self, output: JsonValue) -> JsonValue:
-        """Validate the output for pydantic-ai; an invalid one goes back to the model, which costs another request."""
-        try:
-            self.parse(output)
-        except InvalidOutput as error:
-            raise ModelRetry(str(error)) from error
-        return output
+
+def answer_schema(
+    agent: str, declared: dict[str, JsonValue] | None, model: type[object] | None, turn: Turn
+) -> AnswerSchema | None:
+    """Return the schema of the answer: the one that the agent declares, else the one that the asker prefers."""
+    if declared is not None:
+        return AnswerSchema(agent, declared, model)
+    if turn.output_schema is None:
+        return None
+    schema = dict(turn.output_schema)
+    return AnswerSchema(agent, schema_with_handoff(schema, turn.handoff) if turn.handoff else schema, preferred=True)
+
+
+def _without_fence(text: str) -> str:
+    """Return the JSON inside a fenced block, which some models put around it."""
+    text = text.strip()
+    if not text.startswith("```") or not text.endswith("```") or "\n" not in text:
+        return text
+    return text[text.index("\n") + 1 : -3]

@@ -1,360 +1,205 @@
-"""One turn of a model agent: pydantic-ai runs its agent loop, and each request and tool call in it is one effect.
+"""One turn of a model agent: requests, tool calls and corrections, until the model has answered.
 
-Imported at the first model call. The loop must reach the model and the tools only through the two wrappers here.
+Imported at the first model call. Each request and each tool call is one effect; nothing else may reach the outside
+world, and between two effects the loop depends on nothing but their results.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from pydantic_ai import Agent, ModelRetry, ToolFailed
-from pydantic_ai.exceptions import AgentRunError, UsageLimitExceeded, UserError
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import RunContext, ToolDefinition
-from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
-from pydantic_ai.usage import UsageLimits
-from pydantic_core import SchemaValidator, core_schema
 
-from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
+from teamwright.agents.budget_notice import low_budget_notice
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.handoff import handoff_instructions, schema_with_handoff
+from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.clients import ModelClient
-from teamwright.agents.model.errors import classify
-from teamwright.agents.model.http_transport import ReadBounds, read_within
-from teamwright.agents.model.messages import (
-    RequestSummary,
-    cut_response,
-    from_record,
-    history_messages,
-    new_output,
-    new_text,
-    to_record,
-    usage_of_response,
-    with_note,
-    with_plain_usage,
-)
-from teamwright.agents.model.output import AnswerSchema
-from teamwright.agents.model.output_meter import OutputMeter, Stop
-from teamwright.agents.prices import rate_of
+from teamwright.agents.model.conversation import ModelConversation, ToolResult
+from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
+from teamwright.agents.model.output import AnswerSchema, answer_schema
+from teamwright.agents.model.requests import ModelRequests
+from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
-from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
-from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.reply import MOST_REQUESTS, REPLY_SECONDS, reply_cut_warning
-from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.specs.manifest import TERMINATE, AnyModel, model_key
+from teamwright.errors import InvalidOutput, Refused
+from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
+from teamwright.values.specs.manifest import TERMINATE, AnyModel
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
 
-OUTPUT_RETRIES = 2
-TOOL_RETRIES = 3
-RECORD_FACTOR = 8
-"""How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
-ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+MOST_CORRECTIONS = 2
+"""How often a model may correct an answer that can't be used."""
+MOST_REJECTED_CALLS = 3
+"""How often a model may correct its calls of one tool."""
 
 
-class TurnSettled(Exception):
-    """Ends the turn before pydantic-ai would: the model called `terminate`, or its plain text is accepted."""
-
-    def __init__(self, content: str, signal: Signal | None = None) -> None:
-        self.content: str = content
-        self.signal: Signal | None = signal
-        super().__init__(content)
-
-
-class RecordedModel(WrapperModel):
-    """Wraps a model so that each request is one effect of the turn, with its number as the key."""
+class ModelTurn:
+    """One turn: asks the model until it has answered, and calls its tools in between."""
 
     def __init__(
-        self,
-        agent: ModelAgent,
-        model: AnyModel,
-        turn: Turn,
-        ctx: Context,
-        client: ModelClient,
-        tools: Tools,
-        answer_schema: AnswerSchema | None,
+        self, agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
     ) -> None:
-        super().__init__(client.model)
-        self._agent, self._chosen, self._ctx, self._source, self._tools = agent, model, ctx, client, tools
-        self._answer_schema = answer_schema
-        self._max_output = agent.max_tokens or turn.max_output
-        self.tool_keys: dict[str, str] = {}
-        self._requests = 0
-        self._spent: Usage = NOTHING
-        self.truncated = False
-        self.last_text = ""
-        self._capped: int | None = None
-
-    @property
-    def spent(self) -> Usage:
-        """The usage of the turn so far: requests and tool calls."""
-        return self._spent + self._tools.spent
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about results and replies that were cut at the size cap."""
-        cut = () if self._capped is None else (reply_cut_warning(self._agent.name, self._capped),)
-        return (*self._tools.warnings, *cut)
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Make the request, or return its recorded response."""
-        self._requests += 1
-        summary = RequestSummary.of_request(messages, model_settings, model_request_parameters)
-        effect = Effect(
-            kind="model",
-            name=self._source.name,
-            request=summary.digest,
-            call=partial(self._call, messages, model_settings, model_request_parameters),
-            prompt_bytes=summary.prompt_bytes + self._source.hidden_bytes,
-            messages=summary.messages,
-            max_output=self._max_output,
-            retry=self._agent.retry,
-            timeout=self._agent.timeout,
-            model=model_key(self._chosen),
-            pace=self._chosen if isinstance(self._chosen, Pace) else self._source.pace,
-            rate=partial(rate_of, self._chosen),
-            note=CUT_NOTICE_TOKENS,
-            default_timeout=REPLY_SECONDS,
-            max_bytes=RECORD_FACTOR * self._agent.max_bytes,
+        self._agent, self._client, self._tools = agent, client, tools
+        self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
+        self._conversation = ModelConversation.of_turn(turn, agent.name)
+        self._requests = ModelRequests(agent, model, ctx, client, agent.max_tokens or turn.max_output)
+        self._offer = make_offer(
+            _instructions(agent, model, turn, self._answer),
+            tools.definitions,
+            self._settings(),
+            self._answer,
+            answer_modes(client.model, self._answer, native=client.native_output),
         )
-        returned = await self._ctx.effect(f"request-{self._requests}", effect)
-        self._spent += returned.usage
-        self.truncated, self._capped = returned.truncated, returned.capped
-        response = from_record(returned.value, self._requests, self.tool_keys)
-        self._settle(response)
-        return response
+        self._corrections = 0
+        self._rejected: Counter[str] = Counter()
 
-    def _settle(self, response: ModelResponse) -> None:
-        """Raise `TurnSettled` if the response terminates the turn or is an acceptable plain-text answer."""
+    async def run(self) -> Reply:
+        """Return the reply of the turn."""
+        while self._requests.count < MOST_REQUESTS:
+            response = await self._requests.send(self._conversation, self._offer)
+            if (reply := await self._handle(response)) is not None:
+                return reply
+        raise InvalidOutput(f"{self._agent.name!r} made {MOST_REQUESTS} requests and still had no answer.")
+
+    async def _handle(self, response: ModelResponse) -> Reply | None:
+        """Call the tools of a response; return the reply if the response ends the turn."""
         text = _text(response)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        for call in calls:
-            if self._tools.may_terminate and call.tool_name == TERMINATE:
-                raise TurnSettled(final_response(call.args) or text, "terminate")
-        self.last_text = text or (calls[-1].args_as_json_str() if calls else "")
-        if self._answer_schema is not None and not calls and self._answer_schema.is_settled_by(text):
-            raise TurnSettled(text)
+        if not calls:
+            return self._take_text(text, response)
+        ending = [call for call in calls if self._ends_turn(call)]
+        results = await call_tools(
+            self._tools, [call for call in calls if call not in ending], self._requests.tool_keys
+        )
+        for call in ending:
+            if call.tool_name == TERMINATE:
+                content = final_response(call.args) or text
+                return self._reply(content, self._answer and self._answer.parse_text(content), "terminate")
+        for call in ending:
+            try:
+                return self._take_data(call.args_as_json_str())
+            except InvalidOutput as error:
+                results.append(ToolResult(call, str(error), "retried"))
+        self._conversation.add_results(_in_order(results, calls))
+        if ending:
+            return self._count_correction(results[-1].content, calls[-1].args_as_json_str())
+        self._check_rejected(results)
+        return None
 
-    async def _call(
-        self,
-        messages: list[ModelMessage],
-        settings: ModelSettings | None,
-        parameters: ModelRequestParameters,
-        attempt: Attempt,
-    ) -> Returned:
-        capped = cast("ModelSettings", {**(settings or {}), "max_tokens": attempt.max_output})
-        if attempt.max_output is None:
-            del capped["max_tokens"]
-        elif attempt.cut:
-            messages = with_note(messages, output_cut_notice(attempt.max_output))
+    def _ends_turn(self, call: ToolCallPart) -> bool:
+        if call.tool_name == TERMINATE:
+            return self._tools.may_terminate
+        return call.tool_name == ANSWER_TOOL and self._requests.mode == "tool"
+
+    def _take_text(self, text: str, response: ModelResponse) -> Reply | None:
+        """Take a response without tool calls as the answer, or ask for a correction."""
+        answer = self._answer
+        if not text:
+            self._check_empty(response)
+            by_tool = self._requests.mode == "tool"
+            wanted = f"call the tool {ANSWER_TOOL!r}" if by_tool else "answer with text"
+            either = " or call a tool" if self._tools.definitions and not by_tool else ""
+            return self._correct(f"Your reply was empty; please {wanted}{either}.", text)
+        if answer is None:
+            return self._reply(text)
+        if self._requests.mode == "text" or answer.is_settled_by(text):
+            return self._reply(text, answer.parse_text(text))
         try:
-            await self._source.ready()
-            with read_within(ReadBounds(self._agent.idle_timeout, self._agent.max_bytes)):
-                response, stopped = await self._read(messages, capped, parameters, attempt)
-            response = with_plain_usage(response)
-            usage = usage_of_response(response, self._chosen)
-            record = to_record(response)
-            from_record(record, self._requests, {})  # a record that can't be decoded must not be written
-        except TeamwrightError:
-            raise
-        except Exception as error:  # libraries raise anything for a malformed response: it is a failed request
-            raise classify(error, self._source.name) from error
-        return Returned(
-            record,
-            usage,
-            truncated=response.finish_reason == "length",
-            capped=self._agent.max_bytes if stopped is Stop.SIZE else None,
+            return self._take_data(text)
+        except InvalidOutput as error:
+            return self._correct(str(error), text)
+
+    def _take_data(self, text: str) -> Reply:
+        """Return the reply with the data of an answer in JSON; raises `InvalidOutput` if it does not fit."""
+        assert self._answer is not None
+        data = self._answer.parse_json(text)
+        return self._reply(json.dumps(data, ensure_ascii=False), data)
+
+    def _correct(self, correction: str, text: str) -> Reply | None:
+        """Ask the model to correct its answer."""
+        self._conversation.add_user(correction)
+        return self._count_correction(correction, text)
+
+    def _count_correction(self, correction: JsonValue, text: str) -> Reply | None:
+        """Count a correction; after the last one, return an answer that was only preferred as text, or fail."""
+        self._corrections += 1
+        if self._corrections <= MOST_CORRECTIONS:
+            return None
+        if self._answer is not None and self._answer.preferred and text:
+            return self._reply(text, self._answer.parse_text(text))
+        raise self._not_corrected(correction)
+
+    def _check_rejected(self, results: Sequence[ToolResult]) -> None:
+        """Fail the turn if the model does not correct its calls of a tool."""
+        corrections = {one.call.tool_name: one.content for one in results if one.outcome == "retried"}
+        self._rejected.update(corrections.keys())
+        for name, correction in corrections.items():
+            if self._rejected[name] > MOST_REJECTED_CALLS:
+                raise self._not_corrected(correction)
+
+    def _not_corrected(self, correction: JsonValue) -> InvalidOutput:
+        return InvalidOutput(
+            f"The model {self._client.name!r} gave no usable answer: it did not correct its mistake: {correction}"
         )
 
-    async def _read(
-        self,
-        messages: list[ModelMessage],
-        settings: ModelSettings,
-        parameters: ModelRequestParameters,
-        attempt: Attempt,
-    ) -> tuple[ModelResponse, Stop | None]:
-        """Read the reply, as far as the limits allow, and return it with the reason to stop early, if any."""
-        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
-        response: ModelResponse | None = None
-        async with self.wrapped.request_stream(messages, settings, parameters) as stream:
-            try:
-                async for event in stream:
-                    if stopped is not None:
-                        continue  # events that arrived before the connection was closed
-                    if text := new_text(event):
-                        attempt.delta(text)
-                    if (stopped := meter.add(new_output(event))) is not None:
-                        response = stream.get()
-                        await stream.cancel()
-            except AgentRunError:
-                if stopped is None:  # else it results from closing the connection
-                    raise
-            if stopped is None:
-                return stream.get(), None
-        assert response is not None
-        calls = any(isinstance(part, ToolCallPart) for part in response.parts)
-        if stopped is Stop.SIZE and (calls or (self._answer_schema is not None and not self._answer_schema.preferred)):
-            most = self._agent.max_bytes
-            raise InvalidOutput(f"The model {self._source.name!r} sent JSON of more than {most} bytes (max_bytes)")
-        return cut_response(response, self._agent.max_bytes), stopped
-
-
-class RecordedTools(AbstractToolset[None]):
-    """Offers the tools of the turn, each call one effect; `keys` maps the model's call ids to effect keys."""
-
-    def __init__(self, tools: Tools, keys: Mapping[str, str]) -> None:
-        self._tools, self._keys = tools, keys
-
-    @property
-    def id(self) -> str:
-        """The name of the set within pydantic-ai."""
-        return "teamwright"
-
-    async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
-        """Return the tools for the model; arguments are validated when a call is made."""
-        return {
-            one.name: ToolsetTool(
-                toolset=self,
-                tool_def=ToolDefinition(
-                    name=one.name, description=one.description, parameters_json_schema=one.parameters
-                ),
-                max_retries=TOOL_RETRIES,
-                args_validator=ANY_ARGUMENTS,
+    def _check_empty(self, response: ModelResponse) -> None:
+        """Fail the turn if a further request would be as empty."""
+        if response.finish_reason == "length":
+            raise InvalidOutput(
+                f"The model {self._client.name!r} gave no usable answer: it reached its output limit first;"
+                " raise  max_tokens"
             )
-            for one in self._tools.definitions
-        }
+        if response.finish_reason == "content_filter":
+            raise Refused(f"The model {self._client.name!r} refused to answer: its content filter stopped the reply")
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
-    ) -> JsonValue:
-        """Make the call, or return its recorded result; errors go to the model, which may continue."""
-        try:
-            self._tools.validate(name, tool_args)
-        except ToolError as error:
-            raise ModelRetry(str(error)) from error
-        try:
-            return await self._tools.call_recorded(name, tool_args, key=self._keys[ctx.tool_call_id or ""])
-        except AgentError as error:
-            raise ToolFailed(str(error)) from error
+    def _settings(self) -> ModelSettings:
+        settings = ModelSettings()
+        if self._agent.temperature is not None:
+            settings["temperature"] = self._agent.temperature
+        if "max_retries" not in self._client.model.unsupported_settings:
+            settings["max_retries"] = 0
+        return settings
+
+    def _reply(self, content: str, data: JsonValue = None, signal: Signal | None = None) -> Reply:
+        agent, requests = self._agent, self._requests
+        cut = () if requests.capped is None else (reply_cut_warning(agent.name, requests.capped),)
+        return Reply(
+            messages=(Message(name=agent.name, content=content),) if content or signal is None else (),
+            data=data,
+            usage=requests.usage + self._tools.spent,
+            signal=signal,
+            truncated=requests.truncated,
+            warnings=(*self._tools.warnings, *cut),
+        )
 
 
 async def run_turn(
-    agent: ModelAgent, chosen: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
+    agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
 ) -> Reply:
-    """Run pydantic-ai's agent loop for one turn with the chosen model, and return its reply."""
-    answer_schema = _answer_schema(agent, turn)
-    model = RecordedModel(agent, chosen, turn, ctx, client, tools, answer_schema)
-    try:
-        result = await _runner(
-            agent, model, client, tools, answer_schema, _instructions(agent, chosen, turn, answer_schema)
-        ).run(
-            turn.quoted_task,
-            message_history=history_messages(turn, agent.name) or None,
-            usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
-            infer_name=False,
-        )
-    except TurnSettled as ending:
-        return _reply(
-            agent, model, ending.content, answer_schema and answer_schema.parse_text(ending.content), ending.signal
-        )
-    except UsageLimitExceeded as error:
-        raise InvalidOutput(f"{agent.name!r} made {MOST_REQUESTS} requests and still had no answer.") from error
-    except AgentRunError as error:
-        failure = classify(error, client.name)
-        if (
-            answer_schema is not None
-            and answer_schema.preferred
-            and isinstance(failure, InvalidOutput)
-            and model.last_text
-        ):
-            return _reply(agent, model, model.last_text, answer_schema.parse_text(model.last_text))
-        raise failure from error
-    except UserError as error:
-        raise UsageError(f"The agent {agent.name!r} can't be run like this: {error}") from error
-    if answer_schema is None or isinstance(result.output, str):
-        return _reply(agent, model, str(result.output), answer_schema and answer_schema.parse_text(str(result.output)))
-    data = answer_schema.parse(cast("JsonValue", result.output))
-    return _reply(agent, model, json.dumps(data, ensure_ascii=False), data)
+    """Answer one turn with this model, and return the reply."""
+    return await ModelTurn(agent, model, turn, ctx, client, tools).run()
 
 
-def _answer_schema(agent: ModelAgent, turn: Turn) -> AnswerSchema | None:
-    """The schema of the answer: the one that the agent declares, else the one that the asker prefers."""
-    if agent.output_schema is not None:
-        return AnswerSchema(agent.name, agent.output_schema, agent.output_type)
-    if turn.output_schema is None:
-        return None
-    schema = dict(turn.output_schema)
-    return AnswerSchema(
-        agent.name, schema_with_handoff(schema, turn.handoff) if turn.handoff else schema, preferred=True
-    )
-
-
-def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer_schema: AnswerSchema | None) -> str:
+def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None) -> str:
     """Join the agent's instructions, the handoff instructions for a plain-text answer, and the budget notice."""
-    handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer_schema is None else ""
+    handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
     little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
     return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
 
 
-def _runner(
-    agent: ModelAgent,
-    model: RecordedModel,
-    client: ModelClient,
-    tools: Tools,
-    answer_schema: AnswerSchema | None,
-    instructions: str,
-) -> Agent[None, Any]:
-    output = str if answer_schema is None else answer_schema.output_type(client)
-    settings = ModelSettings()
-    if agent.temperature is not None:
-        settings["temperature"] = agent.temperature
-    if "max_retries" not in client.model.unsupported_settings:
-        settings["max_retries"] = 0
-    runner: Agent[None, Any] = Agent(
-        model,
-        deps_type=type(None),
-        output_type=output,
-        instructions=instructions or None,
-        name=agent.name,
-        model_settings=settings,
-        retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
-        toolsets=[RecordedTools(tools, model.tool_keys)] if tools.definitions else None,
-    )
-    if answer_schema is not None and output is not str:
-        runner.output_validator(answer_schema.validate)
-    return runner
-
-
-def _reply(
-    agent: ModelAgent, model: RecordedModel, content: str, data: JsonValue = None, signal: Signal | None = None
-) -> Reply:
-    messages = (Message(name=agent.name, content=content),) if content or signal is None else ()
-    return Reply(
-        messages=messages,
-        data=data,
-        usage=model.spent,
-        signal=signal,
-        truncated=model.truncated,
-        warnings=model.warnings,
-    )
-
-
 def _text(response: ModelResponse) -> str:
     return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+
+
+def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:
+    """Return the results in the order of their calls."""
+    by_id = {one.call.tool_call_id: one for one in results}
+    return [by_id[call.tool_call_id] for call in calls]

@@ -188,7 +188,8 @@ def compact_history(turn: Turn, recent: int) -> Turn:
     earlier, latest = history[: len(history) - recent], history[len(history) - recent :]
     listed = "\n".join(f"- {message.name}: {_excerpt(message.content)}" for message in earlier)
     note = Message(name="earlier", content=f"Said before, in short:\n{listed}", role="user")
-    return replace(turn, history=History.of((note, *latest)))
+    since = None if turn.since is None else max(1, turn.since - len(earlier) + 1)
+    return replace(turn, history=History.of((note, *latest)), since=since)
 
 
 def _excerpt(text: str) -> str:

@@ -115,6 +115,8 @@ class Ask:
             run.record_limits(full, child.limits)
         if run.format == 1:
             self.turn = replace(self.turn, quoting="none")
+        if run.prompts == 1:
+            self.turn = replace(self.turn, prompts=1)
         if asked.left is not None or asked.tier != "primary":
             self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
         return child, seconds

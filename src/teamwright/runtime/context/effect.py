@@ -180,6 +180,7 @@ class EffectCall:
             used=self._mark_count,
             delta=partial(self._stream, self._number),
             cut=cut,
+            is_followed=self._scope.run.bus.has_listeners,
         )
         timeout = self._timeout
         try:

@@ -115,7 +115,8 @@ class AskRecovery:
                 return failure
             summaries.append(reply.text)
         summary = Message(name="summary", content="\n\n".join(summaries), role="user")
-        self._turn = replace(self._turn, history=History.of([summary, *kept]))
+        since = None if self._turn.since is None else 1
+        self._turn = replace(self._turn, history=History.of([summary, *kept]), since=since)
         self._record(failure, "summarised", self._member.name)
         return await self._ask_again(self._member)
 

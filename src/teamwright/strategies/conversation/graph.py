@@ -75,7 +75,7 @@ class Graph(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask members along the open edges until there is none."""
-        talk, edges = Talk(task), task.settings.read(GraphOptions).edges
+        talk, edges = Talk(task, alone=len(members) == 1), task.settings.read(GraphOptions).edges
         route = RouteHistory(task, members, edges, ctx.workspace)
         member, edge, limit = members[0], None, task.settings.max_turns
         for number in count(1):

@@ -66,7 +66,7 @@ class RoundRobin(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in turn; the warning at the end names the limit that was reached."""
-        talk = Talk(task)
+        talk = Talk(task, alone=len(members) == 1)
         limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
         option = f"turns: {turns}"
         if turns is None and limit is None and task.quotes:  # runs of format 1 have no default limit

@@ -113,7 +113,7 @@ class SelectorRun:
     """The state of one run: the conversation, the candidates and the choices."""
 
     def __init__(self, task: Task, members: Members, workspace: Workspace) -> None:
-        self.talk = Talk(task)
+        self.talk = Talk(task, alone=len(members) == 1)
         self._options = task.settings.read(SelectorOptions)
         self._members = members
         self._names = [member.name for member in members]

@@ -28,7 +28,7 @@ class Sequential(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in order, until one fails or terminates."""
-        talk = Talk(task)
+        talk = Talk(task, alone=len(members) == 1)
         for number, member in enumerate(members, start=1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
             if ended := talk.receive(reply):

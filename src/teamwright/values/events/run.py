@@ -13,6 +13,9 @@ from teamwright.values.results import Status, StopReason
 RUN_FORMAT = 2
 """The format that a new run records; a run and its forks keep it. 1, also where none is recorded: prompts contain texts
 unquoted, and an abort is an ordinary failure. 2: texts are quoted, and an abort ends the run."""
+PROMPTS = 2
+"""The format of prompts for models that a new run records; a run and its forks keep it. 1, also where none is recorded:
+the task comes last, and pydantic-ai writes the corrections. 2: everything is in order of time."""
 
 
 class Origin(Record, frozen=True):
@@ -35,6 +38,7 @@ class RunStarted(Record, frozen=True):
     history: tuple[MessageRef, ...] = ()
     limits: Bounds | None = None
     format: int = 1
+    prompts: int = 1
 
 
 class RunResumed(Record, frozen=True):

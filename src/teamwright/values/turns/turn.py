@@ -23,6 +23,9 @@ Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
 Tier = Literal["primary", "economy"]
 
+PromptFormat = Literal[1, 2]
+"""How a model receives a turn: 1 has the task last, 2 has everything in order of time."""
+
 T = TypeVar("T")
 
 
@@ -46,6 +49,11 @@ class Turn(Struct, frozen=True, dict=True):
     """The limits of the envelope, where other members get an envelope in place of the reply."""
     quoting: Quoting = "all"
     """Which texts of the prompt are quoted, so that none looks like the header of another message."""
+    since: int | None = None
+    """Where the messages of this run begin in the history, if the task is the team's own. A model gets the task there,
+    so that its prompts begin alike on every turn. No part of the digest."""
+    prompts: PromptFormat = 2
+    """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
 
     @property
     def digest(self) -> str:

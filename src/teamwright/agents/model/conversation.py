@@ -1,0 +1,108 @@
+"""The conversation of one turn as its model receives it: the prompt, then responses, tool results and corrections.
+
+The digest and the size of a request come from our own values, never from a library's types, so that a recorded request
+matches whatever version of the library would send it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import JsonValue
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_core import to_json
+
+from teamwright.agents.model.messages import text_under_name
+from teamwright.values.limits.reply import text_size
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Turn
+
+YOUR_TURN = "Your turn, {name}."
+
+
+class ToolResult(NamedTuple):
+    """The result of a tool call for the model: a value, the message of a failure, or the correction of a mistake."""
+
+    call: ToolCallPart
+    content: JsonValue
+    outcome: Literal["success", "failed", "retried"] = "success"
+
+
+class ModelConversation:
+    """The messages for a model, in order of time, with their digest and size so far."""
+
+    __slots__ = ("count", "digest", "messages", "prompt_bytes")
+
+    def __init__(self) -> None:
+        self.messages: list[ModelMessage] = []
+        self.digest = ""
+        self.prompt_bytes = self.count = 0
+
+    @classmethod
+    def of_turn(cls, turn: Turn, name: str) -> ModelConversation:
+        """Begin the conversation of a turn of the member `name`.
+
+        The task stands where it was given: before the replies of this run, so that prompts of later turns begin like
+        those of earlier ones. Then the member is told that it is its turn. If the task is not the team's, it is last.
+        """
+        conversation, speakers = cls(), turn.speakers
+        start = len(turn.history) if turn.since is None else turn.since
+        for message in turn.history[:start]:
+            conversation._add(message, name, speakers)
+        conversation.add_user(turn.quoted_task)
+        for message in turn.history[start:]:
+            conversation._add(message, name, speakers)
+        if turn.since is not None:
+            conversation.add_user(YOUR_TURN.format(name=name))
+        return conversation
+
+    def _add(self, message: Message, name: str, speakers: Collection[str]) -> None:
+        """Add a message of the history: the member's own as the assistant's, others under their names.
+
+        Some providers refuse a conversation that the assistant opens, so a message of its own at the start is sent
+        under its name too.
+        """
+        if not message.content.strip():
+            return  # providers refuse empty messages
+        if message.name == name and message.role != "user" and self.messages:
+            self._count("own", message.content)
+            self.messages.append(ModelResponse(parts=[TextPart(message.content)]))
+        else:
+            self.add_user(text_under_name(message, speakers))
+
+    def add_user(self, text: str) -> None:
+        """Add a message of the user: of a person, of another member, or a correction."""
+        self._count("user", text)
+        self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+
+    def add_response(self, response: ModelResponse) -> None:
+        """Add a response of the model. What it thought is sent back to its provider and is no part of the digest."""
+        for part in response.parts:
+            if isinstance(part, TextPart):
+                self._count("own", part.content)
+            elif isinstance(part, ToolCallPart):
+                self._count("call", part.tool_name, part.args_as_json_str(), part.tool_call_id)
+        self.messages.append(response)
+
+    def add_results(self, results: Sequence[ToolResult]) -> None:
+        """Add the results of the tool calls in the last response."""
+        parts: list[ToolReturnPart] = []
+        for call, content, outcome in results:
+            text = content if isinstance(content, str) else to_json(content).decode()
+            self._count("result", call.tool_name, text, call.tool_call_id, outcome)
+            parts.append(ToolReturnPart(call.tool_name, content, call.tool_call_id, outcome=outcome))
+        self.messages.append(ModelRequest(parts=parts))
+
+    def _count(self, kind: str, *texts: str) -> None:
+        self.digest = digest(self.digest, kind, *texts)
+        self.prompt_bytes += sum(map(text_size, texts))
+        self.count += 1

@@ -1,0 +1,131 @@
+"""What a model is offered in every request of a turn: instructions, tools, settings, and how it may give its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from pydantic import JsonValue
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition as ModelTool
+
+from teamwright.agents.model.messages import MODE
+from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.values.limits.reply import text_size
+from teamwright.values.turns.messages import digest
+
+ANSWER = "answer"
+"""The name of the schema of an answer."""
+ANSWER_TOOL = "final_result"
+"""The tool that takes an answer in the mode `tool`."""
+ANSWER_TOOL_DESCRIPTION = "Give the final answer, which ends your turn."
+
+OutputMode = Literal["text", "native", "tool", "prompt"]
+"""How a model answers: as text, in the provider's JSON mode, as a tool call, or as JSON that a prompt asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The part of a request that is the same throughout a turn, with its digest and its size in bytes.
+
+    The digest does not depend on the mode of the answer: a server that refuses one mode is asked in the next one.
+    """
+
+    settings: ModelSettings
+    modes: tuple[OutputMode, ...]
+    digest: str
+    prompt_bytes: int
+    has_instructions: bool
+    requires_json: bool
+    """Whether an answer that is no JSON can't be used."""
+    _plain: ModelRequestParameters
+    _schema: Mapping[str, JsonValue]
+
+    def parameters(self, mode: OutputMode) -> ModelRequestParameters:
+        """Return the parameters of a request whose answer is to come in this mode."""
+        if mode == "text":
+            return self._plain
+        described = self._schema.get("description")
+        description = described if isinstance(described, str) else None
+        schema = cast("dict[str, object]", {**self._schema, "title": ANSWER})
+        schema.pop("description", None)
+        if mode == "tool":
+            text = description or ANSWER_TOOL_DESCRIPTION
+            tool = ModelTool(name=ANSWER_TOOL, description=text, parameters_json_schema=schema, kind="output")
+            return replace(self._plain, output_mode="tool", output_tools=[tool], allow_text_output=False)
+        answer = OutputObjectDefinition(json_schema=schema, name=ANSWER, description=description)
+        return replace(self._plain, output_mode="native" if mode == "native" else "prompted", output_object=answer)
+
+
+def make_offer(
+    instructions: str,
+    tools: Sequence[ToolDefinition],
+    settings: ModelSettings,
+    answer: AnswerSchema | None,
+    modes: tuple[OutputMode, ...],
+) -> Offer:
+    """Make the offer of a turn whose model can answer in these modes, the first of which is tried first."""
+    schema = answer.sent_schema if answer is not None and modes != ("text",) else {}
+    offered: list[object] = [[one.name, one.description, one.parameters] for one in tools]
+    offered += [schema] if schema else []
+    schemas = _json(offered) if offered else ""
+    sent = {key: value for key, value in settings.items() if key not in ("max_tokens", "max_retries")}
+    plain = ModelRequestParameters(
+        function_tools=[
+            ModelTool(name=one.name, description=one.description, parameters_json_schema=one.parameters)
+            for one in tools
+        ],
+        instruction_parts=[InstructionPart(content=instructions)] if instructions else None,
+    )
+    return Offer(
+        settings=settings,
+        modes=modes,
+        digest=digest(instructions, schemas, _json(sent)),
+        prompt_bytes=text_size(instructions) + text_size(schemas),
+        has_instructions=bool(instructions),
+        requires_json=answer is not None and not answer.preferred,
+        _plain=plain,
+        _schema=schema,
+    )
+
+
+def answer_modes(model: Model, answer: AnswerSchema | None, *, native: bool) -> tuple[OutputMode, ...]:
+    """Return how the model can give an answer, in the order in which the modes are tried.
+
+    `native` says that the server takes a JSON schema. An answer that is only preferred is asked for in JSON where that
+    needs no prompt of its own, and is plain text elsewhere.
+    """
+    if answer is None:
+        return ("text",)
+    profile = model.profile
+    supports_tools = bool(profile.get("supports_tools", True))
+    supports_schema = native or bool(profile.get("supports_json_schema_output"))
+    if answer.preferred and not supports_tools and not supports_schema:
+        return ("prompt",) if profile.get("supports_json_object_output") else ("text",)
+    possible: list[OutputMode] = ["prompt"]
+    if supports_tools:
+        possible.insert(0, "tool")
+    if supports_schema:
+        possible.insert(0, "native")
+    usual: OutputMode = "native" if native else _MODES.get(str(profile.get("default_structured_output_mode")), "tool")
+    first = usual if usual in possible else possible[0]
+    return (first, *(one for one in possible if one != first))
+
+
+def output_mode_of(record: JsonValue, modes: tuple[OutputMode, ...]) -> OutputMode:
+    """Return the mode in which a recorded response gives its answer: the first of these, unless it says otherwise."""
+    named = record.get(MODE) if isinstance(record, dict) else None
+    return next((one for one in modes if one == named), modes[0])
+
+
+_MODES: Mapping[str, OutputMode] = {"native": "native", "prompted": "prompt", "tool": "tool"}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)

@@ -1,0 +1,204 @@
+"""The requests of one turn to its model: each is one effect, recorded, budgeted and retried by the engine."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, cast
+
+import anyio.lowlevel
+from pydantic_ai.exceptions import AgentRunError, ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.settings import ModelSettings
+
+from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.model.clients import ModelClient
+from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.model.errors import classify, is_too_long
+from teamwright.agents.model.http_transport import ReadBounds, read_within
+from teamwright.agents.model.messages import (
+    cut_response,
+    from_record,
+    new_output,
+    new_text,
+    output_size,
+    to_record,
+    usage_of_response,
+    with_note,
+    with_plain_usage,
+)
+from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
+from teamwright.agents.model.output_meter import OutputMeter, Stop
+from teamwright.agents.model.thinking import ThinkingFilter, with_thinking_apart
+from teamwright.agents.prices import rate_of
+from teamwright.errors import InvalidOutput, TeamwrightError
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.reply import REPLY_SECONDS
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.specs.manifest import AnyModel, model_key
+from teamwright.values.turns.messages import digest
+
+if TYPE_CHECKING:
+    from teamwright.agents.model.agent import ModelAgent
+
+RECORD_FACTOR = 8
+"""How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
+
+
+NESTED_GENERATORS = 6
+"""How many generators lie between the events of a stream and its connection."""
+
+
+class ModelRequests:
+    """Sends the requests of one turn, numbered from 1."""
+
+    def __init__(
+        self, agent: ModelAgent, model: AnyModel, ctx: Context, client: ModelClient, max_output: int | None
+    ) -> None:
+        self._agent, self._model, self._ctx, self._client = agent, model, ctx, client
+        self._max_output = max_output
+        self.count = 0
+        self.usage: Usage = NOTHING
+        self.truncated = False
+        """Whether the last response was cut, by a limit of the provider or of ours."""
+        self.capped: int | None = None
+        """The size cap at which the last response was cut, if that is why."""
+        self.mode: OutputMode = "text"
+        """The mode of the answer in the last response."""
+        self.tool_keys: dict[str, str] = {}
+        """The key of the effect for each tool call, by the id of the call."""
+
+    async def send(self, conversation: ModelConversation, offer: Offer) -> ModelResponse:
+        """Send the next request, or return its recorded response."""
+        self.count += 1
+        agent, client, model = self._agent, self._client, self._model
+        effect = Effect(
+            kind="model",
+            name=client.name,
+            request=digest(conversation.digest, offer.digest),
+            call=partial(self._call, conversation.messages, offer),
+            prompt_bytes=conversation.prompt_bytes + offer.prompt_bytes + client.hidden_bytes,
+            messages=conversation.count + offer.has_instructions,
+            max_output=self._max_output,
+            retry=agent.retry,
+            timeout=agent.timeout,
+            model=model_key(model),
+            pace=model if isinstance(model, Pace) else client.pace,
+            rate=partial(rate_of, model),
+            note=CUT_NOTICE_TOKENS,
+            default_timeout=REPLY_SECONDS,
+            max_bytes=RECORD_FACTOR * agent.max_bytes,
+        )
+        returned = await self._ctx.effect(f"request-{self.count}", effect)
+        self.usage += returned.usage
+        self.truncated, self.capped = returned.truncated, returned.capped
+        response = from_record(returned.value, self.count, self.tool_keys)
+        self.mode = output_mode_of(returned.value, offer.modes)
+        conversation.add_response(response)
+        return response
+
+    async def _call(self, messages: list[ModelMessage], offer: Offer, attempt: Attempt) -> Returned:
+        agent, client = self._agent, self._client
+        settings = offer.settings
+        if attempt.max_output is not None:
+            settings = cast("ModelSettings", {**settings, "max_tokens": attempt.max_output})
+            if attempt.cut:
+                messages = with_note(messages, output_cut_notice(attempt.max_output))
+        try:
+            await client.ready()
+            with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes)):
+                response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
+            response = with_plain_usage(with_thinking_apart(response))
+            usage = usage_of_response(response, self._model)
+            record = to_record(response, mode if mode != offer.modes[0] else None)
+            from_record(record, self.count, {})  # a record that can't be decoded must not be written
+        except TeamwrightError:
+            raise
+        except Exception as error:  # libraries raise anything for a malformed response: it is a failed request
+            raise classify(error, client.name) from error
+        return Returned(
+            record,
+            usage,
+            truncated=response.finish_reason == "length",
+            capped=agent.max_bytes if stopped is Stop.SIZE else None,
+        )
+
+    async def _exchange(
+        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
+    ) -> tuple[ModelResponse, Stop | None, OutputMode]:
+        """Send the request and read the reply, in the first mode that the server takes.
+
+        A server that can't take a mode refuses it as a bad request, which costs nothing, and it is not asked so again.
+        """
+        modes: list[OutputMode] = [one for one in offer.modes if one not in self._client.refused_modes]
+        modes = modes or list(offer.modes[-1:])
+        for mode in modes:
+            try:
+                if attempt.is_followed:
+                    response, stopped = await self._stream(messages, settings, offer, mode, attempt)
+                    await _close_generators()
+                else:
+                    response, stopped = await self._read(messages, settings, offer, mode)
+            except ModelHTTPError as error:
+                if mode == modes[-1] or error.status_code != HTTPStatus.BAD_REQUEST or is_too_long(error):
+                    raise
+            else:
+                self._client.refused_modes.update(modes[: modes.index(mode)])
+                return response, stopped, mode
+        raise AssertionError("the last mode returns or raises")
+
+    async def _read(
+        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, mode: OutputMode
+    ) -> tuple[ModelResponse, Stop | None]:
+        """Read the whole reply; a text beyond the size cap is cut."""
+        response = await self._client.model.request(messages, settings, offer.parameters(mode))
+        if output_size(response) <= self._agent.max_bytes:
+            return response, None
+        return self._cut(response, Stop.SIZE, offer), Stop.SIZE
+
+    async def _stream(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings,
+        offer: Offer,
+        mode: OutputMode,
+        attempt: Attempt,
+    ) -> tuple[ModelResponse, Stop | None]:
+        """Read the reply piece by piece, as far as the limits allow."""
+        meter, thinking, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), ThinkingFilter(), None
+        response: ModelResponse | None = None
+        async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
+            try:
+                async for event in stream:
+                    if stopped is not None:
+                        continue  # events that arrived before the connection was closed
+                    if (text := new_text(event)) and (answer := thinking.feed(text).answer):
+                        attempt.delta(answer)
+                    if (stopped := meter.add(new_output(event))) is not None:
+                        response = stream.get()
+                        await stream.cancel()
+            except AgentRunError:
+                if stopped is None:  # else it results from closing the connection
+                    raise
+            if stopped is None:
+                if held := thinking.finish().answer:
+                    attempt.delta(held)
+                return stream.get(), None
+        assert response is not None
+        return self._cut(response, stopped, offer), stopped
+
+    def _cut(self, response: ModelResponse, why: Stop, offer: Offer) -> ModelResponse:
+        """Cut a response that is too long; JSON can't be cut."""
+        calls = any(isinstance(part, ToolCallPart) for part in response.parts)
+        if why is Stop.SIZE and (calls or offer.requires_json):
+            most = self._agent.max_bytes
+            raise InvalidOutput(f"The model {self._client.name!r} sent JSON of more than {most} bytes (max_bytes)")
+        return cut_response(response, self._agent.max_bytes)
+
+
+async def _close_generators() -> None:
+    """Let the generators be closed that a client library left unfinished: each in a task of its own, one by one."""
+    for _ in range(NESTED_GENERATORS):
+        await anyio.lowlevel.checkpoint()

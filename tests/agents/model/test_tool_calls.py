@@ -1,0 +1,78 @@
+"""The tool calls of one response: side by side, in order, and a mistake is a correction."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic_ai.messages import ToolCallPart
+
+from teamwright.agents.model.conversation import ToolResult
+from teamwright.agents.model.tool_calls import call_tools
+from teamwright.agents.tools.toolbox import Toolbox
+from teamwright.errors import LimitReached
+from tests.agents.recording import Recording
+
+
+async def results(record: Recording, *calls: ToolCallPart) -> list[ToolResult]:
+    keys = {call.tool_call_id: f"tool-{call.tool_call_id}" for call in calls}
+    async with Toolbox([wait, fail]).open(record.ctx) as tools:
+        return await call_tools(tools, calls, keys)
+
+
+async def wait(seconds: float) -> str:
+    """Wait."""
+    await asyncio.sleep(seconds)
+    return f"waited {seconds}"
+
+
+def fail() -> str:
+    """Fail."""
+    raise ValueError("no luck")
+
+
+async def test_calls_run_side_by_side_and_their_results_are_in_order() -> None:
+    record = Recording()
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    found = await results(record, *(ToolCallPart("wait", {"seconds": one}, f"c{one}") for one in (0.2, 0.1, 0.15)))
+    assert [one.content for one in found] == ["waited 0.2", "waited 0.1", "waited 0.15"]
+    assert loop.time() - begun < 0.4
+    assert list(record.effects) == ["tool-c0.2", "tool-c0.1", "tool-c0.15"]
+
+
+async def test_a_failure_is_a_result_and_does_not_stop_the_other_calls() -> None:
+    found = await results(Recording(), ToolCallPart("fail", {}, "a"), ToolCallPart("wait", {"seconds": 0}, "b"))
+    assert [(one.outcome, one.content) for one in found] == [
+        ("failed", "The tool 'fail' failed: ValueError: no luck"),
+        ("success", "waited 0.0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("wiat", "{}", "There is no tool 'wiat' here; did you mean 'wait'?"),
+        ("wait", '{"seconds":', "The arguments of the tool 'wait' are no JSON"),
+        ("wait", "[1]", "must be a JSON object"),
+        ("wait", '{"seconds": "long"}', "seconds"),
+    ],
+)
+async def test_a_mistake_of_the_model_is_a_correction_and_no_call(name: str, arguments: str, words: str) -> None:
+    record = Recording()
+    (found,) = await results(record, ToolCallPart(name, arguments, "a"))
+    assert found.outcome == "retried"
+    assert words in str(found.content)
+    assert record.effects == {}
+
+
+async def test_no_arguments_are_an_empty_object() -> None:
+    for given in ("", None, {}):
+        (found,) = await results(Recording(), ToolCallPart("fail", given, "a"))
+        assert found.outcome == "failed"
+
+
+async def test_a_limit_stops_all_calls() -> None:
+    record = Recording(refuse={"tool-a": LimitReached("enough")})
+    with pytest.raises(LimitReached, match="enough"):
+        await results(record, ToolCallPart("fail", {}, "a"), ToolCallPart("wait", {"seconds": 5}, "b"))
