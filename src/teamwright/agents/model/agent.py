@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.model.models import Models, shared_models
+from teamwright.agents.model.own_model import check_model, is_own_model
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
@@ -23,6 +24,8 @@ from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
     from teamwright.agents.model.clients import ModelClient
 
 
@@ -30,8 +33,9 @@ class ModelAgent(PolicyAttributes):
     """An agent that answers with a language model.
 
     `model` is `provider:name` (as in pydantic-ai), `local`, `local:/path.gguf`, or a server of your own; the long forms
-    `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. `economy` is the model
-    that replaces it when the team saves budget, for members of lower `priority` first.
+    `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. An instance of a model of
+    pydantic-ai brings a client of your own; a run of such an agent resumes only with its team passed.
+    `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first.
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
     The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
@@ -43,7 +47,7 @@ class ModelAgent(PolicyAttributes):
         self,
         name: str,
         *,
-        model: AnyModel,
+        model: AnyModel | Model,
         instructions: str = "",
         description: str = "",
         tools: Sequence[ToolLike] = (),
@@ -61,9 +65,8 @@ class ModelAgent(PolicyAttributes):
         **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
-        if not model:
-            raise UsageError(f"The agent {name!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
-        self.model = model
+        self.model = check_model(name, model)
+        self._own_model = model if is_own_model(model) else None
         self.instructions, self.description = instructions, description
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
@@ -78,9 +81,9 @@ class ModelAgent(PolicyAttributes):
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent as a declaration, without tools that can't be imported by name."""
+        """The agent as a declaration, without a model of one's own and tools that can't be imported by name."""
         declared: dict[str, object] = {
-            "model": self.model,
+            "model": self.model if self._own_model is None else None,
             "instructions": self.instructions,
             "description": self.description,
             "tools": self.toolbox.specs,
@@ -120,7 +123,7 @@ class ModelAgent(PolicyAttributes):
         for model in (self.model, self.economy):
             if model is not None:
                 try:
-                    await (await models.client(model)).check()
+                    await (await self._client_of(model, models)).check()
                 except UsageError as error:
                     found.append(str(error))
         return found
@@ -128,7 +131,12 @@ class ModelAgent(PolicyAttributes):
     @asynccontextmanager
     async def _client(self, model: AnyModel) -> AsyncGenerator[ModelClient]:
         if models := self._models or shared_models():
-            yield await models.client(model)
+            yield await self._client_of(model, models)
             return
         async with Models() as models:
-            yield await models.client(model)
+            yield await self._client_of(model, models)
+
+    async def _client_of(self, model: AnyModel, models: Models) -> ModelClient:
+        if self._own_model is not None and model is self.model:
+            return await models.own_client(self._own_model)
+        return await models.client(model)

@@ -22,6 +22,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from teamwright.agents.model.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.model.local import SLOTS, LocalModel
+from teamwright.agents.model.own_model import can_send_whole, can_stream, own_model_name
 from teamwright.errors import UsageError
 from teamwright.values.limits.limits import Pace
 from teamwright.values.specs.manifest import ServerModel
@@ -55,6 +56,9 @@ class ModelClient:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     refused_modes: set[str] = field(default_factory=set[str])
     """The modes of answers that the server has refused; what a run did is in its record."""
+    streams: bool = True
+    sends_whole: bool = True
+    """Whether the model can send a reply in pieces, and as a whole."""
 
     @property
     def supports_tools(self) -> bool:
@@ -93,6 +97,14 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
     else:
         async with guarded_client(GuardedTransport()) as http, _named_model(spec, http) as model:
             yield ModelClient(spec, model)
+
+
+@asynccontextmanager
+async def open_own_client(model: Model) -> AsyncGenerator[ModelClient]:
+    """Open the client of a model that the caller made; its provider closes what it has opened itself."""
+    async with model:
+        streams, whole = can_stream(model), can_send_whole(model)
+        yield ModelClient(own_model_name(model), model, streams=streams, sends_whole=whole)
 
 
 def _authorization(key: str | None) -> dict[str, str]:

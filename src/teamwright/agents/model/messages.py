@@ -129,6 +129,11 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
+def response_text(response: ModelResponse) -> str:
+    """Return the text of a response, without what was thought and called."""
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+
+
 def new_text(event: ModelResponseStreamEvent) -> str:
     """The text in a stream event, if any."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):

@@ -19,6 +19,8 @@ from teamwright.errors import MissingExtra
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 
 if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
     from teamwright.agents.model.clients import ModelClient
 
 HEAVY = "teamwright.agents.model.turn"
@@ -34,6 +36,7 @@ class Models:
 
     def __init__(self) -> None:
         self._clients: dict[str | ServerModel, ModelClient] = {}
+        self._own_clients: dict[int, ModelClient] = {}
         self._stack = AsyncExitStack()
         self._lock = anyio.Lock()
 
@@ -46,6 +49,7 @@ class Models:
     async def close(self) -> None:
         """Close all connections and stop the local models; a later use opens new ones."""
         self._clients.clear()
+        self._own_clients.clear()
         stack, self._stack = self._stack, AsyncExitStack()
         with anyio.CancelScope(shield=True):
             await stack.aclose()
@@ -72,6 +76,16 @@ class Models:
 
                 self._clients[model] = await self._stack.enter_async_context(open_client(model))
             return self._clients[model]
+
+    async def own_client(self, model: Model) -> ModelClient:
+        """Return the client of a model that the caller made."""
+        async with self._lock:
+            if id(model) not in self._own_clients:  # the client keeps the model, and so its id
+                await import_models()
+                from teamwright.agents.model.clients import open_own_client
+
+                self._own_clients[id(model)] = await self._stack.enter_async_context(open_own_client(model))
+            return self._own_clients[id(model)]
 
 
 async def import_models() -> None:

@@ -24,6 +24,7 @@ from teamwright.agents.model.messages import (
     new_output,
     new_text,
     output_size,
+    response_text,
     to_record,
     usage_of_response,
     with_note,
@@ -136,11 +137,11 @@ class ModelRequests:
         modes = modes or list(offer.modes[-1:])
         for mode in modes:
             try:
-                if attempt.is_followed:
+                if self._client.streams and (attempt.is_followed or not self._client.sends_whole):
                     response, stopped = await self._stream(messages, settings, offer, mode, attempt)
                     await _close_generators()
                 else:
-                    response, stopped = await self._read(messages, settings, offer, mode)
+                    response, stopped = await self._read(messages, settings, offer, mode, attempt)
             except ModelHTTPError as error:
                 if mode == modes[-1] or error.status_code != HTTPStatus.BAD_REQUEST or is_too_long(error):
                     raise
@@ -150,13 +151,15 @@ class ModelRequests:
         raise AssertionError("the last mode returns or raises")
 
     async def _read(
-        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, mode: OutputMode
+        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, mode: OutputMode, attempt: Attempt
     ) -> tuple[ModelResponse, Stop | None]:
-        """Read the whole reply; a text beyond the size cap is cut."""
-        response = await self._client.model.request(messages, settings, offer.parameters(mode))
-        if output_size(response) <= self._agent.max_bytes:
-            return response, None
-        return self._cut(response, Stop.SIZE, offer), Stop.SIZE
+        """Read the whole reply; a text beyond the size cap is cut. A follower gets the text in one piece."""
+        response, stopped = await self._client.model.request(messages, settings, offer.parameters(mode)), None
+        if output_size(response) > self._agent.max_bytes:
+            response, stopped = self._cut(response, Stop.SIZE, offer), Stop.SIZE
+        if attempt.is_followed and (answer := response_text(with_thinking_apart(response))):
+            attempt.delta(answer)
+        return response, stopped
 
     async def _stream(
         self,

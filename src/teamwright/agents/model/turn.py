@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import low_budget_notice
@@ -20,6 +20,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
+from teamwright.agents.model.messages import response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.requests import ModelRequests
@@ -71,7 +72,7 @@ class ModelTurn:
 
     async def _handle(self, response: ModelResponse) -> Reply | None:
         """Call the tools of a response; return the reply if the response ends the turn."""
-        text = _text(response)
+        text = response_text(response)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         if not calls:
             return self._take_text(text, response)
@@ -193,10 +194,6 @@ def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer: Answer
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
     little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
     return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
-
-
-def _text(response: ModelResponse) -> str:
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
 
 
 def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:

@@ -1,0 +1,67 @@
+"""Models that a caller made: any instance of pydantic-ai's `Model`, with whatever client it has.
+
+This module never imports pydantic-ai: who has an instance has imported it. The caller owns the client of the model, so
+it is neither guarded nor closed here; a client that pydantic-ai opened for it is closed by pydantic-ai.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeGuard
+
+from teamwright.errors import UsageError
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+
+def is_own_model(value: object) -> TypeGuard[Model]:
+    """Whether a value is an instance of pydantic-ai's `Model`."""
+    module = sys.modules.get("pydantic_ai.models")
+    return module is not None and isinstance(value, module.Model)
+
+
+def check_model(agent: str, model: object) -> AnyModel:
+    """Return the model of an agent as a declaration; one of the caller's own is named by its provider and name.
+
+    The name is the identity of the model in records, rate limits and prices. Raises `UsageError` for anything else.
+    """
+    if isinstance(model, (str, NamedModel, ServerModel)) and model:
+        return model
+    if is_own_model(model):
+        return own_model_name(model)
+    if not model:
+        raise UsageError(f"The agent {agent!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
+    raise UsageError(
+        f"The model of the agent {agent!r} must be 'provider:name', a NamedModel, a ServerModel or a model of"
+        f" pydantic-ai, not {model!r}."
+    )
+
+
+def own_model_name(model: Model) -> str:
+    """Return `provider:name` of a model, which is the same in every process."""
+    name = model.model_name
+    return name.strip(":") if name.startswith(f"{model.system}:") else f"{model.system}:{name}"
+
+
+def can_stream(model: Model) -> bool:
+    """Whether the model can send a reply in pieces."""
+    model = _unwrapped(model)
+    if "stream_function" in vars(model):  # a FunctionModel
+        return getattr(model, "stream_function") is not None  # noqa: B009
+    from pydantic_ai.models import Model as AnyOwnModel
+
+    return type(model).request_stream is not AnyOwnModel.request_stream
+
+
+def can_send_whole(model: Model) -> bool:
+    """Whether the model can send a reply as a whole."""
+    model = _unwrapped(model)
+    return "stream_function" not in vars(model) or getattr(model, "function") is not None  # noqa: B009
+
+
+def _unwrapped(model: Model) -> Model:
+    while is_own_model(inner := vars(model).get("wrapped")):
+        model = inner
+    return model
