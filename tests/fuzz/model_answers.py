@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -12,6 +12,7 @@ from tests.fuzz.hostile_server import Step
 from tests.fuzz.mutation import mutated_text, mutated_tree
 from tests.fuzz.odd_values import odd_number, odd_text, odd_value
 
+JSON = "application/json"
 STATUSES = (
     200,
     200,
@@ -121,6 +122,45 @@ def _chunk_of_usage(usage: JsonValue) -> JsonValue:
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage}
 
 
+def body_answer(random: Random) -> list[Step]:
+    """A right answer in one JSON body: it must be accepted."""
+    words = random.choice(("Yes, it is.", "word " * 100, "é" * 50))
+    usage: JsonValue = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+    return [("send", head(kind=JSON) + _latin(json.dumps(_completion({"content": words}, "stop", usage))))]
+
+
+def hostile_body(random: Random) -> list[Step]:
+    """An answer in one JSON body with something wrong in its content, its framing, its status or its size."""
+    found = chunks(random)
+    calls = [call for one in found for call in _delta(one).get("tool_calls", [])]
+    words = "".join(str(_delta(one).get("content", "")) for one in found)
+    message: dict[str, JsonValue] = {"content": words, **({"tool_calls": calls} if calls else {})}
+    body = _completion(message, "tool_calls" if calls else "stop", cast("dict[str, JsonValue]", found[-1])["usage"])
+    roll = random.random()
+    if roll < 0.4:
+        return _framed(random, json.dumps(mutated_tree(random, body, NAMES)), JSON)
+    if roll < 0.6:
+        return _framed(random, mutated_text(random, json.dumps(body), ('"', "{", "}", "null", "[", "\\u0000")), JSON)
+    if roll < 0.7:
+        return [("send", _failure(random))]
+    if roll < 0.75:
+        return [("send", head(kind=JSON)), ("flood", random.choice((" ", '{"a":', "[")))]
+    if roll < 0.8:
+        big = _completion({"content": "x" * random.choice((100_000, 2_000_000, 6_000_000))}, "stop", None)
+        return [("send", head(kind=JSON) + json.dumps(big))]
+    return _framed(random, json.dumps(body), JSON)
+
+
+def _completion(message: dict[str, JsonValue], finish: str, usage: JsonValue) -> JsonValue:
+    choice: JsonValue = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+
+
+def _delta(chunk: JsonValue) -> dict[str, Any]:
+    choices = cast("dict[str, Any]", chunk)["choices"]
+    return choices[0]["delta"] if choices else {}
+
+
 def cut_answer(random: Random) -> list[Step]:
     """An answer that ends early, without a `finish_reason` and without `[DONE]`: it must not be accepted."""
     found = [_chunk({"role": "assistant", "content": ""})]
@@ -150,7 +190,7 @@ def hostile_answer(random: Random) -> list[Step]:
     if roll < 0.62:
         return [("send", _failure(random))]
     if roll < 0.7:
-        return [("send", head(kind="application/json") + _latin(json.dumps(odd_value(random))))]
+        return [("send", head(kind=JSON) + _latin(json.dumps(odd_value(random))))]
     if roll < 0.76:
         body = random.choice(
             ("data: ", "x", "\n", "data: {}\n\n", events(found[1:2], done=False), ": ping\n\n", '{"a":' * 9)
@@ -170,22 +210,24 @@ def hostile_answer(random: Random) -> list[Step]:
     return _framed(random, events(found))
 
 
-def _framed(random: Random, text: str) -> list[Step]:
+def _framed(random: Random, text: str, kind: str = "text/event-stream") -> list[Step]:
     """A body as it is, with a wrong length, in chunks of odd sizes, or in broken chunks."""
     body = _latin(text)
     match random.randrange(5):
         case 0 | 1:
-            return [("send", head() + body), *_ending(random)]
+            return [("send", head(kind=kind) + body), *_ending(random)]
         case 2:
             length = len(body) + random.choice((0, 0, -1, 1, 1000, -len(body)))
-            return [("send", head(more=f"Content-Length: {length}\r\n") + body)]
+            return [("send", head(kind=kind, more=f"Content-Length: {length}\r\n") + body)]
         case 3:
-            return [("send", head(more="Transfer-Encoding: chunked\r\n") + _chunked(random, text, ended=True))]
+            return [
+                ("send", head(kind=kind, more="Transfer-Encoding: chunked\r\n") + _chunked(random, text, ended=True))
+            ]
         case _:
             more = random.choice(
                 ("Transfer-Encoding: chunked\r\n", "Content-Encoding: gzip\r\n", "Content-Encoding: br\r\n")
             )
-            return [("send", head(more=more) + body)]
+            return [("send", head(kind=kind, more=more) + body)]
 
 
 def _chunked(random: Random, text: str, *, ended: bool) -> str:

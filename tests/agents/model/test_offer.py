@@ -55,7 +55,11 @@ def test_data_that_is_only_preferred_is_no_reason_for_a_prompt_of_its_own() -> N
 def test_each_mode_has_its_own_parameters_and_all_have_one_digest() -> None:
     offer = make_offer("Be short.", [ADD], ModelSettings(), NEEDED, ("native", "tool", "prompt"))
     native, tool, prompt = map(offer.parameters, offer.modes)
-    assert (native.output_mode, tool.output_mode, prompt.output_mode) == ("native", "tool", "prompted")
+    assert (native.output_mode, tool.output_mode, prompt.output_mode) == ("native", "tool", "text")
+    assert [one.content.partition(":")[0] for one in prompt.instruction_parts or ()] == [
+        "Be short.",
+        "Answer with one JSON value that fits this JSON Schema, without other text and without a code fence",
+    ]
     assert native.output_object is not None
     assert native.output_object.json_schema["properties"] == NUMBER["properties"]
     assert [one.name for one in tool.output_tools] == [ANSWER_TOOL]

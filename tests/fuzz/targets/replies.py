@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import ClassVar, cast
@@ -23,7 +24,16 @@ from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import ServerModel
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.hostile_server import HostileServer, Step
-from tests.fuzz.model_answers import chunks, cut_answer, events, head, hostile_answer, whole_answer
+from tests.fuzz.model_answers import (
+    body_answer,
+    chunks,
+    cut_answer,
+    events,
+    head,
+    hostile_answer,
+    hostile_body,
+    whole_answer,
+)
 from tests.fuzz.mutation import mutated_bytes
 from tests.fuzz.targets.protocol import CORPUS, check_size, check_words
 
@@ -60,6 +70,10 @@ class Replies:
     def draw(self, random: Random) -> JsonValue:
         shape = random.choice(("plain", "plain", "tools", "schema"))
         roll = random.random()
+        if random.random() < 0.5:
+            if roll < 0.04:
+                return {**_payload([body_answer(random)], "plain", "completed"), "whole": True}
+            return {**_payload([hostile_body(random) for _ in range(random.choice((1, 2, 4)))], shape), "whole": True}
         if roll < 0.04:
             return _payload([whole_answer(random)], "plain", "completed")
         if roll < 0.14:
@@ -77,7 +91,7 @@ class Replies:
         try:
             url = str(given.get("url") or self._server.url)
             patience = ALL_THE_TIME if given.get("wanted") == "completed" else PATIENCE
-            result, recorded = anyio.run(_ask, file, url, str(given["shape"]), patience)
+            result, recorded = anyio.run(_ask, file, url, str(given["shape"]), patience, bool(given.get("whole")))
         finally:
             self._server.hang_up()
             for one in self._folder.glob(f"{file.name}*"):
@@ -146,8 +160,11 @@ def _connection(random: Random, text: str) -> list[Step]:
     return random.choice(ways)
 
 
-async def _ask(file: Path, url: str, shape: str, patience: float) -> tuple[RunResult, list[Event]]:
-    """Run one agent on the server, with a journal on disk; then read it again as another process would."""
+async def _ask(file: Path, url: str, shape: str, patience: float, whole: bool) -> tuple[RunResult, list[Event]]:
+    """Run one agent on the server, with a journal on disk; then read it again as another process would.
+
+    A run is followed, so that replies are streamed, unless they are to be `whole`.
+    """
     agent = ModelAgent(
         "m",
         model=ServerModel(url=url, name="m"),
@@ -158,7 +175,8 @@ async def _ask(file: Path, url: str, shape: str, patience: float) -> tuple[RunRe
         max_tokens=50 if shape == "schema" else None,
     )
     async with Engine(SqliteJournal(file)) as engine:
-        result = await engine.run(Team("t", members=[agent]), "Say something.", run_id=RUN)
+        with nullcontext() if whole else engine.bus.listening(lambda _: None):
+            result = await engine.run(Team("t", members=[agent]), "Say something.", run_id=RUN)
     async with Engine(SqliteJournal(file)) as engine:
         again, recorded = await engine.runs.result(RUN), await engine.journal.read(RUN)
     if again.to_json() != result.to_json():

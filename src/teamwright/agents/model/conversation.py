@@ -52,7 +52,7 @@ class ModelConversation:
         """Begin the conversation of a turn of the member `name`.
 
         The task stands where it was given: before the replies of this run, so that prompts of later turns begin like
-        those of earlier ones. Then the member is told that it is its turn. If the task is not the team's, it is last.
+        those of earlier ones. A last line says whose turn it is. If the task is not the team's, it is last.
         """
         conversation, speakers = cls(), turn.speakers
         start = len(turn.history) if turn.since is None else turn.since

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as ModelTool
 
@@ -25,9 +26,15 @@ ANSWER = "answer"
 ANSWER_TOOL = "final_result"
 """The tool that takes an answer in the mode `tool`."""
 ANSWER_TOOL_DESCRIPTION = "Give the final answer, which ends your turn."
+ANSWER_PROMPT = """\
+Answer with one JSON value that fits this JSON Schema, without other text and without a code fence:
 
-OutputMode = Literal["text", "native", "tool", "prompt"]
-"""How a model answers: as text, in the provider's JSON mode, as a tool call, or as JSON that a prompt asks for."""
+{schema}"""
+"""The instructions for an answer in the mode `prompt`, which needs nothing of the server."""
+
+OutputMode = Literal["text", "native", "tool", "json", "prompt"]
+"""How a model answers: as text, in JSON that the provider holds to the schema, as a tool call, or as JSON that a prompt
+asks for, in the provider's mode for any JSON or without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,9 @@ class Offer:
             text = description or ANSWER_TOOL_DESCRIPTION
             tool = ModelTool(name=ANSWER_TOOL, description=text, parameters_json_schema=schema, kind="output")
             return replace(self._plain, output_mode="tool", output_tools=[tool], allow_text_output=False)
+        if mode == "prompt":
+            asked = InstructionPart(content=ANSWER_PROMPT.format(schema=_json({**self._schema})))
+            return replace(self._plain, instruction_parts=[*(self._plain.instruction_parts or ()), asked])
         answer = OutputObjectDefinition(json_schema=schema, name=ANSWER, description=description)
         return replace(self._plain, output_mode="native" if mode == "native" else "prompted", output_object=answer)
 
@@ -105,26 +115,30 @@ def answer_modes(model: Model, answer: AnswerSchema | None, *, native: bool) -> 
         return ("text",)
     profile = model.profile
     supports_tools = bool(profile.get("supports_tools", True))
+    supports_json = bool(profile.get("supports_json_object_output"))
     supports_schema = native or bool(profile.get("supports_json_schema_output"))
     if answer.preferred and not supports_tools and not supports_schema:
-        return ("prompt",) if profile.get("supports_json_object_output") else ("text",)
-    possible: list[OutputMode] = ["prompt"]
+        return ("json",) if supports_json else ("text",)
+    possible: list[OutputMode] = ["json", "prompt"] if supports_json else ["prompt"]
     if supports_tools:
         possible.insert(0, "tool")
     if supports_schema:
         possible.insert(0, "native")
-    usual: OutputMode = "native" if native else _MODES.get(str(profile.get("default_structured_output_mode")), "tool")
+    by_prompt: OutputMode = "json" if supports_json else "prompt"
+    usual: OutputMode = "native" if native else _usual_mode(profile, by_prompt)
     first = usual if usual in possible else possible[0]
     return (first, *(one for one in possible if one != first))
+
+
+def _usual_mode(profile: ModelProfile, by_prompt: OutputMode) -> OutputMode:
+    default = profile.get("default_structured_output_mode")
+    return "native" if default == "native" else by_prompt if default == "prompted" else "tool"
 
 
 def output_mode_of(record: JsonValue, modes: tuple[OutputMode, ...]) -> OutputMode:
     """Return the mode in which a recorded response gives its answer: the first of these, unless it says otherwise."""
     named = record.get(MODE) if isinstance(record, dict) else None
-    return next((one for one in modes if one == named), modes[0])
-
-
-_MODES: Mapping[str, OutputMode] = {"native": "native", "prompted": "prompt", "tool": "tool"}
+    return named if named in modes else modes[0]
 
 
 def _json(value: object) -> str:

@@ -70,7 +70,7 @@ from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKep
 from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue, Record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
