@@ -61,6 +61,7 @@ COVERED_BY = {
     "documents/nodes.py": "documents/test_reader.py",
     "documents/problems.py": "documents/test_reader.py",
     "documents/schema_check.py": "manifests/test_schema.py",
+    "history/conversation.py": "runtime/test_conversations.py",
     "history/record/asks.py": "history/record/test_run_record.py",
     "history/record/charges.py": "history/record/test_run_record.py",
     "journal/commit.py": "runtime/test_engine.py",

@@ -9,12 +9,14 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.model.models import Models
+    from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine, resume_sync, run_sync
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
     from teamwright.values.results import RunSummary, Status
 
 __all__ = [
+    "Conversations",
     "Engine",
     "Handle",
     "Models",
@@ -28,6 +30,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.runtime.conversations": "Conversations",
         "teamwright.runtime.engine": "Engine resume_sync run_sync",
         "teamwright.runtime.handle": "Handle",
         "teamwright.runtime.runs": "Runs",

@@ -18,6 +18,7 @@ TeamwrightError
 │   ├── RunNotFound
 │   ├── RunIsLive                 a process drives it
 │   ├── NotResumable
+│   ├── ConversationBusy          the last turn of a conversation has not ended
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
 │   ├── MisplacedEffect           a strategy made an effect itself
@@ -183,6 +184,23 @@ class RunIsLive(RunError):
 
 class NotResumable(RunError):
     """The run has ended, or something that it needs is missing."""
+
+
+class ConversationBusy(RunError):
+    """The last turn of a conversation has not ended, so that no other can begin."""
+
+    def __init__(self, name: str, run_id: str | None, status: str) -> None:
+        self.run_id, self.status = run_id, status
+        if run_id is None:
+            text = "another turn of it is just starting; try again."
+        elif status == "running":
+            text = f"its turn {run_id} is running; wait for it with  teamwright runs tail {run_id}"
+        else:
+            text = (
+                f"its last turn, run {run_id}, is {status}: finish it with  teamwright runs resume {run_id}"
+                f"  or give it up with  teamwright runs cancel {run_id}"
+            )
+        super().__init__(f"The conversation {name!r} can't go on now: {text}")
 
 
 class NonDeterminism(RunError):

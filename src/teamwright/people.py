@@ -9,7 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.values.people.approvals import Approve, Notify
-    from teamwright.values.people.interventions import Answered, Cancel, Intervention, Mark, Pause
+    from teamwright.values.people.interventions import Answered, Cancel, Intervention, Mark, Pause, Undo
     from teamwright.values.people.questions import Answer, Question
 
 __all__ = [
@@ -22,13 +22,14 @@ __all__ = [
     "Notify",
     "Pause",
     "Question",
+    "Undo",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.people.approvals": "Approve Notify",
-        "teamwright.values.people.interventions": "Answered Cancel Intervention Mark Pause",
+        "teamwright.values.people.interventions": "Answered Cancel Intervention Mark Pause Undo",
         "teamwright.values.people.questions": "Answer Question",
     },
 )

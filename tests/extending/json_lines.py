@@ -120,9 +120,14 @@ class JsonLinesJournal:
             raise missing_bodies(missing)
         return {one: self._bodies[one] for one in hashes}
 
-    async def runs(self, limit: int | None = None) -> list[RunSummary]:
+    async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
         self._refresh()
-        return [await self._summary(run_id) for run_id in list(reversed(self._events))[:limit]]
+        every = [await self._summary(run_id) for run_id in reversed(self._events)]
+        if conversation is not None:
+            every = [
+                run for run in every if run.conversation and run.conversation == (conversation or run.conversation)
+            ]
+        return every[:limit]
 
     async def find(self, run_id: str) -> RunSummary | None:
         self._refresh()

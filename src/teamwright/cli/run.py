@@ -30,6 +30,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
+from teamwright.values.names import check_name
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.auto_topology import TopologyRequest
@@ -56,6 +57,12 @@ TaskFile = Annotated[
 Continues = Annotated[
     str | None, typer.Option("--continue", metavar="RUN", help="Continue the conversation of a finished run.")
 ]
+ConversationName = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation", metavar="NAME", help="Run the next turn of this conversation; a new name begins one."
+    ),
+]
 RecordFile = Annotated[
     Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
 ]
@@ -72,6 +79,7 @@ class Request:
     model: str | None
     run_id: str | None
     continues: str | None
+    conversation: str | None
     record: Path | None
     file: str | None
     limits: Limits | None
@@ -81,7 +89,8 @@ class Request:
     @property
     def command(self) -> str:
         """The command line that runs this again, without a task given as an argument."""
-        what = quote(str(self.manifest)) if self.manifest is not None else f"--continue {self.continues}"
+        known = f"--continue {self.continues}" if self.continues else f"--conversation {self.conversation}"
+        what = quote(str(self.manifest)) if self.manifest is not None else known
         return f"teamwright run {what} " + (f"--file {quote(self.file)}" if self.file else '"…"')
 
 
@@ -95,6 +104,7 @@ def run(
     model: Model = None,
     run_id: RunId = None,
     continues: Continues = None,
+    conversation: ConversationName = None,
     record: RecordFile = None,
     auto: Auto = False,
     topology: TopologyName = None,
@@ -126,7 +136,7 @@ def run(
     check_out(record, "--record")
     if graph or mermaid:
         return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
-    if continues and task is None and file is None and manifest is not None and not _exists(manifest):
+    if (continues or conversation) and task is None and file is None and manifest is not None and not _exists(manifest):
         manifest, task = None, manifest
     request = Request(
         manifest=Path(manifest) if manifest is not None else None,
@@ -136,6 +146,7 @@ def run(
         model=model,
         run_id=run_id,
         continues=continues,
+        conversation=conversation,
         record=record,
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
@@ -178,7 +189,14 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         team = team_from_source(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)
-        handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
+        handle = await engine.start(
+            team,
+            task,
+            run_id=request.run_id,
+            continues=continues,
+            conversation=request.conversation,
+            limits=request.limits,
+        )
         if not handle.drives:
             say(f"run {handle.run_id} exists already; nothing new is started")
         ended = await drive(engine, handle, shown)
@@ -213,8 +231,8 @@ async def _source_and_task(
         task = query.task if query else request.task
         team = request.team or (query.target if query else None) or None
         source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
-    elif continues is not None:
-        history = await engine.runs.history(continues)
+    elif (known := continues or await _last_turn(engine, request.conversation)) is not None:
+        history = await engine.runs.history(known)
         source, task = history.record.source(), request.task
         source = source_with_roots(source, request.allow_roots)
         if request.model is not None:
@@ -237,6 +255,14 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
         names = ", ".join(one.name for one in matching)
         raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
     return matching[0] if matching else None
+
+
+async def _last_turn(engine: Engine, conversation: str | None) -> str | None:
+    """The newest run of a conversation, whose team the next turn uses if no manifest is given."""
+    if conversation is None:
+        return None
+    turns = await engine.journal.runs(1, conversation=check_name("conversation", conversation))
+    return turns[0].id if turns else None
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:

@@ -9,6 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.history.diff import RunDiff, compare
     from teamwright.history.history import RunHistory
     from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Checkpoint",
+    "ConversationHistory",
+    "ConversationSummary",
+    "ConversationTurn",
     "GateResult",
     "KpiGate",
     "KpiRow",
@@ -33,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.history.checkpoints": "Checkpoint",
+        "teamwright.history.conversation": "ConversationHistory ConversationSummary ConversationTurn",
         "teamwright.history.diff": "RunDiff compare",
         "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates",
         "teamwright.history.history": "RunHistory",

@@ -288,7 +288,7 @@ class RunHistory:
     ) -> Batch:
         """Return the first events of a fork: this run's events up to number `at`, except the calls in `without`.
 
-        The fork keeps this run's limits; `limits` overrides single ones.
+        The fork keeps this run's limits; `limits` overrides single ones. It is no turn of this run's conversation.
         """
         last = at if at is not None else self.number
         bodies: dict[str, str] = {}
@@ -307,6 +307,7 @@ class RunHistory:
             "strategies": team.strategies(),
             "team": team.name,
             "limits": self._limits_with(limits),
+            "conversation": "",
         }
         begun = self.started.changed(**update)
         cancel, under_way = self._cancelled_at(), calls_returned_after(self.events, last)

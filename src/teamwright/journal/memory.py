@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
+from itertools import islice
 from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
@@ -105,9 +106,13 @@ class MemoryJournal:
             raise missing_bodies(set(hashes) - found.keys())
         return found
 
-    async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, newest first."""
-        return [self._summary(run_id) for run_id in list(reversed(self._logs))[:limit]]
+    async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
+        """Return the summaries of all runs, or of the turns of a conversation, newest first."""
+        if conversation is None:
+            return [self._summary(run_id) for run_id in list(reversed(self._logs))[:limit]]
+        every = (self._summary(run_id) for run_id in reversed(self._logs))
+        turns = (one for one in every if one.conversation and one.conversation == (conversation or one.conversation))
+        return list(islice(turns, limit))
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""

@@ -94,8 +94,11 @@ class JournalReader(Protocol):
         """Return the JSON text of each body."""
         ...
 
-    async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, or of the `limit` newest, newest first."""
+    async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
+        """Return the summaries of all runs, or of the `limit` newest, newest first.
+
+        With `conversation`, only the turns of that conversation; an empty name stands for all conversations.
+        """
         ...
 
     async def find(self, run_id: str) -> RunSummary | None: ...

@@ -34,6 +34,7 @@ class RunStatus:
     seconds: float = 0.0
     since: float | None = None
     last: float | None = None
+    conversation: str = ""
 
     def apply(self, event: Event) -> None:
         """Apply one event; most change only the number and the time."""
@@ -58,6 +59,7 @@ class RunStatus:
         match fact:
             case RunStarted():
                 self.team, self.started, self.since = fact.team, time, time
+                self.conversation = fact.conversation
             case RunResumed():
                 self.seconds, self.since = self._elapsed(self.last), time
                 self.status = self.stop_reason = None
@@ -96,6 +98,7 @@ class RunStatus:
             seconds=max(0.0, self._elapsed(self.last)),
             total_tokens=self.tokens,
             usd=self.usd,
+            conversation=self.conversation,
         )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from teamwright.agents.contract.context import AgentLike
     from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.conversation import ConversationHistory
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.run import Run, RunInput
@@ -71,6 +72,7 @@ class Engine:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.model.models import Models
         from teamwright.runtime.admission.rate_limiter import RateLimiters
+        from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.cancellation import CANCEL_GRACE
         from teamwright.runtime.driver.steady_clock import steady_clock
         from teamwright.runtime.webhooks.deliveries import Deliveries
@@ -84,6 +86,7 @@ class Engine:
         self._live = LiveRuns(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
         self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, self._new_clock)
+        self.conversations = Conversations(self.journal, self.runs)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -115,17 +118,26 @@ class Engine:
         run_id: str | None = None,
         history: Sequence[Message] = (),
         continues: str | None = None,
+        conversation: str | None = None,
         limits: Limits | None = None,
     ) -> RunResult:
         """Run a team on a task to its end. If a run with this id exists, return its result and start nothing."""
-        handle = await self.start(team, task, run_id=run_id, history=history, continues=continues, limits=limits)
+        handle = await self.start(
+            team, task, run_id=run_id, history=history, continues=continues, conversation=conversation, limits=limits
+        )
         return await handle.result()
 
     async def stream(
-        self, team: AgentLike, task: str, *, run_id: str | None = None, limits: Limits | None = None
+        self,
+        team: AgentLike,
+        task: str,
+        *,
+        run_id: str | None = None,
+        conversation: str | None = None,
+        limits: Limits | None = None,
     ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
-        handle = await self.start(team, task, run_id=run_id, limits=limits)
+        handle = await self.start(team, task, run_id=run_id, conversation=conversation, limits=limits)
         async for event in self.runs.follow(handle.run_id):
             yield event
         await handle.result()
@@ -138,11 +150,13 @@ class Engine:
         run_id: str | None = None,
         history: Sequence[Message] = (),
         continues: str | None = None,
+        conversation: str | None = None,
         limits: Limits | None = None,
     ) -> Handle:
         """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
-        `limits` apply to the whole run, across all its drivers, in addition to those of its team.
+        `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
+        the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation.
         """
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
@@ -151,9 +165,24 @@ class Engine:
         self._require_open()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
             return Handle(self, run_id)
+        if history and (continues is not None or conversation is not None):
+            raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
+        if conversation is not None:
+            async with self.conversations.next_turn(conversation, continues) as previous_turn:
+                return await self._start(team, task, run_id, history, previous_turn, conversation, limits)
+        return await self._start(team, task, run_id, history, continues, "", limits)
+
+    async def _start(
+        self,
+        team: AgentLike,
+        task: str,
+        run_id: str | None,
+        history: Sequence[Message],
+        continues: str | None,
+        conversation: str,
+        limits: Limits | None,
+    ) -> Handle:
         origin = None
-        if continues is not None and history:
-            raise UsageError("Pass either `continues` or `history`, not both.")
         if continues is not None:
             previous = await self.runs.history(continues)
             history = previous.conversation()
@@ -166,13 +195,18 @@ class Engine:
         made = require_team(team)
         run = self._new_run(identity, made)
         run.check_start()
-        handle = self._launch(run, RunInput(task, self._seed(), history, origin, limits, run_id is not None))
+        given = RunInput(task, self._seed(), history, origin, limits, conversation, named=run_id is not None)
+        handle = self._launch(run, given)
         try:
             await run.begun.wait()
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
         return self._hand_out(handle)
+
+    async def conversation(self, name: str) -> ConversationHistory:
+        """Return the turns of a conversation; `conversations` lists all of them and undoes turns."""
+        return await self.conversations.read(name)
 
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
         """Resume a run that was interrupted or paused. Pass `team` if it can't be loaded from the record."""

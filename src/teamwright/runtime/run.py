@@ -47,7 +47,7 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
+from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause, Undo
 from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
@@ -67,6 +67,7 @@ class RunInput:
     history: Sequence[Message] = ()
     origin: Origin | None = None
     limits: Limits | None = None
+    conversation: str = ""
     named: bool = True
     """Whether the caller chose the run id, so that the inbox may already hold items for it."""
 
@@ -258,6 +259,7 @@ class Run:
                 limits=run_input.limits.bounds if run_input.limits else None,
                 format=RUN_FORMAT,
                 prompts=PROMPTS,
+                conversation=run_input.conversation,
             ),
         )
         self._state.limits = run_input.limits
@@ -399,6 +401,8 @@ class Run:
             case Mark(name=name, by=by) as mark:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
+            case Undo():
+                pass  # it concerns the conversation of the run, once the run has ended
 
     def set_interactive(self, interactive: bool) -> None:
         """Wait for answers in place, or pause once only an answer can unblock the run."""

@@ -306,6 +306,19 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
+    def test_the_turns_of_a_conversation_are_listed_newest_first(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            for run_id, name in (("a", "talk"), ("b", ""), ("c", "other"), ("d", "talk")):
+                fact = RunStarted(team="t", task="0" * 40, manifest="0" * 40, seed=1, conversation=name)
+                await commit(journal, Batch([event(run_id, 1, fact)], {}))
+            assert [run.id for run in await journal.runs(conversation="talk")] == ["d", "a"]
+            assert [run.id for run in await journal.runs(1, conversation="talk")] == ["d"]
+            assert [run.id for run in await journal.runs(conversation="")] == ["d", "c", "a"]
+            assert await journal.runs(conversation="none") == []
+            assert [run.conversation for run in await journal.runs()] == ["talk", "other", "", "talk"]
+
+        self.check(tmp_path, check)
+
     def test_a_paused_and_resumed_run_counts_its_time_with_a_driver(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             async def add(number: int, time: float, fact: Fact) -> tuple[str, str | None, float]:

@@ -98,6 +98,8 @@ class RunSummary(Record, frozen=True):
     seconds: float = 0.0
     total_tokens: int = 0
     usd: float | None = None
+    conversation: str = ""
+    """The conversation of which the run is a turn; empty if it is of none."""
     damage: str | None = None
     """Why the run can't be read, where its record is damaged or of a later version."""
 
@@ -108,11 +110,9 @@ class RunSummary(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `damage` only where it is set."""
+        """All fields as JSON data; `conversation` and `damage` only where they are set."""
         fields = super().to_json()
-        if self.damage is None:
-            del fields["damage"]
-        return fields
+        return {name: value for name, value in fields.items() if value or name not in {"conversation", "damage"}}
 
 
 def iso(time: float) -> str:

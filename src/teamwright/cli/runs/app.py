@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_engine, with_journal, with_run
+from teamwright.cli.runs.conversations import conversation, conversations
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
 from teamwright.cli.terminal.options import (
@@ -117,6 +118,8 @@ def tail(
     return with_run(run, work)
 
 
+app.command()(conversations)
+app.command()(conversation)
 app.command()(logs)
 app.command()(diff)
 app.command()(checkpoints)

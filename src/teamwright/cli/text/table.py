@@ -9,6 +9,7 @@ from typing import cast, get_args
 from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.events import price_text, seconds_text
 from teamwright.errors import UnknownName
+from teamwright.history.conversation import ConversationSummary
 from teamwright.values.results import RunSummary, Status
 from teamwright.values.text.display import NOTHING, cut, number_text
 
@@ -27,7 +28,11 @@ def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
 
 def table(runs: Sequence[RunSummary], answered: Collection[str] = ()) -> str:
     """One line per run, in columns; `answered` are paused runs whose questions are all answered."""
-    return columns([HEADS, *(_cells(run, answered=run.id in answered) for run in runs)])
+    lines = [HEADS, *(_cells(run, answered=run.id in answered) for run in runs)]
+    if any(run.conversation for run in runs):
+        named = ("CONVERSATION", *(run.conversation or NOTHING for run in runs))
+        lines = [(*line, one_line(name)) for line, name in zip(lines, named, strict=True)]
+    return columns(lines)
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:
@@ -38,20 +43,40 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
+def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
+    """One line per conversation, in columns."""
+    heads = ("CONVERSATION", "TEAM", "TURNS", "LAST RUN", "STATUS", "STARTED", "TOKENS", "PRICE")
+    cells = [
+        (
+            one_line(one.name),
+            one_line(cut(one.team, WIDEST_TEAM)),
+            str(one.turns),
+            one_line(one.last_run),
+            one.status,
+            _time_text(one.started_at),
+            number_text(one.total_tokens),
+            NOTHING if one.usd is None else price_text(one.usd),
+        )
+        for one in conversations
+    ]
+    return columns([heads, *cells])
+
+
+def _time_text(time: str) -> str:
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M") if time else NOTHING
+
+
 def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
     team = cut(run.team, WIDEST_TEAM)
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
     reason = " (answered)" if answered else reason
     status = "unreadable" if run.damage else f"{run.status}{reason}"
-    started = (
-        datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING
-    )
     price = NOTHING if run.usd is None else price_text(run.usd)
     return (
         one_line(run.id),
         one_line(team),
         status,
-        started,
+        _time_text(run.started_at),
         seconds_text(run.seconds),
         number_text(run.total_tokens),
         price,

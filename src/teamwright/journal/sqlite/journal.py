@@ -113,18 +113,21 @@ class SqliteJournal:
             raise missing_bodies(wanted - found.keys())
         return found
 
-    async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """Return the summaries of all runs, newest first."""
-        return await self._summaries("ORDER BY place DESC LIMIT ?", -1 if limit is None else limit)
+    async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
+        """Return the summaries of all runs, or of the turns of a conversation, newest first."""
+        which = "" if conversation is None else "WHERE conversation <> ''"
+        which += " AND conversation = ?" if conversation else ""
+        named = (conversation,) if conversation else ()
+        return await self._summaries(f"{which} ORDER BY place DESC LIMIT ?", *named, -1 if limit is None else limit)
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
         return next(iter(await self._summaries("WHERE id = ?", run_id)), None)
 
-    async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
+    async def _summaries(self, which: str, *parameters: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
             with lenient_text(reader):
-                rows = reader.execute(f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}", (parameter,)).fetchall()
+                rows = reader.execute(f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}", parameters).fetchall()
             return [self._summary(reader, str(run_id), columns) for run_id, *columns in rows]
 
         return await self._read(work)

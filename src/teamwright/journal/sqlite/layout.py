@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 
 from teamwright.errors import JournalCorrupt, JournalUnavailable
-from teamwright.journal.sqlite.migrations import LAYOUT, MIGRATIONS, migrate
+from teamwright.journal.sqlite.migrations import LAYOUT, MIGRATIONS, SEARCH, migrate
 
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
@@ -99,11 +99,16 @@ def check_layout(connection: sqlite3.Connection, name: str) -> None:
         "SELECT name, type, (SELECT group_concat(name) FROM pragma_table_info(one.name)) FROM sqlite_schema AS one"
         " WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     ).fetchall()
-    if {one: (kind, columns) for one, kind, columns in rows} != LAYOUT:
+    if {one: (kind, columns) for one, kind, columns in rows if not _is_search(one, kind)} != LAYOUT:
         raise JournalCorrupt(
             f"The journal {name!r} is damaged: it does not have the tables of a journal. Restore a backup, or move the"
             " file away to begin a new one."
         )
+
+
+def _is_search(name: str, kind: str) -> bool:
+    """Whether this is a table of the full-text index, which only journals with notes have."""
+    return kind == "table" and (name == SEARCH or name.startswith(f"{SEARCH}_"))
 
 
 def _switch_to_wal(connection: sqlite3.Connection, name: str, timeout: float) -> None:

@@ -62,16 +62,38 @@ def put_bodies_beside_events(execute: Execute) -> None:
     execute("DROP TABLE texts")
 
 
+def add_conversations_and_notes(execute: Execute) -> None:
+    """Add the conversation of each run, by which its turns are found, and the notes that agents keep across runs.
+
+    `key` identifies the call that wrote a note, and `forgotten` the call that removed it; a note that was removed has
+    no text. The full-text index `notes_search` is created with the first note.
+    """
+    execute("ALTER TABLE runs ADD COLUMN conversation TEXT NOT NULL DEFAULT ''")
+    execute("CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> ''")
+    execute(
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, memory TEXT NOT NULL, text TEXT NOT NULL,"
+        " author TEXT NOT NULL, run_id TEXT NOT NULL, time REAL NOT NULL, key TEXT NOT NULL UNIQUE, forgotten TEXT)"
+    )
+    execute("CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL")
+
+
 LAYOUT: dict[str, tuple[str, str | None]] = {
-    "runs": ("table", "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last"),
+    "runs": ("table", "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation"),
     "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
     "bodies": ("table", "hash,position"),
     "inbox": ("table", "id,run_id,data"),
     "inbox_of_run": ("index", None),
+    "turns_of_conversation": ("index", None),
+    "notes": ("table", "id,memory,text,author,run_id,time,key,forgotten"),
+    "notes_of_memory": ("index", None),
 }
 """The layout after the last migration: tables with their columns, and indexes."""
 
-MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events)
+SEARCH = "notes_search"
+"""The full-text index of the notes, which SQLite keeps in several tables whose names begin with its own."""
+CREATE_SEARCH = f"CREATE VIRTUAL TABLE IF NOT EXISTS {SEARCH} USING fts5 (text, content='notes', content_rowid='id')"
+
+MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events, add_conversations_and_notes)
 
 
 def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:

@@ -39,6 +39,8 @@ class RunStarted(Record, frozen=True):
     limits: Bounds | None = None
     format: int = 1
     prompts: int = 1
+    conversation: str = ""
+    """The conversation of which the run is a turn; empty if it is of none."""
 
 
 class RunResumed(Record, frozen=True):

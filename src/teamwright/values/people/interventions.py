@@ -1,4 +1,4 @@
-"""What people send to a run: answers, and commands to cancel it, pause it or name a checkpoint."""
+"""What people send to a run: answers, and commands to cancel it, pause it, name a checkpoint or undo it."""
 
 from __future__ import annotations
 
@@ -39,4 +39,11 @@ class Mark(Record, frozen=True, tag_field="kind", tag="checkpoint"):
     by: str = ""
 
 
-Intervention = Answered | Cancel | Pause | Mark
+class Undo(Record, frozen=True, tag_field="kind", tag="undo"):
+    """Withdraw a finished turn from its conversation: the next turn continues from the one before."""
+
+    kind: ClassVar = "undo"
+    by: str = ""
+
+
+Intervention = Answered | Cancel | Pause | Mark | Undo

@@ -1,0 +1,93 @@
+"""A recorded conversation for readers: its turns, and what the next turn gets to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from teamwright.values.limits.usage import NOTHING, Usage, add_usd
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.history.history import RunHistory
+    from teamwright.values.results import RunSummary, Status
+    from teamwright.values.turns.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """One turn: the run, its task and its answer."""
+
+    run_id: str
+    task: str
+    output: str | None
+    status: Status
+    usage: Usage
+
+    @classmethod
+    def of(cls, history: RunHistory, status: Status) -> Self:
+        """Read a turn from the record of its run."""
+        result = history.result(status)
+        return cls(result.run_id, history.task, result.output, result.status, result.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationHistory:
+    """The turns of a conversation in order, and the messages that its next turn continues."""
+
+    name: str
+    turns: tuple[ConversationTurn, ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all turns."""
+        return sum((turn.usage for turn in self.turns), NOTHING)
+
+    @property
+    def last_run(self) -> str | None:
+        """The id of the last turn's run."""
+        return self.turns[-1].run_id if self.turns else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSummary:
+    """A conversation in a list, with its newest turn; tokens and price are of all turns, also undone ones."""
+
+    name: str
+    team: str
+    turns: int
+    last_run: str
+    status: Status
+    started_at: str
+    total_tokens: int
+    usd: float | None
+
+    @classmethod
+    def of(cls, run: RunSummary) -> Self:
+        """Return the summary of a conversation whose newest turn is this run."""
+        return cls(run.conversation, run.team, 1, run.id, run.status, run.started_at, run.total_tokens, run.usd)
+
+    def with_earlier(self, run: RunSummary) -> ConversationSummary:
+        """Add an earlier turn."""
+        return replace(
+            self,
+            turns=self.turns + 1,
+            started_at=run.started_at,
+            total_tokens=self.total_tokens + run.total_tokens,
+            usd=add_usd(self.usd, run.usd),
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data."""
+        return {
+            "name": self.name,
+            "team": self.team,
+            "turns": self.turns,
+            "last_run": self.last_run,
+            "status": self.status,
+            "started_at": self.started_at,
+            "total_tokens": self.total_tokens,
+            "usd": self.usd,
+        }

@@ -1,0 +1,132 @@
+"""Conversations: runs under one name, each of which continues the one before.
+
+Two turns of a conversation never run at once, in whichever processes they are started: the second is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageError
+from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
+from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.values.events.run import RunStarted
+from teamwright.values.names import check_name
+from teamwright.values.people.interventions import Undo
+from teamwright.values.results import FINAL
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+    from teamwright.runtime.runs import Runs
+    from teamwright.values.results import RunSummary
+
+LOCK = ".conversation."
+"""The prefix of the lock under which a turn is started; no run id begins like it."""
+START_SECONDS = 10.0
+"""How long a start waits for another one of the same conversation, which takes as long as one commit."""
+
+
+class Conversations:
+    """The conversations of a journal, as `engine.conversations`."""
+
+    def __init__(self, journal: Journal, runs: Runs) -> None:
+        self._journal, self._runs = journal, runs
+
+    async def list(self) -> list[ConversationSummary]:
+        """Return a summary of every conversation, the one with the newest turn first."""
+        found: dict[str, ConversationSummary] = {}
+        for run in await self._journal.runs(conversation=""):
+            known = found.get(run.conversation)
+            found[run.conversation] = ConversationSummary.of(run) if known is None else known.with_earlier(run)
+        return list(found.values())
+
+    async def read(self, name: str) -> ConversationHistory:
+        """Return the turns of a conversation in order, without those that were undone."""
+        last = await self._last(name)
+        if last is None:
+            names = [one.name for one in await self.list()]
+            raise UnknownName("conversation", name, names)
+        head = await self._head(last)
+        if head is None:
+            return ConversationHistory(name, (), ())
+        messages = (await self._runs.history(head)).conversation()
+        turns = [turn async for turn in self._turns(name, head)]
+        return ConversationHistory(name, tuple(reversed(turns)), messages)
+
+    async def _turns(self, name: str, head: str) -> AsyncGenerator[ConversationTurn]:
+        """Yield the turns of a conversation from the last one back; earlier ones may have been deleted."""
+        run_id: str | None = head
+        while run_id is not None:
+            summary = await self._journal.find(run_id)
+            if summary is None or summary.conversation != name:
+                return
+            history = await self._runs.history(run_id)
+            yield ConversationTurn.of(history, summary.status)
+            run_id = None if history.started.origin is None else history.started.origin.run_id
+
+    async def undo(self, name: str, *, by: str = "") -> ConversationTurn:
+        """Withdraw the last turn of a conversation and return it; its run stays in the journal."""
+        async with self._starting(name):
+            turns = (await self.read(name)).turns
+            if not turns:
+                raise UsageError(f"The conversation {name!r} has no turn to undo.")
+            last = turns[-1]
+            if last.status not in FINAL:
+                raise ConversationBusy(name, last.run_id, last.status)
+            await self._journal.send(last.run_id, Undo(by=by))
+            return last
+
+    @asynccontextmanager
+    async def next_turn(self, name: str, begin_from: str | None = None) -> AsyncGenerator[str | None]:
+        """Yield the run that the next turn continues, if any; the turn has to be recorded within the block.
+
+        A conversation without turns begins from the run `begin_from`. Raises `ConversationBusy` if the last turn has
+        not ended.
+        """
+        async with self._starting(check_name("conversation", name)):
+            last = await self._last(name)
+            if last is None:
+                yield begin_from
+                return
+            if begin_from is not None:
+                raise UsageError(
+                    f"The conversation {name!r} has turns already, so it can't begin from run {begin_from!r}; choose"
+                    " another name for it."
+                )
+            if last.status not in FINAL:
+                raise ConversationBusy(name, last.id, last.status)
+            yield await self._head(last)
+
+    @asynccontextmanager
+    async def _starting(self, name: str) -> AsyncGenerator[None]:
+        """Hold the lock under which turns of a conversation are started, after those who hold it now."""
+        async with AsyncExitStack() as held:
+            deadline = anyio.current_time() + START_SECONDS
+            while True:
+                try:
+                    await held.enter_async_context(driver_lock(self._journal, LOCK + name))
+                    break
+                except RunIsLive:
+                    if anyio.current_time() > deadline:
+                        raise ConversationBusy(name, None, "running") from None
+                await anyio.sleep(0.01)
+            yield
+
+    async def _last(self, name: str) -> RunSummary | None:
+        return next(iter(await self._journal.runs(1, conversation=check_name("conversation", name))), None)
+
+    async def _head(self, last: RunSummary) -> str | None:
+        """Return the last turn that was not undone; `None` if all were."""
+        run_id: str | None = last.id
+        while run_id is not None and await self._is_undone(run_id):
+            started = (await self._journal.read(run_id, limit=1))[0].fact
+            origin = started.origin if isinstance(started, RunStarted) else None
+            run_id = None if origin is None else origin.run_id
+        return run_id
+
+    async def _is_undone(self, run_id: str) -> bool:
+        return any(isinstance(item.intervention, Undo) for item in await self._journal.inbox(run_id))

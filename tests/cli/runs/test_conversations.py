@@ -1,0 +1,67 @@
+"""`teamwright run --conversation`, and the commands that list and print conversations."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, write_team
+
+TALK = """\
+agents:
+  clerk: {model: primary}
+teams:
+  desk: {members: [clerk]}
+models:
+  primary: scripted:replies.yaml
+"""
+REPLIES = """\
+rules:
+  - match: my name
+    reply: You are Ada.
+  - reply: Hello, Ada.
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return write_team(tmp_path / "desk", TALK, REPLIES)
+
+
+def test_a_conversation_goes_on_from_run_to_run(call: Call, desk: Path) -> None:
+    first = call("run", desk, "I am Ada.", "--conversation", "talk", "--json")
+    assert (first.code, first.json["output"]) == (0, "Hello, Ada.")
+    second = call("run", "What is my name?", "--conversation", "talk", "--json")  # with the team of the turn before
+    assert (second.code, second.json["output"]) == (0, "You are Ada.")
+    listed = call("runs", "list", "--json").json
+    assert [run["conversation"] for run in listed] == ["talk", "talk"]
+    assert "CONVERSATION" in call("runs", "list").out
+    conversations = call("runs", "conversations", "--json").json
+    assert [(one["name"], one["turns"], one["last_run"]) for one in conversations] == [("talk", 2, listed[0]["id"])]
+    assert "talk" in call("runs", "conversations").out
+    assert call("runs", "conversation", "talk").out == (
+        "> I am Ada.\n\nHello, Ada.\n\n> What is my name?\n\nYou are Ada.\n"
+    )
+    turns = call("runs", "conversation", "talk", "--json").json["turns"]
+    assert [(turn["task"], turn["status"]) for turn in turns] == [
+        ("I am Ada.", "completed"), ("What is my name?", "completed"),
+    ]  # fmt: skip
+
+
+def test_runs_outside_a_conversation_are_listed_as_before(call: Call, desk: Path) -> None:
+    call("run", desk, "I am Ada.")
+    assert "conversation" not in call("runs", "list", "--json").json[0]
+    assert "CONVERSATION" not in call("runs", "list").out
+    assert "There are no conversations yet." in call("runs", "conversations").err
+
+
+def test_mistakes_are_refused_before_anything_runs(call: Call, desk: Path) -> None:
+    unknown = call("run", "What is my name?", "--conversation", "talk")
+    assert unknown.code == 2
+    assert "Name a manifest" in unknown.err
+    invalid = call("run", desk, "Hi", "--conversation", "my talk")
+    assert invalid.code == 2
+    assert "can't name a conversation" in invalid.err
+    call("run", desk, "Hi", "--conversation", "talk")
+    missing = call("runs", "conversation", "tlak")
+    assert missing.code == 2
+    assert "did you mean 'talk'" in missing.err
