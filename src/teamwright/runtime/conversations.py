@@ -16,7 +16,7 @@ from teamwright.history.conversation import ConversationHistory, ConversationSum
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.values.events.run import RunStarted
 from teamwright.values.names import check_name
-from teamwright.values.people.interventions import Undo
+from teamwright.values.people.interventions import UNDO_VERSION, Undo
 from teamwright.values.results import FINAL
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Conversations:
             last = turns[-1]
             if last.status not in FINAL:
                 raise ConversationBusy(name, last.run_id, last.status)
-            await self._journal.send(last.run_id, Undo(by=by))
+            await self._journal.send(last.run_id, Undo(version=UNDO_VERSION, by=by))
             return last
 
     @asynccontextmanager

@@ -43,7 +43,11 @@ class Undo(Record, frozen=True, tag_field="kind", tag="undo"):
     """Withdraw a finished turn from its conversation: the next turn continues from the one before."""
 
     kind: ClassVar = "undo"
+    version: int
+    """The schema version that added this kind: an older program says that it is too old to read it."""
     by: str = ""
 
+
+UNDO_VERSION = 2
 
 Intervention = Answered | Cancel | Pause | Mark | Undo
