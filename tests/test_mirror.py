@@ -90,6 +90,7 @@ COVERED_BY = {
     "planning/topology/profiles.py": "planning/topology/test_formulas.py",
     "runtime/context/context.py": "runtime/context/test_ask.py",
     "runtime/context/emit.py": "runtime/driver/test_recorder.py",
+    "runtime/context/part_stream.py": "runtime/context/test_effect.py",
     "runtime/context/question.py": "laws/test_people.py",
     "runtime/context/timer.py": "runtime/context/test_clock.py",
     "runtime/context/turn_outcome.py": "runtime/context/test_ask.py",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         AgentAsked,
         AgentCalled,
         AgentCallFailed,
+        AgentCallRejected,
         AgentFailed,
         AgentRecovered,
         AgentReplied,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         BudgetUnpriced,
     )
     from teamwright.values.events.custom import Custom
-    from teamwright.values.events.event import Delta, Event, Fact
+    from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
     from teamwright.values.events.fold import Fold, fold
     from teamwright.values.events.person import PersonAnswered, PersonAsked
     from teamwright.values.events.run import (
@@ -75,11 +76,14 @@ __all__ = [
     "AgentAbandoned",
     "AgentAsked",
     "AgentCallFailed",
+    "AgentCallRejected",
     "AgentCalled",
     "AgentFailed",
     "AgentRecovered",
     "AgentReplied",
     "AgentReturned",
+    "AnyDelta",
+    "ArgumentsDelta",
     "BudgetDegraded",
     "BudgetEased",
     "BudgetExceeded",
@@ -127,6 +131,7 @@ __all__ = [
     "TeamStarted",
     "TeamTold",
     "TeamToldBack",
+    "ThinkingDelta",
     "TimerFired",
     "TimerSet",
     "WorkspaceConflicted",
@@ -139,8 +144,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.events.agent": """
-            AgentAbandoned AgentAsked AgentCallFailed AgentCalled AgentFailed AgentRecovered AgentReplied
-            AgentReturned Tally
+            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentFailed AgentRecovered
+            AgentReplied AgentReturned Tally
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
@@ -148,7 +153,7 @@ __getattr__, __dir__ = lazy_names(
             BudgetUnpriced
         """,
         "teamwright.values.events.custom": "Custom",
-        "teamwright.values.events.event": "Delta Event Fact",
+        "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",
         "teamwright.values.events.fold": "Fold fold",
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
         "teamwright.values.events.run": """

@@ -8,6 +8,7 @@ from typing import Any
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError
+from teamwright.values.events.event import Fact
 from teamwright.values.owned_paths import Owned
 
 
@@ -21,6 +22,7 @@ class Recording:
     made: list[str] = field(default_factory=list[str])
     deltas: list[str] = field(default_factory=list[str])
     max_output: int | None = None
+    emitted: dict[str | None, Fact] = field(default_factory=dict[str | None, Fact])
     refuse: dict[str, Exception] = field(default_factory=dict[str, Exception])
     owned: Owned = field(default_factory=Owned)
 
@@ -44,6 +46,9 @@ class Recording:
         except AgentError as error:
             self.failures[key] = error
             raise
+
+    async def emit(self, fact: Fact, *, key: str | None = None) -> None:
+        self.emitted[key] = fact
 
     def again(self) -> Recording:
         """A replay: the same record, nothing asked for yet."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 
-Listener = Callable[[Event | Delta], None]
+Listener = Callable[[Event | AnyDelta], None]
 
 
 class Bus:
@@ -32,8 +32,8 @@ class Bus:
                 for listener in tuple(self._listeners):
                     listener(event)
 
-    def publish_delta(self, delta: Delta) -> None:
-        """Pass a piece of a reply, while it is being written, to every listener."""
+    def publish_delta(self, delta: AnyDelta) -> None:
+        """Pass a piece of a response, while it is being written, to every listener."""
         for listener in tuple(self._listeners):
             listener(delta)
 

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.conversation import ConversationHistory
+    from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
-    from teamwright.values.events.event import Delta, Event
+    from teamwright.values.events.event import AnyDelta, Event
     from teamwright.values.limits.limits import Limits
     from teamwright.values.results import RunResult
     from teamwright.values.turns.messages import Message
@@ -135,7 +136,7 @@ class Engine:
         run_id: str | None = None,
         conversation: str | None = None,
         limits: Limits | None = None,
-    ) -> AsyncGenerator[Event | Delta]:
+    ) -> AsyncGenerator[Event | AnyDelta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
         handle = await self.start(team, task, run_id=run_id, conversation=conversation, limits=limits)
         async for event in self.runs.follow(handle.run_id):
@@ -286,6 +287,14 @@ class Engine:
             await commit(self.journal, batch)
         run = self._new_run(identity, made, await self._read_record(identity))
         return self._hand_out(self._launch(run, None))
+
+    async def texts(self, event: Event) -> Texts:
+        """Return the texts that an event refers to by hash, by name: a task, the arguments or the result of a call …"""
+        from teamwright.history.event_texts import bodies_of, texts_of
+        from teamwright.history.record.recorded_reply import RecordedBodies
+
+        async with deleted_is_not_found(self.journal, event.run_id):
+            return texts_of(event, RecordedBodies(await self.journal.bodies(set(bodies_of(event)))))
 
     def _require_open(self) -> TaskGroup:
         if self._tasks is None:

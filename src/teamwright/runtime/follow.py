@@ -11,22 +11,22 @@ from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import run_not_found
 from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 
 
 async def follow(
     journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0
-) -> AsyncGenerator[Event | Delta]:
+) -> AsyncGenerator[Event | AnyDelta]:
     """Yield the run's events from the one after `after`, until the run ends or has no driver; raises `RunNotFound`
     if there is no such run.
 
     Events of a run that is driven here come from the bus, with pieces of replies; those of other runs from the journal.
     """
     first = after
-    present: deque[Event | Delta] = deque()
+    present: deque[Event | AnyDelta] = deque()
     arrived = anyio.Event()
 
-    def listen(item: Event | Delta) -> None:
+    def listen(item: Event | AnyDelta) -> None:
         nonlocal arrived
         if item.run_id == run_id:
             present.append(item)
@@ -51,7 +51,7 @@ async def follow(
                     await arrived.wait()
             while present:
                 item = present.popleft()
-                if isinstance(item, Delta):
+                if not isinstance(item, Event):
                     yield item
                 elif item.number == after + 1:
                     after = item.number

@@ -20,7 +20,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
@@ -75,7 +75,7 @@ class Runs:
         summary = await self._journal.find(run_id)
         return (await self.history(run_id)).result(summary.status if summary else "interrupted")
 
-    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | Delta]:
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | AnyDelta]:
         """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
 
         It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import LimitReached
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.agent import AgentCallRejected
 from tests.agents.recording import Recording
+from tests.kit.records import cut_and_resume
 
 
 async def results(record: Recording, *calls: ToolCallPart) -> list[ToolResult]:
@@ -76,3 +83,33 @@ async def test_a_limit_stops_all_calls() -> None:
     record = Recording(refuse={"tool-a": LimitReached("enough")})
     with pytest.raises(LimitReached, match="enough"):
         await results(record, ToolCallPart("fail", {}, "a"), ToolCallPart("wait", {"seconds": 5}, "b"))
+
+
+def _mistaken(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    if any(isinstance(message, ModelResponse) for message in messages):
+        return ModelResponse([TextPart("Done.")])
+    wrong = [ToolCallPart("dubble", '{"number": 1}', "a"), ToolCallPart("double", '{"numb": 2}', "b")]
+    return ModelResponse([*wrong, ToolCallPart("double", "{", "c"), ToolCallPart("double", '{"number": 4}', "d")])
+
+
+async def test_a_rejected_call_is_recorded_once_wherever_the_run_is_killed() -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    journal = MemoryJournal()
+    team = Team("t", members=[ModelAgent("ada", model=FunctionModel(_mistaken), tools=[double])])
+    async with Engine(journal) as engine:
+        await engine.run(team, "Go.", run_id="r")
+    events = await journal.read("r")
+    rejected = [event.fact for event in events if isinstance(event.fact, AgentCallRejected)]
+    assert [(one.name, one.reason) for one in rejected] == [
+        ("dubble", "unknown_tool"),
+        ("double", "arguments"),
+        ("double", "arguments"),
+    ]
+    assert rejected[0].message == "There is no tool 'dubble' here; did you mean 'double'?"
+    for at in range(1, len(events)):
+        result, kinds = await cut_and_resume(team, at, journal)
+        assert result.output == "Done."
+        assert kinds.count("agent.call_rejected") == 3, f"killed after event {at}"

@@ -92,8 +92,8 @@ class Context(Protocol):
         """
         ...
 
-    async def emit(self, fact: Fact) -> None:
-        """Record a fact."""
+    async def emit(self, fact: Fact, *, key: str | None = None) -> None:
+        """Record a fact. Facts of concurrent work need a `key`, since their order may change on a replay."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from pydantic import JsonValue
@@ -16,6 +17,21 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.turns.messages import digest
 
 
+class ReplyPart(NamedTuple):
+    """A part of a response that is streamed apart from the others: the reply, thinking, or the arguments of a call."""
+
+    kind: Literal["text", "thinking", "arguments"] = "text"
+    tool: str = ""
+    call: int = 0
+
+
+REPLY, THINKING = ReplyPart(), ReplyPart("thinking")
+
+
+def _ignore(text: str, part: ReplyPart) -> None:
+    """Drop a piece: there are no observers."""
+
+
 class Effect(Struct, frozen=True):
     """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
@@ -25,7 +41,7 @@ class Effect(Struct, frozen=True):
     number of tokens that the prompt grows by if the call states that its output cap was cut.
 
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
-    `max_bytes`; any other JSON that is larger fails the call.
+    `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers.
     """
 
     kind: EffectKind
@@ -43,14 +59,15 @@ class Effect(Struct, frozen=True):
     note: int = 0
     default_timeout: float | None = None
     max_bytes: int = MAX_BYTES
+    arguments: JsonValue = None
 
 
 class Attempt(Struct, frozen=True):
     """The engine's input to one attempt of a call.
 
     `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
-    reply to observers; `is_followed` says whether there are any. `cut` says that `max_output` was reduced because the
-    budget is low.
+    reply to observers, and `part_delta` a piece of any part; `is_followed` says whether there are any. `cut` says that
+    `max_output` was reduced because the budget is low.
     """
 
     run_id: str
@@ -61,6 +78,7 @@ class Attempt(Struct, frozen=True):
     delta: Callable[[str], None]
     cut: bool = False
     is_followed: bool = True
+    part_delta: Callable[[str, ReplyPart], None] = _ignore
 
     @property
     def idempotency_key(self) -> str:

@@ -123,7 +123,8 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
-def _text(value: object) -> str:
+def arguments_text(value: object) -> str:
+    """The arguments of a tool call, or a piece of them, as text."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
@@ -151,7 +152,7 @@ def new_output(event: ModelResponseStreamEvent) -> str:
         case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
             return content or ""
         case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
-            return _text(args)
+            return arguments_text(args)
         case _:
             return ""
 
@@ -164,7 +165,7 @@ def output_size(response: ModelResponse) -> int:
             case TextPart(content=content) | ThinkingPart(content=content):
                 size += text_size(content)
             case ToolCallPart(args=args):
-                size += text_size(_text(args))
+                size += text_size(arguments_text(args))
             case _:
                 pass
     return size

@@ -22,7 +22,6 @@ from teamwright.agents.model.messages import (
     cut_response,
     from_record,
     new_output,
-    new_text,
     output_size,
     response_text,
     to_record,
@@ -32,7 +31,8 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
 from teamwright.agents.model.output_meter import OutputMeter, Stop
-from teamwright.agents.model.thinking import ThinkingFilter, with_thinking_apart
+from teamwright.agents.model.response_deltas import ResponseDeltas
+from teamwright.agents.model.thinking import with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.limits.limits import Pace
@@ -170,15 +170,14 @@ class ModelRequests:
         attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
-        meter, thinking, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), ThinkingFilter(), None
+        meter, deltas, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), ResponseDeltas(attempt), None
         response: ModelResponse | None = None
         async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
             try:
                 async for event in stream:
                     if stopped is not None:
                         continue  # events that arrived before the connection was closed
-                    if (text := new_text(event)) and (answer := thinking.feed(text).answer):
-                        attempt.delta(answer)
+                    deltas.add(event)
                     if (stopped := meter.add(new_output(event))) is not None:
                         response = stream.get()
                         await stream.cancel()
@@ -186,8 +185,7 @@ class ModelRequests:
                 if stopped is None:  # else it results from closing the connection
                     raise
             if stopped is None:
-                if held := thinking.finish().answer:
-                    attempt.delta(held)
+                deltas.finish()
                 return stream.get(), None
         assert response is not None
         return self._cut(response, stopped, offer), stopped

@@ -11,6 +11,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_core import from_json
 
 from teamwright.agents.model.conversation import ToolResult
+from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, ToolError
@@ -35,6 +36,7 @@ async def _call(tools: Tools, call: ToolCallPart, key: str) -> ToolResult:
     try:
         arguments = tools.validate(call.tool_name, _arguments(call))
     except ToolError as error:
+        await tools.reject(call.tool_name, arguments_text(call.args), error, key=key)
         return ToolResult(call, str(error), "retried")
     try:
         return ToolResult(call, await tools.call_recorded(call.tool_name, arguments, key=key))

@@ -19,6 +19,7 @@ from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinit
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
+from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.limits.reply import MAX_BYTES, cut_warning
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -146,6 +147,12 @@ class Tools:
         self._source(name).validate(name, arguments)
         return arguments
 
+    async def reject(self, name: str, written: str, error: ToolError, *, key: str) -> None:
+        """Record that a call is not made: the tool is unknown, or does not accept the arguments as written."""
+        reason = "arguments" if name in self._sources else "unknown_tool"
+        rejected = AgentCallRejected(name=name, reason=reason, message=str(error), arguments=written)
+        await self._ctx.emit(rejected, key=key)
+
     async def call_unrecorded(
         self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = ""
     ) -> JsonValue:
@@ -166,7 +173,11 @@ class Tools:
 
         If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it.
         """
-        arguments = self.validate(name, arguments)
+        try:
+            self.validate(name, arguments)
+        except ToolError as error:
+            await self.reject(name, json.dumps(arguments, ensure_ascii=False), error, key=key)
+            raise
         if self._approve.needed_for(name, self._sources[name].name):
             arguments = await self._approved_arguments(name, arguments, key)
 
@@ -183,6 +194,7 @@ class Tools:
             retry=NO_RETRY,
             timeout=self._seconds,
             max_bytes=self._max_bytes,
+            arguments=dict(arguments),
         )
         returned = await self._ctx.effect(key, effect)
         self.spent += returned.usage

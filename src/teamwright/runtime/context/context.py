@@ -165,9 +165,9 @@ class RunContext:
         """Run branches concurrently, at most `limit` at once, until all have ended or `until` holds."""
         return RunBranches(self._scope, limit, until, RunContext)
 
-    async def emit(self, fact: Fact) -> None:
+    async def emit(self, fact: Fact, *, key: str | None = None) -> None:
         """Record a fact, once."""
-        emit_fact(self._scope, fact)
+        emit_fact(self._scope, fact, key)
 
     def _now(self) -> float:
         """Return when the last delivery reached the run or, if later, the last answer reached this agent."""

@@ -8,7 +8,7 @@ from functools import partial
 import anyio
 from msgspec import structs
 
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
@@ -16,15 +16,15 @@ from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
+from teamwright.runtime.context.part_stream import PartStream
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes
 from teamwright.runtime.driver.cancellation import ContainedTask
-from teamwright.runtime.driver.redaction import RedactedStream
 from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
-from teamwright.values.events.event import Delta
 from teamwright.values.key import join_key
 from teamwright.values.limits.limits import tighter
 from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
@@ -36,14 +36,14 @@ from teamwright.values.turns.messages import digest
 class EffectCall:
     """All attempts of one effect."""
 
-    __slots__ = ("_effect", "_key", "_number", "_offset", "_permit", "_place", "_redacted_stream", "_scope")
+    __slots__ = ("_effect", "_key", "_number", "_permit", "_place", "_scope", "_streams")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._key = join_key(scope.path, place)
-        self._number = self._offset = 0
+        self._number = 0
         self._permit = UNBOUNDED
-        self._redacted_stream: RedactedStream | None = None
+        self._streams: dict[ReplyPart, PartStream] = {}
 
     async def resolve(self) -> Returned:
         """Return the recorded result, or make the call, with retries, and record it."""
@@ -59,7 +59,7 @@ class EffectCall:
             if recorded.retry_at is not None:
                 await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
-            self._number, self._offset, self._redacted_stream = self._number + 1, 0, None
+            self._number, self._streams = self._number + 1, {}
             bounded = self._effect.model or scope.account or run.pausing
             permit = await Admission(scope, self._place, self._effect).acquire() if bounded else UNBOUNDED
             run.open_calls[self._key], self._permit = self, permit
@@ -136,8 +136,8 @@ class EffectCall:
             if not self._is_in_flight:
                 await run.park_until_cancelled()
             raise
-        if self._redacted_stream is not None:
-            self._publish_delta(self._redacted_stream.finish())
+        for stream in self._streams.values():
+            stream.finish()
         eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
@@ -157,8 +157,9 @@ class EffectCall:
 
     def _called_fact(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
+        arguments = self._store_arguments() if self._effect.arguments is not None else None
         if self._number == 1 and permit is UNBOUNDED and max_output is None:
-            return AgentCalled(effect=kind, name=name, request=request)
+            return AgentCalled(effect=kind, name=name, request=request, arguments=arguments)
         return AgentCalled(
             effect=kind,
             name=name,
@@ -169,18 +170,25 @@ class EffectCall:
             max_output=max_output,
             in_doubt=in_doubt,
             waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
+            arguments=arguments,
         )
 
+    def _store_arguments(self) -> Body:
+        run = self._scope.run
+        return run.recorder.store(run.redactor.value(self._effect.arguments))
+
     async def _send(self, max_output: int | None, *, cut: bool) -> Returned:
+        stream = partial(self._stream, self._number)
         attempt = Attempt(
             run_id=self._scope.run.run_id,
             number=self._number,
             key=self._key,
             max_output=max_output,
             used=self._mark_count,
-            delta=partial(self._stream, self._number),
+            delta=stream,
             cut=cut,
             is_followed=self._scope.run.bus.has_listeners,
+            part_delta=stream,
         )
         timeout = self._timeout
         try:
@@ -335,26 +343,10 @@ class EffectCall:
         member = self._scope.member
         return self._scope.run.record.charges.marks[member, mark] + self._scope.run.marks[member, mark]
 
-    def _stream(self, attempt: int, piece: str) -> None:
+    def _stream(self, attempt: int, piece: str, part: ReplyPart = REPLY) -> None:
         """Publish a piece of the reply, except for what may be the beginning of a secret."""
         if attempt != self._number or not self._is_in_flight:  # from an abandoned attempt
             return
-        if self._redacted_stream is None:
-            self._redacted_stream = RedactedStream(self._scope.run.redactor)
-        text, length = self._redacted_stream.feed(piece)
-        self._publish_delta(text)
-        self._offset += length
-
-    def _publish_delta(self, text: str) -> None:
-        scope = self._scope
-        if text and scope.run.bus.has_listeners:
-            scope.run.bus.publish_delta(
-                Delta(
-                    run_id=scope.run.run_id,
-                    key=scope.path,
-                    member=scope.member,
-                    attempt=self._number,
-                    offset=self._offset,
-                    text=text,
-                )
-            )
+        if (stream := self._streams.get(part)) is None:
+            stream = self._streams[part] = PartStream(self._scope, attempt, part)
+        stream.feed(piece)

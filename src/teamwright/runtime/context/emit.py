@@ -8,24 +8,33 @@ from pydantic_core import from_json, to_json
 from teamwright.errors import UsageError
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.scope import Scope
+from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact
 
 
-def emit_fact(scope: Scope, fact: Fact) -> None:
-    """Record a fact of a scope unless the record holds it already; raises `UsageError` for the engine's own kinds."""
+def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
+    """Record a fact of a scope unless the record holds it already; raises `UsageError` for the engine's own kinds.
+
+    Facts without a key are counted.
+    """
     if fact.__class__ in ENGINE_FACTS:
         raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
     if scope.is_closed:
         return
     run = scope.run
-    scope.emitted_count += 1
-    place = f"event-{scope.emitted_count}"
+    if key is None:
+        scope.emitted_count += 1
+        place = f"event-{scope.emitted_count}"
+    else:
+        place = scope.claim(key)
     if (fact.kind, scope.path, place) not in run.record.emitted:
         if isinstance(fact, Custom):
             fact = fact.changed(data=_json(run.redactor.value(fact.data)))
         else:
             fact = _redacted(fact, run.redactor)
+        if isinstance(fact, AgentCallRejected):  # emitted with the text that becomes its body
+            fact = fact.changed(arguments=run.recorder.store(fact.arguments))
         run.recorder.add(scope.path, place, fact)
 
 

@@ -280,9 +280,9 @@ class EnvelopeContext:
         async with self._inner.branches(limit, until=until) as inner:
             yield EnvelopeBranches(inner, self)
 
-    async def emit(self, fact: Fact) -> None:
+    async def emit(self, fact: Fact, *, key: str | None = None) -> None:
         """Record an event."""
-        await self._inner.emit(fact)
+        await self._inner.emit(fact, key=key)
 
     def within(self, inner: Context, name: str) -> EnvelopeContext:
         """Return the context of the branch with this name."""

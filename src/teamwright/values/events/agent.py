@@ -89,7 +89,10 @@ class AgentAbandoned(Record, frozen=True):
 
 
 class AgentCalled(Record, frozen=True):
-    """An effect is about to start, after it has `waited` for a slot of the model. Without a return it is in doubt."""
+    """An effect is about to start, after it has `waited` for a slot of the model. Without a return it is in doubt.
+
+    `arguments` are those of a tool call.
+    """
 
     kind: ClassVar = "agent.called"
     effect: EffectKind
@@ -101,6 +104,20 @@ class AgentCalled(Record, frozen=True):
     max_output: int | None = None
     in_doubt: bool = False
     waited: float = 0.0
+    arguments: Body | None = None
+
+
+class AgentCallRejected(Record, frozen=True):
+    """A tool call that was not made: there is no such tool, or its arguments do not fit.
+
+    `message` is the correction that the model receives, and `arguments` are the text that it wrote.
+    """
+
+    kind: ClassVar = "agent.call_rejected"
+    name: str
+    reason: Literal["unknown_tool", "arguments"]
+    message: str
+    arguments: Body
 
 
 class AgentRecovered(Record, frozen=True):

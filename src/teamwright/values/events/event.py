@@ -6,7 +6,7 @@ each domain has its own module beside this one.
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
+    AgentCallRejected,
     AgentFailed,
     AgentRecovered,
     AgentReplied,
@@ -83,7 +84,7 @@ Fact = (
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered
+    | AgentRecovered | AgentCallRejected
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
@@ -137,12 +138,40 @@ class Event(Struct, frozen=True, gc=False):
         return head | self.fact.to_json()
 
 
-class Delta(Record, frozen=True):
-    """A piece of a streamed reply. It is no event and never stored; the recorded reply replaces it."""
+class _Piece(Record, frozen=True):
+    """A piece of what a model is writing. It is no event and never stored; the recorded response replaces it.
 
+    `key` is the turn, and `offset` the characters of the same part before it: a piece at 0 begins the part.
+    """
+
+    kind: ClassVar[str]
     run_id: str
     key: str
     member: str
     attempt: int
     offset: int
     text: str
+
+
+class Delta(_Piece, frozen=True):
+    """A piece of a streamed reply."""
+
+    kind: ClassVar = "delta.text"
+
+
+class ThinkingDelta(_Piece, frozen=True):
+    """A piece of what a model thinks before it replies."""
+
+    kind: ClassVar = "delta.thinking"
+
+
+class ArgumentsDelta(_Piece, frozen=True):
+    """A piece of the arguments of a tool call; `call` is its number among the calls of one response, from 1."""
+
+    kind: ClassVar = "delta.arguments"
+    tool: str
+    call: int
+
+
+AnyDelta = Delta | ThinkingDelta | ArgumentsDelta
+"""A piece of a response that is being written, of any part."""

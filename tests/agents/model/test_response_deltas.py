@@ -1,0 +1,74 @@
+"""A response is passed on while it is streamed, and only then: reply, thinking and arguments, each as its own part."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaThinkingCalls,
+    DeltaThinkingPart,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionModel,
+)
+
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
+
+
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+async def _stream(
+    messages: list[ModelMessage], info: AgentInfo
+) -> AsyncIterator[str | DeltaToolCalls | DeltaThinkingCalls]:
+    if any(isinstance(message, ModelResponse) for message in messages):
+        for text in ("<thi", "nk>Easy.</think>It is", " 8."):
+            yield text
+        return
+    yield {0: DeltaThinkingPart(content="I need")}
+    yield {0: DeltaThinkingPart(content=" a tool.")}
+    yield {1: DeltaToolCall(name="double", json_args='{"num', tool_call_id="a")}
+    yield {2: DeltaToolCall(name="double", json_args='{"number": 5}', tool_call_id="b")}
+    yield {1: DeltaToolCall(json_args='ber": 4}')}
+
+
+def _whole(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    return ModelResponse([TextPart("Eight.")])
+
+
+def _said(deltas: list[AnyDelta]) -> list[tuple[str, int, str]]:
+    return [(one.kind.removeprefix("delta."), one.offset, one.text) for one in deltas]
+
+
+async def test_the_parts_of_a_response_are_told_apart_while_they_stream() -> None:
+    model = FunctionModel(_whole, stream_function=_stream)
+    async with Engine(MemoryJournal()) as engine:
+        team = Team("t", members=[ModelAgent("ada", model=model, tools=[double])])
+        deltas = [one async for one in engine.stream(team, "Go.") if not isinstance(one, Event)]
+    assert _said(deltas) == [
+        ("thinking", 0, "I need"),
+        ("thinking", 6, " a tool."),
+        ("arguments", 0, '{"num'),
+        ("arguments", 0, '{"number": 5}'),
+        ("arguments", 5, 'ber": 4}'),
+        ("thinking", 0, "Easy."),
+        ("text", 0, "It is"),
+        ("text", 5, " 8."),
+    ]
+    calls = [(one.tool, one.call) for one in deltas if isinstance(one, ArgumentsDelta)]
+    assert calls == [("double", 1), ("double", 2), ("double", 1)]
+
+
+async def test_nothing_is_streamed_when_nobody_follows() -> None:
+    model = FunctionModel(_whole, stream_function=_stream)
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(Team("t", members=[ModelAgent("ada", model=model, tools=[double])]), "Go.")
+    assert result.output == "Eight."
