@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.scripted.agent import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
-    from teamwright.runtime.engine import Engine, run_sync
+    from teamwright.runtime.engine import Engine
+    from teamwright.runtime.sync import run_sync
     from teamwright.strategies.protocol import Strategy
     from teamwright.teams.load import load_team
     from teamwright.teams.team import Team
@@ -69,7 +70,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",
-        "teamwright.runtime.engine": "Engine run_sync",
+        "teamwright.runtime.engine": "Engine",
+        "teamwright.runtime.sync": "run_sync",
         "teamwright.strategies.protocol": "Strategy",
         "teamwright.teams.load": "load_team",
         "teamwright.teams.team": "Team",

@@ -10,9 +10,10 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.agents.model.models import Models
     from teamwright.runtime.conversations import Conversations
-    from teamwright.runtime.engine import Engine, resume_sync, run_sync
+    from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
+    from teamwright.runtime.sync import resume_sync, run_sync
     from teamwright.values.results import RunSummary, Status
 
 __all__ = [
@@ -31,7 +32,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.runtime.conversations": "Conversations",
-        "teamwright.runtime.engine": "Engine resume_sync run_sync",
+        "teamwright.runtime.engine": "Engine",
+        "teamwright.runtime.sync": "resume_sync run_sync",
         "teamwright.runtime.handle": "Handle",
         "teamwright.runtime.runs": "Runs",
         "teamwright.agents.model.models": "Models",

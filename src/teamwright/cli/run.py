@@ -176,6 +176,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
+    extend_sys_path()
     loaded = _load(request) if request.manifest is not None else None
     async with Engine() as engine:
         continues = None
@@ -185,7 +186,6 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         if request.topology is not None:
             source = apply_topology(source, request.topology, request.limits)
         check_no_overwrite({"--out": shown.out, "--record": request.record}, files_read(source, loaded, request.file))
-        extend_sys_path(source.base)
         team = team_from_source(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)

@@ -96,9 +96,8 @@ def validate_on_error(paths: Sequence[Path], model: str | None, allow_roots: Seq
 def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """Return the valid manifest, or raise every mistake at once; needs no environment variables."""
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.manifests.load import base_of
 
-    extend_sys_path(base_of(paths))
+    extend_sys_path()
     return _read(paths, model, allow_roots)
 
 
@@ -144,6 +143,7 @@ def _problems_of(model: str) -> list[Problem]:
 
 def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> list[Problem]:
     """Build every agent and every team once, and return the problems that this finds, each with its place."""
+    from teamwright.agents.functions.own_modules import modules_of
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import Builder, replace_models
     from teamwright.teams.file_roots import allowed_roots
@@ -154,7 +154,8 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     problems: dict[str, Problem] = {}
     for name in (*manifest.agents, *manifest.teams):
         try:
-            builder.team(name)
+            with modules_of(loaded.base):
+                builder.team(name)
         except UsageError as error:
             for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
                 problems.setdefault(problem.message, _with_place(problem, name, loaded))

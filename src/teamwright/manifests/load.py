@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
 from teamwright.documents.problems import ProblemReport, sort_problems
@@ -53,11 +54,12 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     report = ProblemReport()
     files = _files(paths, report)
     base = base_of(paths)
-    declared = _read_declarations(files, report, models_replaced=models_replaced)
-    check(declared, report, models_replaced=models_replaced)
-    check_variables(declared, report)
-    if thorough:
-        check_imports(declared, report, models_replaced=models_replaced)
+    with modules_of(base):
+        declared = _read_declarations(files, report, models_replaced=models_replaced)
+        check(declared, report, models_replaced=models_replaced)
+        check_variables(declared, report)
+        if thorough:
+            check_imports(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):
         report.problem(
             Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"

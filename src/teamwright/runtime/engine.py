@@ -26,8 +26,6 @@ from teamwright.values.events.run import Origin
 from teamwright.values.names import check_name
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from teamwright.agents.contract.context import AgentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.conversation import ConversationHistory
@@ -53,7 +51,10 @@ def new_seed() -> int:
 
 
 class Engine:
-    """Runs teams. Use it as an async context manager; leaving it interrupts running runs, which can be resumed.
+    """Runs teams. Leaving its `async with` block, or `close`, interrupts running runs, which can be resumed.
+
+    Where a block does not fit, as in a test fixture or the cells of a notebook, call `open` and `close`: any task of
+    the same event loop may.
 
     The engine drives runs; `runs` reads, follows, answers, pauses and cancels them, in whichever process they are
     driven. `journal` is `"memory"`, a path to a database, or a `Journal`; by default a database in the user's data
@@ -73,6 +74,7 @@ class Engine:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.model.models import Models
         from teamwright.runtime.admission.rate_limiter import RateLimiters
+        from teamwright.runtime.background_tasks import BackgroundTasks
         from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.cancellation import CANCEL_GRACE
         from teamwright.runtime.driver.steady_clock import steady_clock
@@ -89,26 +91,44 @@ class Engine:
         self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, self._new_clock)
         self.conversations = Conversations(self.journal, self.runs)
         self._stack = AsyncExitStack()
-        self._tasks: TaskGroup | None = None
+        self._tasks = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
-        await self.journal.open()
-        self._stack.push_async_callback(self.journal.close)
-        await self._stack.enter_async_context(self.models)
-        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._tasks.start_soon(self._live.watch_inboxes)
-        return self
+        return await self.open()
 
     async def __aexit__(self, *exception: object) -> None:
-        assert self._tasks is not None
+        await self._close(wait=exception[0] is None)
+
+    async def open(self) -> Self:
+        """Open the engine, and return it. It may be opened again after it was closed."""
+        if self._tasks.is_open:
+            raise UsageError("The engine is open already; close it first, or use it as it is.")
+        async with AsyncExitStack() as stack:
+            await self.journal.open()
+            stack.push_async_callback(self.journal.close)
+            await stack.enter_async_context(self.models)
+            self._deliveries.open()
+            await self._tasks.open()
+            stack.push_async_callback(self._tasks.close)
+            self._tasks.group().start_soon(self._live.watch_inboxes)
+            self._stack = stack.pop_all()
+        return self
+
+    async def close(self) -> None:
+        """Interrupt running runs and close the engine; does nothing if it is not open."""
+        await self._close(wait=True)
+
+    async def _close(self, *, wait: bool) -> None:
+        """Close the engine; `wait` for webhook deliveries in flight."""
+        if not self._tasks.is_open:
+            return
+        self._tasks.group()  # raises in another event loop, which could not close it
         for run in self._live:
             run.interrupt()
         try:
-            if exception[0] is None:
+            if wait:
                 await self._deliveries.close()
         finally:
-            self._tasks.cancel_scope.cancel()
-            self._tasks = None
             await self._stack.aclose()
 
     async def run(
@@ -163,7 +183,7 @@ class Engine:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
             )
-        self._require_open()
+        self._tasks.group()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
             return Handle(self, run_id)
         if history and (continues is not None or conversation is not None):
@@ -215,7 +235,7 @@ class Engine:
 
     async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
         """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
-        self._require_open()
+        self._tasks.group()
         async with AsyncExitStack() as lock:
             async with self._deliveries.recording:
                 await lock.enter_async_context(driver_lock(self.journal, run_id))
@@ -296,11 +316,6 @@ class Engine:
         async with deleted_is_not_found(self.journal, event.run_id):
             return texts_of(event, RecordedBodies(await self.journal.bodies(set(bodies_of(event)))))
 
-    def _require_open(self) -> TaskGroup:
-        if self._tasks is None:
-            raise UsageError("The engine is not open; use  async with Engine() as engine:")
-        return self._tasks
-
     def _new_run(
         self,
         run_id: str,
@@ -317,7 +332,7 @@ class Engine:
         handle = Handle(self, run.run_id, run, run_input)
         run.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
         self._live.add(run)
-        self._require_open().start_soon(handle.drive)
+        self._tasks.group().start_soon(handle.drive)
         return handle
 
     def _hand_out(self, handle: Handle) -> Handle:
@@ -329,8 +344,8 @@ class Engine:
 
     def deliver(self, delivery: Delivery) -> None:
         """Notify a webhook in the background that a run waits; a closing engine starts no delivery."""
-        if self._tasks is not None:
-            self._deliveries.start(self._tasks, delivery)
+        if self._tasks.is_open:
+            self._deliveries.start(self._tasks.group(), delivery)
 
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
@@ -378,32 +393,3 @@ def new_run_id(now: float) -> str:
     import secrets
 
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
-
-
-def run_sync(
-    team: AgentLike,
-    task: str,
-    *,
-    journal: Journal | Path | str | None = None,
-    run_id: str | None = None,
-    limits: Limits | None = None,
-) -> RunResult:
-    """Run a team from code that is not async."""
-
-    async def main() -> RunResult:
-        async with Engine(journal) as engine:
-            return await engine.run(team, task, run_id=run_id, limits=limits)
-
-    return anyio.run(main)
-
-
-def resume_sync(
-    run_id: str, *, team: AgentLike | None = None, journal: Journal | Path | str | None = None
-) -> RunResult:
-    """Resume a run from code that is not async; pass `team` if it can't be loaded from the record."""
-
-    async def main() -> RunResult:
-        async with Engine(journal) as engine:
-            return await engine.resume(run_id, team=team)
-
-    return anyio.run(main)

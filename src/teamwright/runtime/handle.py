@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import FencedOut, RunIsLive
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Handle:
         assert run is not None
         assert self._done is not None
         try:
-            with self.engine.models.shared():
+            with self.engine.models.shared(), modules_of(run.module_folder):
                 result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:
                 self.engine.deliver(run.webhook_delivery)

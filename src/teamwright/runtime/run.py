@@ -108,6 +108,8 @@ class Run:
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
         self.interactive = False
+        self.module_folder = team.declared.base if team.declared is not None else ""
+        """The folder of the manifest, whose modules its code may import while the run is driven."""
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
         self.begun = asyncio.Event()

@@ -1,6 +1,6 @@
-"""Finds strategies by name: the built-in ones, and those that other packages register.
+"""Finds strategies: built-in ones and those that other packages register by name, any other by its import path.
 
-Their entry point group is `teamwright.strategies`.
+The entry point group is `teamwright.strategies`; an import path is `module:Class`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BUILT_IN_STRATEGIES = {
 
 @dataclass(frozen=True)
 class UnloadedStrategy(Strategy):
-    """Placeholder for a third-party strategy that was not imported: it accepts any options and cannot run."""
+    """Placeholder for a strategy that was not imported: it accepts any options and cannot run."""
 
     name: str
     path: str
@@ -65,11 +65,13 @@ def strategy_names() -> list[str]:
 
 
 def find_strategy(name: str) -> Strategy:
-    """Return the strategy with this name, spelt with `-` or `_`.
+    """Return the strategy with this name, spelt with `-` or `_`, or of this import path.
 
     Where loading code is off, a third-party strategy is returned as an `UnloadedStrategy`.
     """
     plain = plain_strategy_name(name)
+    if ":" in plain:
+        return _import_strategy(plain)
     if plain in BUILT_IN_STRATEGIES:
         module, _, attribute = BUILT_IN_STRATEGIES[plain].partition(":")
         return getattr(import_module(module), attribute)()
@@ -83,3 +85,22 @@ def find_strategy(name: str) -> Strategy:
     except Exception as error:  # third-party code may raise anything; the message names its package
         raise UsageError(f"The strategy {name!r} ({point.value}) can't be loaded: {error}") from error
     return strategy
+
+
+def _import_strategy(path: str) -> Strategy:
+    """Create the strategy of a class that is given by its import path."""
+    from teamwright.agents.tools.python import load_function  # with what tools need, which most teams never do
+
+    made = load_function(path, "the strategy", "module:Class")
+    if not can_load_code():
+        return UnloadedStrategy(path, path)
+    if not isinstance(made, type):
+        raise UsageError(f"The strategy {path!r} is not a class; name the class, of which the team makes an instance.")
+    try:
+        strategy = made()
+    except Exception as error:  # a class of the user may raise anything
+        raise UsageError(
+            f"The strategy {path!r} can't be created without arguments: {error}. Give it defaults, and read the team's"
+            " options from task.settings."
+        ) from error
+    return require_strategy(strategy)

@@ -142,6 +142,8 @@ def auto_source(
 
 def plan_of(spec: TeamSpec) -> Plan | None:
     """The plan of a team whose strategy executes one; `None` if its steps are not known before the run."""
+    if ":" in spec.strategy:  # a class of the user, which is imported only where the team is built
+        return None
     model = options_of(find_strategy(spec.strategy))
     if model is None or not issubclass(model, StepOptions):
         return None

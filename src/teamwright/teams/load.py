@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.agents.model.models import Models
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.references import MODEL
@@ -31,7 +32,8 @@ def load_team(
 ) -> Team:
     """Build the team that these files declare; `team.warnings` lists what is not supported in them.
 
-    `model` replaces every model. File tools may use the folders of the files, and `allow_roots`.
+    `model` replaces every model. Modules beside the first file are found before installed ones. File tools may use the
+    folders of the files, and `allow_roots`.
     """
     loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
     built = team_from_source(source_of(loaded, team=team, model=model, allow_roots=allow_roots), models)
@@ -44,7 +46,8 @@ def source_of(
 ) -> Source:
     """Return the source that a run of one of the loaded teams records, from which a resume rebuilds the team."""
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))
-    name = Builder(manifest).team_name(team)
+    with modules_of(loaded.base):  # a strategy beside the manifest says which agents its options name
+        name = Builder(manifest).team_name(team)
     roots = allowed_roots(loaded.base, loaded.files, allow_roots)
     return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()), roots=roots)
 
@@ -77,7 +80,8 @@ def source_with_roots(source: Source, allow_roots: Sequence[Path | str]) -> Sour
 def team_from_source(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
     """Build the team of a source, with secrets from the environment; one that is `recorded` is not checked again."""
     manifest, secrets = resolve_secrets(source.manifest)
-    team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
+    with modules_of(source.base):
+        team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
     team.declared, team.secrets = source, secrets
     return team
 

@@ -66,6 +66,7 @@ class Team(PolicyAttributes):
         self.name = check_name("team", name)
         self.members, self.helpers = tuple(map(require_agent, members)), tuple(map(require_agent, helpers))
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
+        self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         self.description = description
         settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
         self.policy = policy_for(name, None, settings, recovery=recovery)
@@ -218,7 +219,7 @@ class Team(PolicyAttributes):
         """This team as a declaration."""
         return TeamSpec(
             description=self.description,
-            strategy=self.strategy.name,
+            strategy=self._written_strategy or self.strategy.name,
             members=tuple(member.name for member in self.members),
             share=self.settings.share,
             handoff=self.settings.handoff,

@@ -29,6 +29,11 @@ SHORT_NAMES = {"lead": "lead_subagent", "star": "star_team", "mesh": "mesh_team"
 
 
 def plain_strategy_name(name: str) -> str:
-    """Normalise the name of a strategy: `-` becomes `_`, and short names of topologies are expanded."""
+    """Normalise the name of a strategy: `-` becomes `_`, and short names of topologies are expanded.
+
+    The import path of a class, `module:Class`, stays as it is.
+    """
+    if ":" in name:
+        return name.strip()
     plain = name.strip().replace("-", "_")
     return SHORT_NAMES.get(plain, plain)

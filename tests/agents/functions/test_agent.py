@@ -22,7 +22,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.functions import threads as module
 from teamwright.agents.functions.agent import FunctionAgent, import_path
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
-from teamwright.runtime.engine import Engine, run_sync
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled
 from teamwright.values.events.event import Event
@@ -125,7 +126,7 @@ def test_a_callable_without_a_signature_is_refused_with_a_clear_message() -> Non
 @pytest.mark.parametrize(
     ("returned", "text", "data"),
     [
-        ("x", "x", None), ("", "", None), (3, "3", 3), (None, "null", None), (False, "false", False), ({}, "{}", {}),
+        ("x", "x", None), ("", "", None), (3, "3", 3), (False, "false", False), ({}, "{}", {}),
         ({"a": (1, 2)}, '{"a":[1,2]}', {"a": [1, 2]}),
         ([datetime(2026, 1, 2, tzinfo=UTC)], '["2026-01-02T00:00:00Z"]', None),
         (Usage(requests=1), None, None),
@@ -173,6 +174,32 @@ async def test_a_value_that_is_no_json_or_cannot_be_read_back_is_refused(returne
         assert kind == "error"
         assert "which is neither text nor JSON (" in message
         assert why in message
+
+
+async def test_a_function_without_a_return_is_an_error_that_says_so() -> None:
+    def forgetful(turn: Turn) -> None:
+        turn.task.upper()
+
+    async def with_context(turn: Turn, ctx: Context) -> None: ...
+
+    for function in (forgetful, with_context):
+        result, _ = await run(FunctionAgent("a", function))
+        assert "'a' returned None" in failure_of(result)[1]
+
+
+async def test_none_is_an_answer_where_the_output_schema_says_so() -> None:
+    def nothing(turn: Turn) -> None: ...
+
+    result, _ = await run(FunctionAgent("a", nothing, output_schema={"type": ["integer", "null"]}))
+    assert result.status == "completed", result.failure
+
+
+async def test_an_awaitable_that_a_plain_function_returns_is_awaited() -> None:
+    async def shouted(turn: Turn) -> str:
+        return turn.task.upper()
+
+    result, _ = await run(FunctionAgent("a", lambda turn: shouted(turn)))  # noqa: PLW0108 - the lambda is not async
+    assert result.output == "GO"
 
 
 async def test_a_reply_is_refused_that_is_too_deep_only_as_it_is_recorded() -> None:

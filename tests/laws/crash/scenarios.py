@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.runtime.engine import run_sync
+from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer

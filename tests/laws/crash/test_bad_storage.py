@@ -15,7 +15,8 @@ import pytest
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.runtime.engine import Engine, run_sync
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.turns.turn import Turn

@@ -38,7 +38,8 @@ Function = Callable[..., Any]
 class FunctionAgent(PolicyAttributes):
     """An agent that calls a function with the turn (or only its text, if annotated `str`) and replies with the result.
 
-    The function returns a string, a `Reply`, or any JSON value, which becomes structured output.
+    The function returns a string, a `Reply`, or any JSON value, which becomes structured output. Returning `None` is an
+    error, unless an output schema says what it means: nearly always a `return` is missing.
     """
 
     kind = "function"
@@ -129,6 +130,8 @@ class FunctionAgent(PolicyAttributes):
             raise AgentError(error_text(error)) from error
         if type(answer) is str:
             return Returned(answer)
+        if inspect.isawaitable(answer):  # of a lambda or a partial around an async function
+            answer = await cast("Awaitable[object]", answer)
         recordable = self._recordable(answer)
         if isinstance(recordable, Reply):
             return Returned(self._jsonable(recordable), recordable.usage, form="reply")
@@ -152,6 +155,11 @@ class FunctionAgent(PolicyAttributes):
                 return str.__str__(answer)  # the plain text of an enum or another subclass of str
             case Reply():
                 return answer if answer.data is None else answer.changed(data=self._jsonable(answer.data))
+            case None if self._output_schema is None:
+                raise AgentError(
+                    f"{self.name!r} returned None, which is no answer; its function must return a text, JSON data or a"
+                    " Reply (is a `return` missing?)"
+                )
             case _:
                 return self._jsonable(answer)
 

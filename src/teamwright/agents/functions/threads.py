@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 import anyio
 import anyio.to_thread
 
+from teamwright.agents.functions.own_modules import portable
 from teamwright.errors import AgentError
 from teamwright.values.text.display import error_text
 
@@ -90,7 +91,7 @@ async def run_in_process(work: Callable[[S], T], argument: S) -> T:
     from anyio import to_process
 
     try:
-        return await to_process.run_sync(_run_in_worker, work, argument, os.getpid(), cancellable=True)
+        return await to_process.run_sync(_run_in_worker, portable(work), argument, os.getpid(), cancellable=True)
     except anyio.BrokenWorkerProcess as error:
         raise AgentError(str(error) or "its process ended before it had answered") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
+from teamwright.agents.functions.own_modules import import_own
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
@@ -214,15 +214,15 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
     return found
 
 
-def load_function(path: str, what: str) -> Function:
+def load_function(path: str, what: str, form: str = "module:function") -> Function:
     """Import `module:function`; raises `UsageError` if that fails. Returns a placeholder if code must not be loaded."""
     module_name, colon, names = path.partition(":")
     if not colon or not module_name or not names:
-        raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")
+        raise UsageError(f"{path!r} is no path of {what}; write it as {form}.")
     if not can_load_code():
         return UnloadedFunction(path)
     try:
-        found: object = importlib.import_module(module_name)
+        found: object = import_own(module_name)
     except Exception as error:  # a module may raise anything while it is imported
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise UsageError(f"The module of {what} {path!r} can't be imported: {kind}{error}.") from error

@@ -1,4 +1,4 @@
-"""Makes a manifest's own modules importable, or lists the code that a command does not load."""
+"""Makes the modules of the working directory importable, or lists the code that a command does not load."""
 
 from __future__ import annotations
 
@@ -11,25 +11,17 @@ from teamwright.cli.terminal.output import say
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.history.history import RunHistory
     from teamwright.values.specs.manifest import Manifest
 
 MOST_CODE = 20
 """At most so many references to code are listed one by one."""
 
 
-def extend_sys_path(base: str | Path) -> None:
-    """Append the manifest's folder and the working directory to `sys.path`; installed packages come first."""
-    for folder in (str(Path(base).resolve()), str(Path.cwd())):
-        if folder not in sys.path:
-            sys.path.append(folder)
-
-
-def extend_sys_path_for(history: RunHistory) -> None:
-    """Extend `sys.path` for a run, whose record holds the folder of its manifest."""
-    source = history.manifest
-    if isinstance(source, dict) and isinstance(base := source.get("base"), str) and base:
-        extend_sys_path(base)
+def extend_sys_path() -> None:
+    """Append the working directory to `sys.path`, after installed packages; modules beside the manifest come first."""
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def report_unloaded_code(manifest: Manifest) -> list[JsonValue]:

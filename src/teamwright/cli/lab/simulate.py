@@ -113,8 +113,8 @@ def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_r
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
+    extend_sys_path()
     source = source_of(read_manifest([manifest, *(more or ())]), team=team, allow_roots=allow_roots)
-    extend_sys_path(source.base)
     return declared_team(source)
 
 

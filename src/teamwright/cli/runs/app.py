@@ -149,11 +149,11 @@ def resume(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.interactive.drive import drive, report_end
-        from teamwright.cli.interactive.sys_path import extend_sys_path_for
+        from teamwright.cli.interactive.sys_path import extend_sys_path
         from teamwright.cli.runs.fork import team_allowing
 
         history = await engine.runs.history(found.id)
-        extend_sys_path_for(history)
+        extend_sys_path()
         past = list(history.events)
         handle = await engine.start_resume(found.id, team=team_allowing(history, allow_root, engine.models))
         return await report_end(engine, await drive(engine, handle, shown, past), shown)

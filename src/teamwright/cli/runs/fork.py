@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.interactive.drive import ViewOptions, drive, report_end
 from teamwright.cli.interactive.find_run import find_run
-from teamwright.cli.interactive.sys_path import extend_sys_path_for
+from teamwright.cli.interactive.sys_path import extend_sys_path
 from teamwright.cli.terminal.output import say
 from teamwright.teams.load import source_with_limits, source_with_model, source_with_roots, team_from_source
 from teamwright.teams.preflight import check_ready
@@ -41,7 +41,7 @@ class Fork:
         """Fork and drive the new run."""
         found = await find_run(engine.journal, self.run_id)
         history = await engine.runs.history(found.id)
-        extend_sys_path_for(history)
+        extend_sys_path()
         team = self._team(engine, history)
         if team is not None:
             await check_ready(team, engine.models)

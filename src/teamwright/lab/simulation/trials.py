@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.agents import RIGHT, Simulator
@@ -31,7 +32,8 @@ OWN = "as declared"
 
 def declared_team(source: Source) -> Team:
     """Build the team of a source. No model is called, so no provider key is needed."""
-    team = Builder(source.manifest, Path(source.base), roots=source.roots).team(source.team)
+    with modules_of(source.base):
+        team = Builder(source.manifest, Path(source.base), roots=source.roots).team(source.team)
     team.declared = source
     return team
 

@@ -143,7 +143,7 @@ class _TeamChecks:
     def _note_strategy(self, team: Declaration, name: str, error: str) -> None:
         written, known = team.fields.text("strategy"), strategy_names()
         place = written.place if written else team.place
-        if name in known:
+        if name in known or ":" in name:
             self.report.problem(place, f"{team.words}: {error}")
             return
         shown_name = shown(str(written.value) if written else name)
@@ -170,8 +170,9 @@ class _TeamChecks:
         block = team.fields.entries.get(OPTIONS)
         if block is None and schema.get("required"):
             needed = ", ".join(f"{name}: …" for name in cast("list[str]", schema["required"]))
-            message = f"{team.words}: {strategy.name} needs options, under {strategy.name!r}"
-            self.report.problem(options.place, message, f"write  {strategy.name}: {{{needed}}}")
+            key = OPTIONS if ":" in strategy_of(team.fields) else strategy.name
+            message = f"{team.words}: {strategy.name} needs options, under {key!r}"
+            self.report.problem(options.place, message, f"write  {key}: {{{needed}}}")
         elif block is not None and options.entries and not schema.get("properties"):
             self.report.problem(block.place, f"{team.words}: {strategy.name} takes no options", f"remove {block.key!r}")
         else:

@@ -65,6 +65,10 @@ class Deliveries:
         self._closing = anyio.Event()
         self._ends_at = float("inf")
 
+    def open(self) -> None:
+        """Accept deliveries, also after `close`."""
+        self._closing, self._ends_at = anyio.Event(), float("inf")
+
     def start(self, tasks: TaskGroup, delivery: Delivery) -> None:
         """Start a delivery in the background."""
         self._under_way += 1

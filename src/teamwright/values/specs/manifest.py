@@ -210,7 +210,7 @@ class TeamSpec(MemberSettings):
     """One team."""
 
     description: str = ""
-    strategy: str = "sequential"
+    strategy: str = Field(default="sequential", description="a strategy by name, or one of your own: `module:Class`")
     members: tuple[str, ...] = Field(description="names of agents and teams")
     share: Share | None = Field(
         default=None,

@@ -1,0 +1,100 @@
+"""Runs teams from code that is not async. Inside a running event loop, as in a notebook, it works as well."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from teamwright.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from teamwright.agents.contract.context import AgentLike
+    from teamwright.journal.protocol import Journal
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.results import RunResult
+
+T = TypeVar("T")
+
+
+def run_sync(
+    team: AgentLike,
+    task: str,
+    *,
+    journal: Journal | Path | str | None = None,
+    run_id: str | None = None,
+    limits: Limits | None = None,
+) -> RunResult:
+    """Run a team from code that is not async.
+
+    Where an event loop is running, as in a notebook, the run has a loop of its own in a thread, and the calling loop
+    waits for it; in async code, write  `await engine.run(…)`  instead.
+    """
+
+    async def main() -> RunResult:
+        async with Engine(journal) as engine:
+            return await engine.run(team, task, run_id=run_id, limits=limits)
+
+    return _run_to_end(main)
+
+
+def resume_sync(
+    run_id: str, *, team: AgentLike | None = None, journal: Journal | Path | str | None = None
+) -> RunResult:
+    """Resume a run from code that is not async, as `run_sync`; pass `team` if it can't be loaded from the record."""
+
+    async def main() -> RunResult:
+        async with Engine(journal) as engine:
+            return await engine.resume(run_id, team=team)
+
+    return _run_to_end(main)
+
+
+def _run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.run(main)
+    return _run_in_thread(main)
+
+
+def _run_in_thread(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run on an event loop in another thread; Ctrl-C in the calling thread cancels the work there and waits for it."""
+    from teamwright.agents.functions.threads import ASYNC_LIBRARY
+
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+    outcome: Future[T] = Future()
+
+    async def whole() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        started.set_result((asyncio.get_running_loop(), task))
+        return await main()
+
+    def work() -> None:
+        try:
+            outcome.set_result(asyncio.run(whole()))
+        except BaseException as error:  # noqa: BLE001 - raised in the calling thread
+            outcome.set_exception(error)
+
+    context = copy_context()
+    if ASYNC_LIBRARY is not None:
+        context.run(ASYNC_LIBRARY.set, None)
+    thread = threading.Thread(target=context.run, args=(work,), name="teamwright run_sync")
+    thread.start()
+    try:
+        return outcome.result()
+    except KeyboardInterrupt:
+        loop, task = started.result()
+        with suppress(RuntimeError):  # the loop has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        raise
+    finally:
+        thread.join()
