@@ -33,6 +33,7 @@ TeamwrightError
     ├── InvalidInput              does not fit the agent's input schema
     ├── InvalidOutput             does not fit the agent's output schema
     ├── ToolError                 a tool failed; the model gets the message and can continue
+    │   └── CallInDoubt           the tool's server was lost during the call, which may have taken effect
     ├── MemberFailed              a team failed because of a member
     ├── StaleWrite                a concurrent write changed the shared value
     ├── ArtifactNotFound          a pointer to no artifact of this run
@@ -303,6 +304,12 @@ class ToolError(AgentError):
     """A tool failed, does not exist or was called with invalid arguments."""
 
     kind = "tool"
+
+
+class CallInDoubt(ToolError):
+    """The other side was lost before it answered. The call is made again once, recorded as a call in doubt."""
+
+    unknown_cost = True
 
 
 class MemberFailed(AgentError):

@@ -34,9 +34,13 @@ def fail() -> str:
 
 
 @server.tool()
-def crash() -> str:
-    """Take the whole server down."""
-    os._exit(3)
+def crash(times: int = 99) -> str:
+    """Take the whole server down, up to so many times."""
+    note("crash")
+    if notes.read_text().count('"crash"') <= times:
+        print("out of memory", file=sys.stderr, flush=True)
+        os._exit(3)
+    return "survived"
 
 
 @server.tool(structured_output=False)
@@ -47,10 +51,39 @@ def shout(size: int) -> str:
 
 @server.tool()
 async def wait() -> str:
-    """Never answer."""
+    """Answer once "go" is in the notes."""
     note(os.getpid())
-    await anyio.sleep_forever()
-    return ""
+    while '"go"' not in notes.read_text():  # noqa: ASYNC110 - another process writes it
+        await anyio.sleep(0.02)
+    return "went"
+
+
+@server.tool()
+def where() -> dict[str, object]:
+    """Return the process, its folder and the names of its variables."""
+    found: dict[str, object] = {"pid": os.getpid(), "cwd": str(Path.cwd()), "env": sorted(os.environ)}
+    note({"where": found})
+    return found
+
+
+@server.resource("docs://rules")
+def rules() -> str:
+    """Return the rules."""
+    note("rules")
+    return "Round half up."
+
+
+@server.resource("docs://picture", mime_type="image/png")
+def picture() -> bytes:
+    """Return what is no text."""
+    return b"\x89PNG"
+
+
+@server.prompt()
+def greeting(name: str) -> str:
+    """Greet a user."""
+    note("greeting")
+    return f"Call the user {name}."
 
 
 note("started")

@@ -63,11 +63,18 @@ class _Resolver:
             case str():
                 return self._text(value, path)
             case list():
+                if path[-1:] == ("env_allow",):
+                    self._add_inherited(value)
                 return [self.value(item, (*path, str(index))) for index, item in enumerate(value)]
             case dict():
                 return {key: self.value(item, (*path, key)) for key, item in value.items()}
             case _:
                 return value
+
+    def _add_inherited(self, names: list[JsonValue]) -> None:
+        """Add the secrets among the variables that an MCP server inherits."""
+        found = (self.environment.get(name, "") for name in names if isinstance(name, str) and is_secret_name(name))
+        self.secrets.update(value for value in found if value.strip())
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text

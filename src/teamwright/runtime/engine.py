@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -73,6 +73,7 @@ class Engine:
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.model.models import Models
+        from teamwright.agents.tools.mcp_pool import McpPool
         from teamwright.runtime.admission.rate_limiter import RateLimiters
         from teamwright.runtime.background_tasks import BackgroundTasks
         from teamwright.runtime.conversations import Conversations
@@ -84,6 +85,7 @@ class Engine:
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models = Models()
+        self._mcp = McpPool()
         self._limiters = RateLimiters()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
@@ -107,6 +109,7 @@ class Engine:
             await self.journal.open()
             stack.push_async_callback(self.journal.close)
             await stack.enter_async_context(self.models)
+            stack.push_async_callback(self._mcp.close)
             self._deliveries.open()
             await self._tasks.open()
             stack.push_async_callback(self._tasks.close)
@@ -341,6 +344,18 @@ class Engine:
 
         asyncio.get_running_loop().call_soon(handle.apply_default_mode)
         return handle
+
+    @asynccontextmanager
+    async def resources(self) -> AsyncGenerator[None]:
+        """Within this block, agents share the engine's model clients, and MCP servers that end with the block."""
+        from teamwright.agents.tools.mcp_pool import McpPool
+
+        servers = McpPool(self._mcp)
+        with self.models.shared(), servers.shared():
+            try:
+                yield
+            finally:
+                await servers.close()
 
     def deliver(self, delivery: Delivery) -> None:
         """Notify a webhook in the background that a run waits; a closing engine starts no delivery."""

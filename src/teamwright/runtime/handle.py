@@ -12,7 +12,8 @@ from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import FencedOut, RunIsLive
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.models import Models
+    from contextlib import AbstractAsyncContextManager
+
     from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.webhooks.deliveries import Delivery
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 class Driver(Protocol):
     """What a handle needs of the engine that drives its run."""
 
-    models: Models
     runs: Runs
+
+    def resources(self) -> AbstractAsyncContextManager[None]:
+        """Share the connections of the engine and of one run within this block."""
+        ...
 
     def deliver(self, delivery: Delivery) -> None:
         """Send a notice to a webhook in the background."""
@@ -56,8 +60,9 @@ class Handle:
         assert run is not None
         assert self._done is not None
         try:
-            with self.engine.models.shared(), modules_of(run.module_folder):
-                result = await run.drive(self._run_input)
+            async with self.engine.resources():
+                with modules_of(run.module_folder):
+                    result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:
                 self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):

@@ -19,14 +19,14 @@ def allowed_roots(base: Path, files: Iterable[Path], allow: Iterable[Path | str]
 
 
 def checked_root(root: str, base: Path, allowed: Sequence[str] | None, agent: str) -> Path:
-    """Return the folder of an agent's file tools, with links resolved; raises `UsageError` if it is not allowed."""
+    """Return the folder of an agent's tools, with links resolved; raises `UsageError` if it is not allowed."""
     folder = _resolved(base / root)
     if VARIABLE in root or allowed is None:  # a variable has no value yet, and is checked when it has one
         return folder
     if any(folder.is_relative_to(one) for one in (_resolved(base), *map(Path, allowed))):
         return folder
     raise UsageError(
-        f"The file tools of the agent {agent!r} would use the folder {str(folder)!r}, which is outside the"
+        f"The tools of the agent {agent!r} would use the folder {str(folder)!r}, which is outside the"
         f" manifest's; if you trust it, allow it with  --allow-root {quote(str(folder))}"
     )
 

@@ -229,10 +229,10 @@ async def check_turns_at_once(trial: SourceTrial) -> None:
 
 
 async def check_cleanup(trial: SourceTrial) -> None:
-    """Check that `open` propagates an error of the turn unchanged, and leaves no task behind."""
+    """Check that `open` propagates an error of the turn unchanged, and that the run leaves no task behind."""
 
     async def work(ctx: Context) -> JsonValue:
-        before, raised, found = asyncio.all_tasks(), ToolError("a trial"), None
+        raised, found = ToolError("a trial"), None
         try:
             async with trial.make().open(ctx) as opened:
                 await opened.definitions(ctx)
@@ -241,11 +241,12 @@ async def check_cleanup(trial: SourceTrial) -> None:
             found = error
         assert found is not None, "open() swallows the error of a turn: propagate it."
         assert found is raised, f"open() wraps the error of a turn in {type(found).__name__}: propagate it unchanged."
-        leaked = asyncio.all_tasks() - before
-        assert not leaked, f"open() leaves tasks behind: {sorted(task.get_name() for task in leaked)}."
         return None
 
+    before = asyncio.all_tasks()
     await trial.run(work)
+    leaked = asyncio.all_tasks() - before
+    assert not leaked, f"open() leaves tasks behind: {sorted(task.get_name() for task in leaked)}."
 
 
 async def check_cancellation(trial: SourceTrial) -> None:

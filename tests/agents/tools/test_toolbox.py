@@ -2,13 +2,10 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 import anyio
@@ -16,20 +13,12 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from teamwright import Engine, Team
-from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
-from teamwright.journal.memory import MemoryJournal
-from teamwright.testing.chat import CallTools, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
-from teamwright.values.specs.manifest import TERMINATE, FunctionTool, McpSpec, McpTool, ServerModel
-from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import Turn
+from teamwright.errors import DuplicateName, InvalidName, LimitReached, ToolError, UsageError
+from teamwright.values.specs.manifest import TERMINATE, FunctionTool
 from tests.agents.recording import Recording
 from tests.paths import ROOT
 
@@ -229,162 +218,3 @@ def test_tools_are_declared_without_any_heavy_library() -> None:
         "sys.exit(any(name in sys.modules for name in ('pydantic_ai', 'mcp', 'jsonschema')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    return tmp_path / "notes"
-
-
-def arithmetic(notes: Path, **more: object) -> tuple[str, McpSpec]:
-    return "arithmetic", McpSpec(
-        mcp=McpTool.model_validate({"command": sys.executable, "args": (SERVER, str(notes)), **more})
-    )
-
-
-def noted(notes: Path) -> list[object]:
-    return [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
-
-
-async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) -> None:
-    record = Recording()
-    async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
-        assert [offer.name for offer in tools.definitions] == ["search", "add", "fail", "crash", "shout", "wait"]
-        assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
-        with pytest.raises(ToolError, match="out of order"):
-            await tools.call_recorded("fail", {}, key="tool-2")
-        with pytest.raises(ToolError):
-            await tools.call_recorded("add", {"a": "x"}, key="tool-3")
-    started, called = noted(notes)
-    assert started == "started"
-    assert called == {"tool": "add", "key": digest("run", "tool-1")}
-    assert list(record.results) == ["tools-arithmetic", "tool-1"]
-
-
-async def test_a_replay_starts_no_mcp_server(notes: Path) -> None:
-    record = Recording()
-    toolbox = Toolbox([arithmetic(notes)])
-    async with toolbox.open(record.ctx) as tools:
-        await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1")
-    notes.unlink()
-    async with toolbox.open(record.again().ctx) as tools:
-        assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
-    assert noted(notes) == []
-
-
-async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
-    record = Recording()
-    async with Toolbox([arithmetic(notes)]).open(record.ctx):
-        pass
-    for spec, allow, expected in [
-        (arithmetic(notes, allow=("add",)), None, ["add"]),
-        (arithmetic(notes), ["fail"], ["fail"]),
-        (arithmetic(notes, allow=("add",)), ["arithmetic"], ["add"]),
-        (arithmetic(notes, allow=("add",)), ["search"], []),
-    ]:
-        async with Toolbox([spec]).open(record.again().ctx, allow=allow) as tools:
-            assert [offer.name for offer in tools.definitions] == expected
-
-
-async def test_an_mcp_server_that_dies_fails_the_call_and_nothing_else(notes: Path) -> None:
-    async with Toolbox([search, arithmetic(notes)]).open(Recording().ctx) as tools:
-        with pytest.raises(ToolError, match="'crash' failed"):
-            await tools.call_recorded("crash", {}, key="tool-1")
-        with pytest.raises(ToolError):
-            await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-2")
-        assert await tools.call_recorded("search", {"query": "q"}, key="tool-3") == ["q"] * 3
-
-
-async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) -> None:
-    with pytest.raises(Refused, match="'mcp-1' can't be started"):
-        async with Toolbox([McpSpec(mcp=McpTool(command="no-such-program"))]).open(Recording().ctx):
-            pass
-    broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "raise SystemExit('no database')")))
-    with pytest.raises(ServiceError, match=r"'mcp-1' did not answer .*no database"):
-        async with Toolbox([broken]).open(Recording().ctx):
-            pass
-    with pytest.raises(UsageError, match="either a command or a url"):
-        async with Toolbox([McpSpec(mcp=McpTool())]).open(Recording().ctx):
-            pass
-
-
-async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:
-    async with anyio.create_task_group() as group:
-
-        async def work() -> None:
-            async with Toolbox([arithmetic(notes)]).open(Recording().ctx) as tools:
-                await tools.call_recorded("wait", {}, key="tool-1")
-
-        group.start_soon(work)
-        while len(noted(notes)) < 2:  # noqa: ASYNC110 - another process writes it
-            await anyio.sleep(0.02)
-        group.cancel_scope.cancel()
-    pid = noted(notes)[1]
-    assert isinstance(pid, int)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-
-
-async def test_an_mcp_server_may_be_reached_by_url(notes: Path) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        command = [sys.executable, SERVER, str(notes), str(listener.fileno())]
-        with subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL) as process:
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-            spec = McpSpec(mcp=McpTool(url=url, headers={"X-Team": "wright"}))
-            async with Toolbox([spec]).open(Recording().ctx) as tools:
-                assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
-            process.kill()
-
-
-def shouting(spec: McpSpec, size: int) -> ScriptedAgent:
-    """A member that calls the tool `shout` of the server, and returns its result."""
-    rules = (
-        Rule(match="# tool shout failed", reply="It failed."),
-        Rule(match="# tool shout:", reply="It worked."),
-        Rule(tool=ToolRule(name="shout", args={"size": size}), times=1),
-    )
-    return ScriptedAgent("a", rules, tools=[("server", spec)], max_bytes=20_000)
-
-
-async def test_what_an_mcp_server_returns_is_held_to_the_size_cap(notes: Path) -> None:  # S-01
-    async def result(spec: McpSpec, size: int) -> tuple[str | None, bool]:
-        async with Engine(MemoryJournal()) as engine:
-            done = await engine.run(Team("t", members=[shouting(spec, size)]), "go")
-        return done.output, any("max_bytes" in one for one in done.warnings)
-
-    program = arithmetic(notes)[1]
-    assert await result(program, 19_000) == ("It worked.", False)
-    assert await result(program, 30_000) == ("It worked.", True)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        command = [sys.executable, SERVER, str(notes), str(listener.fileno())]
-        with subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL) as process:
-            remote = McpSpec(mcp=McpTool(url=f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"))
-            try:
-                assert await result(remote, 30_000) == ("It worked.", True)
-                assert await result(remote, 5_000_000) == ("It failed.", False)
-            finally:
-                process.kill()
-
-
-async def test_an_error_while_an_mcp_server_runs_arrives_as_it_is(notes: Path) -> None:
-    with pytest.raises(LimitReached, match="enough"):
-        async with Toolbox([arithmetic(notes)]).open(Recording().ctx):
-            raise LimitReached("enough")
-
-
-async def test_a_model_agent_uses_an_mcp_server(notes: Path) -> None:
-    def answer(request: object) -> CallTools | Say:
-        if len(server.requests) == 1:
-            return CallTools(calls=(ToolCall(name="add", args={"a": 20, "b": 3}, id="c1"),))
-        return Say(text=f"It is {server.requests[-1].prompt}.")
-
-    record = Recording()
-    with ModelServer(answer) as server:
-        model = ServerModel(url=server.url, name="tiny")
-        reply = await ModelAgent("a", model=model, tools=[arithmetic(notes)]).respond(Turn("20 + 3?"), record.ctx)
-    assert reply.text == "It is 23."
-    assert list(record.effects) == ["tools-arithmetic", "request-1", f"tool-{digest('c1')[:12]}", "request-2"]

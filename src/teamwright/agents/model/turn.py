@@ -53,7 +53,7 @@ class ModelTurn:
         self._conversation = ModelConversation.of_turn(turn, agent.name)
         self._requests = ModelRequests(agent, model, ctx, client, agent.max_tokens or turn.max_output)
         self._offer = make_offer(
-            _instructions(agent, model, turn, self._answer),
+            _instructions(agent, model, turn, self._answer, tools.context),
             tools.definitions,
             self._settings(),
             self._answer,
@@ -189,11 +189,13 @@ async def run_turn(
     return await ModelTurn(agent, model, turn, ctx, client, tools).run()
 
 
-def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None) -> str:
-    """Join the agent's instructions, the handoff instructions for a plain-text answer, and the budget notice."""
+def _instructions(
+    agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
+) -> str:
+    """Join the instructions and context of the agent, the handoff instructions for text, and the budget notice."""
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
     little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
-    return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
+    return "\n\n".join(filter(None, (agent.instructions, *context, handoff, little))).strip()
 
 
 def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:

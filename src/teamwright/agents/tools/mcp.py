@@ -1,28 +1,28 @@
-"""Tools of Model Context Protocol servers (extra `mcp`).
+"""Tools of Model Context Protocol servers, and their resources and prompts as context (extra `mcp`).
 
-A server starts at its first use, so that a replay may never start it. Nothing else may import `mcp`.
+A server starts at its first use, so that a replay may never start it.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TextIO, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-import anyio
-from anyio.abc import TaskGroup, TaskStatus
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
+from teamwright.agents.tools.mcp_context import ContextRead, context_reads
+from teamwright.agents.tools.mcp_pool import McpPool, shared_pool
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_secrets, check_web_address
 from teamwright.documents.nodes import Fields
 from teamwright.documents.problems import ProblemReport
-from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
+from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.specs.manifest import McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
@@ -31,21 +31,23 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
 
+    from teamwright.agents.tools.mcp_connection import McpConnection
+
 META_KEY = "teamwright/idempotency-key"
-IDLE_SECONDS = 300.0
-"""How long a stream may stay silent: a server sends nothing while it works on a call."""
-RESULT_FACTOR = 4
-"""How much larger than its result a response may be: it contains the result twice."""
+NEEDED = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
+"""Settings that make sense only with another one."""
 
 
 class McpSource(ToolSource):
-    """A server as declared by an agent. It starts at the first use within a turn and stops with the turn."""
+    """A server as declared by an agent. It lives as long as the run, or the engine; without either, the turn."""
 
     kind = "mcp"
 
     def __init__(
         self, name: str, settings: McpTool, max_bytes: int = MAX_BYTES, spec: str | ToolSpec | None = None
     ) -> None:
+        if (settings.command is None) == (settings.url is None):
+            raise UsageError(f"The MCP server {name!r} needs either a command or a url.")
         self.name, self.settings, self._max_bytes = name, settings, max_bytes
         self.spec = spec if spec is not None else McpSpec(mcp=settings)
 
@@ -55,19 +57,21 @@ class McpSource(ToolSource):
 
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
-        """Open a server for one turn, in its own task group; leaving the block stops it."""
-        server = McpServer(self.name, self.settings, self._max_bytes)
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            server.home = group
-            try:
-                yield server
-            except Exception as error:  # noqa: BLE001 - raised again below, outside the group that would wrap it
-                failure = error
-            finally:
-                server.stop()
-        if failure is not None:
-            raise failure
+        """Return the server for one turn: the one that the run shares, or one that ends with the block."""
+        if find_spec("mcp") is None:
+            raise MissingExtra("mcp", f"The MCP server {self.name!r}")
+        if (pool := shared_pool()) is not None:
+            yield self._server(pool)
+            return
+        pool = McpPool()
+        try:
+            yield self._server(pool)
+        finally:
+            await pool.close()
+
+    def _server(self, pool: McpPool) -> McpServer:
+        connection = pool.connection(self.settings, self._max_bytes)
+        return McpServer(self.name, self.settings, connection, self._max_bytes)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Open a server only to list its tools."""
@@ -98,7 +102,7 @@ class McpKind(ToolKind[McpTool]):
             return
         if server.has("command") == server.has("url"):
             report.problem(server.place, f"{owner}: an MCP server needs either 'command' or 'url'", "give one of them")
-        for name, needs in (("args", "command"), ("env", "command"), ("headers", "url")):
+        for name, needs in NEEDED.items():
             if server.has(name) and not server.has(needs):
                 report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
         for name in ("env", "headers"):
@@ -111,6 +115,22 @@ class McpKind(ToolKind[McpTool]):
         if server is not None and find_spec("mcp") is None:
             report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
 
+    def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
+        """Move the folder in which the server starts: without one, the folder of the manifest."""
+        match settings:
+            case {"cwd": str() as cwd}:
+                return {**settings, "cwd": move(cwd)}
+            case {"command": str()} if "cwd" not in settings:
+                return {**settings, "cwd": move(".")}
+            case _:
+                return settings
+
+    def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
+        """Make the folder in which the server starts absolute."""
+        if not isinstance(spec, McpSpec) or spec.mcp.cwd is None:
+            return spec
+        return McpSpec(mcp=spec.mcp.model_copy(update={"cwd": str(folder(spec.mcp.cwd))}))
+
     def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
         """Return the command or the URL of the server."""
         command = " ".join((settings.command, *settings.args)) if settings.command else None
@@ -118,20 +138,13 @@ class McpKind(ToolKind[McpTool]):
 
 
 class McpServer(ToolSource):
-    """One server for one turn. `home` is the task group that runs its connection."""
+    """One server, as one turn uses it."""
 
     kind = "mcp"
-    home: TaskGroup
 
-    def __init__(self, label: str, settings: McpTool, max_bytes: int = MAX_BYTES) -> None:
-        if (settings.command is None) == (settings.url is None):
-            raise UsageError(f"The MCP server {label!r} needs either a command or a url.")
-        if find_spec("mcp") is None:
-            raise MissingExtra("mcp", f"The MCP server {label!r}")
-        self.name, self._settings, self._max_bytes = label, settings, max_bytes
-        self._stopped = anyio.Event()
-        self._lock = anyio.Lock()
-        self._client: Client | None = None
+    def __init__(self, label: str, settings: McpTool, connection: McpConnection, max_bytes: int) -> None:
+        self.name, self._settings, self._connection, self._max_bytes = label, settings, connection, max_bytes
+        self.has_context = bool(settings.resources or settings.prompts)
 
     @property
     def identity(self) -> str:
@@ -143,7 +156,12 @@ class McpServer(ToolSource):
         """Return the allowed tools of the server; its list is recorded, so that a replay needs no server."""
 
         async def call(_: Attempt) -> Returned:
-            return Returned(await self._list_tools())
+            try:
+                return Returned(await self._connection.request(self.name, _list_tools))
+            except CallInDoubt:
+                raise
+            except ToolError as error:
+                raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error}") from error
 
         effect = Effect(kind="tool", name=self.name, request=self.identity, call=call, max_bytes=self._max_bytes)
         recorded = await ctx.effect(f"tools-{self.name}", effect)
@@ -152,83 +170,52 @@ class McpServer(ToolSource):
         allow = self._settings.allow
         return [one for one in found if allow is None or one.name in allow]
 
-    async def _list_tools(self) -> JsonValue:
-        """Request the list of tools from the server, as JSON for the record."""
-        from mcp import MCPError
+    async def context(self, ctx: Context) -> Sequence[str]:
+        """Return the declared resources and prompts, each read by an effect of its own."""
+        reads = context_reads(self._settings)
+        return [
+            await self._read(ctx, f"context-{self.name}-{number}", one) for number, one in enumerate(reads, start=1)
+        ]
 
-        client = await self._connect()
-        tools: list[JsonValue] = []
-        cursor: str | None = None
-        while True:
+    async def _read(self, ctx: Context, key: str, read: ContextRead) -> str:
+        async def call(_: Attempt) -> Returned:
             try:
-                page = await client.list_tools(cursor=cursor)
-            except MCPError as error:
-                raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error.message}") from error
-            for one in page.tools:
-                parameters = cast("dict[str, JsonValue]", one.input_schema)
-                tools.append({"name": one.name, "description": one.description or "", "parameters": parameters})
-            if (cursor := page.next_cursor) is None:
-                return tools
+                return Returned(await self._connection.request(self.name, read.send))
+            except CallInDoubt:
+                raise
+            except ToolError as error:
+                raise ServiceError(f"The MCP server {self.name!r} does not give its context: {error}") from error
+
+        request = digest(self.identity, read.request)
+        effect = Effect(kind="tool", name=self.name, request=request, call=call, max_bytes=self._max_bytes)
+        returned = await ctx.effect(key, effect)
+        cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
+        return f"{read.title}:\n{returned.value}{cut}"
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call."""
-        client = await self._connect()
-        result = await client.call_tool(name, dict(arguments), meta={META_KEY: context.idempotency_key})
+
+        async def send(client: Client) -> CallToolResult:
+            return await client.call_tool(name, dict(arguments), meta={META_KEY: context.idempotency_key})
+
+        result = await self._connection.request(self.name, send)
         value = _result_value(result)
         if result.is_error:
             raise ToolError(f"The tool {name!r} failed: {value}")
         return value
 
-    def stop(self) -> None:
-        """Stop the server."""
-        self._stopped.set()
 
-    async def _connect(self) -> Client:
-        async with self._lock:
-            client = self._client or await self.home.start(self._hold_connection)
-            self._client = client
-            return client
-
-    async def _hold_connection(self, *, task_status: TaskStatus[Client]) -> None:
-        """Hold the connection open until `stop`: it has cancel scopes, so one task must open and close it."""
-        started = False
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
-            try:
-                async with AsyncExitStack() as stack:
-                    client = await stack.enter_async_context(await self._client_for(stack, stderr))
-                    started = True
-                    task_status.started(client)
-                    await self._stopped.wait()
-            except Exception as error:
-                # Once started, a broken server fails the calls made to it.
-                if not started:
-                    raise self._start_failure(error, stderr) from error
-
-    async def _client_for(self, stack: AsyncExitStack, stderr: TextIO) -> Client:
-        from mcp import Client, StdioServerParameters, stdio_client
-        from mcp.client.streamable_http import streamable_http_client
-
-        from teamwright.agents.model.http_transport import GuardedTransport, ReadBounds, guarded_client
-
-        settings = self._settings
-        if settings.url is not None:
-            bounds = ReadBounds(IDLE_SECONDS, RESULT_FACTOR * self._max_bytes)
-            http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), settings.headers, IDLE_SECONDS)
-            await stack.enter_async_context(http)
-            return Client(streamable_http_client(settings.url, http_client=http))
-        assert settings.command is not None
-        parameters = StdioServerParameters(
-            command=settings.command, args=list(settings.args), env=dict(settings.env) or None
-        )
-        return Client(stdio_client(parameters, errlog=stderr))
-
-    def _start_failure(self, error: Exception, stderr: TextIO) -> AgentError:
-        stderr.seek(0)
-        lines = stderr.read().strip().splitlines()
-        reason = lines[-1].strip() if lines else f"{type(error).__name__}: {error}"
-        if isinstance(error, OSError) and self._settings.command is not None:
-            return Refused(f"The MCP server {self.name!r} can't be started ({reason}); check its command.")
-        return ServiceError(f"The MCP server {self.name!r} did not answer ({reason}).")
+async def _list_tools(client: Client) -> JsonValue:
+    """Request the list of tools from the server, as JSON for the record."""
+    tools: list[JsonValue] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        for one in page.tools:
+            parameters = cast("dict[str, JsonValue]", one.input_schema)
+            tools.append({"name": one.name, "description": one.description or "", "parameters": parameters})
+        if (cursor := page.next_cursor) is None:
+            return tools
 
 
 def _result_value(result: CallToolResult) -> JsonValue:

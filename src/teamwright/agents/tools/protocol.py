@@ -52,7 +52,8 @@ class ToolSource(Protocol):
     an agent share both. `tool_names` are the names of its tools if they are known before a turn: then a mistake in an
     approval is reported when the agent is created. `spec` is the declaration from which a resume rebuilds the source;
     to resume a run with a source that has none, pass the team. If a source has a `signal`, calling one of its tools
-    ends the turn with that signal, and the call is never made.
+    ends the turn with that signal, and the call is never made. A source that `has_context` adds texts to the
+    instructions of a model agent.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ToolSource(Protocol):
     tool_names: Sequence[str] | None = None
     spec: str | ToolSpec | None = None
     signal: Signal | None = None
+    has_context: bool = False
 
     def problems(self) -> Sequence[str]:
         """Return configuration problems, such as a missing package, without reaching the outside world."""
@@ -73,6 +75,10 @@ class ToolSource(Protocol):
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return the tools for the model, the same on every replay: fetch them with `ctx.effect` if necessary."""
         ...
+
+    async def context(self, ctx: Context) -> Sequence[str]:
+        """Return texts for the agent's instructions, the same on every replay; called only if `has_context`."""
+        return ()
 
     def validate(self, name: str, arguments: Arguments) -> None:
         """Raise `ToolError` if the arguments do not fit the tool; by default `call` has to validate them."""

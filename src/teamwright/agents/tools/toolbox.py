@@ -113,6 +113,8 @@ class Toolbox:
                 for definition in await source.definitions(ctx):
                     if allow is None or definition.name in allow or source.name in allow:
                         tools.add(definition, source)
+                if source.has_context:
+                    tools.context += await source.context(ctx)
             yield tools
 
 
@@ -130,6 +132,8 @@ class Tools:
         self.may_terminate = False
         self.spent: Usage = NOTHING
         self.warnings: list[str] = []
+        self.context: list[str] = []
+        """Texts of the sources for the agent's instructions."""
 
     def add(self, definition: ToolDefinition, source: ToolSource) -> None:
         """Add a tool; one that ends the turn is offered to the model but can't be called."""

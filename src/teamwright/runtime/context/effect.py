@@ -12,7 +12,7 @@ from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart,
 from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
-from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
+from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
@@ -53,7 +53,7 @@ class EffectCall:
             return self._replay(recorded)
         if run.delivery.is_replaying:
             await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
-        failures, in_doubt = 0, False
+        failures, in_doubt, lost = 0, False, False
         if recorded is not None:
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
             if recorded.retry_at is not None:
@@ -66,6 +66,10 @@ class EffectCall:
             try:
                 return await self._attempt(permit, in_doubt=in_doubt)
             except AgentError as error:
+                if isinstance(error, CallInDoubt) and not lost and not run.closing:
+                    in_doubt = lost = True
+                    self._charge_in_full(permit)
+                    continue
                 failures += 1
                 wait = self._record_failure(error, permit, failures)
                 if wait is None:
@@ -81,11 +85,15 @@ class EffectCall:
 
     def abandon(self) -> None:
         """Charge the call in full, because the member does not end and its cost is unknown."""
-        self._count(self._permit.cost)
-        if self._permit.reservation is not None:
-            self._permit.reservation.forfeit()
+        self._charge_in_full(self._permit)
         if self._permit.slot is not None:
             self._permit.slot.close()
+
+    def _charge_in_full(self, permit: Permit) -> None:
+        """Charge the reservation of an attempt whose cost is unknown."""
+        self._count(permit.cost)
+        if permit.reservation is not None:
+            permit.reservation.forfeit()
 
     def _find_recorded(self) -> RecordedCall | None:
         """Return the record of this effect; on a fork, an effect with a different request starts over."""
@@ -128,9 +136,7 @@ class EffectCall:
             returned = await self._send(max_output, cut=permit.reservation is not None and permit.reservation.cut)
         except asyncio.CancelledError:
             if self._is_in_flight:
-                self._count(permit.cost)
-                if permit.reservation:
-                    permit.reservation.forfeit()
+                self._charge_in_full(permit)
             raise
         except AgentError:
             if not self._is_in_flight:

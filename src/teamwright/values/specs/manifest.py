@@ -86,14 +86,25 @@ class FunctionTool(Value):
 
 
 class McpTool(Value):
-    """An MCP server, by command or URL; `allow` restricts its tools."""
+    """An MCP server, by command or URL."""
 
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    cwd: str | None = Field(
+        default=None, description="the folder in which the command starts; that of the manifest by default"
+    )
+    env: dict[str, str] = Field(default={}, description="variables of the server")
+    env_allow: tuple[str, ...] = Field(
+        default=(), description="variables that the server inherits, besides a short list without secrets"
+    )
     url: str | None = None
     headers: dict[str, str] = {}
-    allow: tuple[str, ...] | None = None
+    allow: tuple[str, ...] | None = Field(default=None, description="the tools that the agent may use; all by default")
+    share: Literal["run", "engine"] = Field(default="run", description="how long the server lives")
+    resources: tuple[str, ...] = Field(default=(), description="URIs that are read into the agent's instructions")
+    prompts: dict[str, dict[str, str]] = Field(
+        default={}, description="prompts, with their arguments, that are added to the agent's instructions"
+    )
 
 
 class McpSpec(Value):

@@ -1,0 +1,207 @@
+"""The connection to one MCP server (extra `mcp`): started once, shared by concurrent turns, restarted after a crash.
+
+Only this module and `mcp_context` may import `mcp`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import anyio
+
+from teamwright.errors import AgentError, CallInDoubt, Refused, ServiceError, ToolError
+from teamwright.values.specs.manifest import McpTool
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+T = TypeVar("T")
+
+INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+"""Variables that a server inherits besides those of the library: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `USER`."""
+START_SECONDS = 120.0
+"""How long a server may take to answer for the first time: `npx` and `uvx` may have to install it."""
+IDLE_SECONDS = 300.0
+"""How long a stream may stay silent: a server sends nothing while it works on a call."""
+RESULT_FACTOR = 4
+"""How much larger than its result a response may be: it contains the result twice."""
+LONGEST_STDERR = 1 << 20
+"""How much of a server's error output is kept on disk."""
+STDERR_TAIL = 4096
+FORGOTTEN_SESSION = "Session terminated"
+"""The library's message for an HTTP session that the server does not know, as after its restart."""
+
+
+class McpConnection:
+    """One server. It starts at the first request; after a crash, the next request starts it again."""
+
+    def __init__(self, settings: McpTool, max_bytes: int) -> None:
+        self._settings, self._max_bytes = settings, max_bytes
+        self._session: McpSession | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def request(self, label: str, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Send a request and return its result; `label` is the name of the server in messages.
+
+        Raises `CallInDoubt` if the server ends before it has answered, and `ToolError` if it answers with an error.
+        """
+        try:
+            return await self._send(label, send)
+        except ForgottenSession:  # the server refused the request, so it is safe to send it again
+            return await self._send(label, send)
+
+    async def _send(self, label: str, send: Callable[[Client], Awaitable[T]]) -> T:
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
+
+        session = self._open_session()
+        client = await session.client(label)
+        try:
+            return await send(client)
+        except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
+                if error.message != FORGOTTEN_SESSION:
+                    raise ToolError(error.message) from error
+                self._end(session)
+                raise ForgottenSession(error.message) from error
+            self._end(session)
+            reason = session.stderr_tail()
+            raise CallInDoubt(
+                f"The MCP server {label!r} ended during the call{f' ({reason})' if reason else ''}; whether the call"
+                " took effect is unknown."
+            ) from error
+
+    def _open_session(self) -> McpSession:
+        """Return the running session, or begin to start one. Nothing is awaited, so concurrent callers share it."""
+        if self._session is None or self._session.task.done():
+            self._session = McpSession(self._settings, self._max_bytes)
+        return self._session
+
+    def _end(self, session: McpSession) -> None:
+        """Stop a session in the background; `close` waits for its end."""
+        session.stop()
+        self._ending.add(session.task)
+        session.task.add_done_callback(self._ending.discard)
+        if self._session is session:
+            self._session = None
+
+    async def close(self) -> None:
+        """Stop the server and wait until its process has ended, also if the caller is cancelled."""
+        if self._session is not None:
+            self._end(self._session)
+        if self._ending:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait(tuple(self._ending))
+
+
+class ForgottenSession(ToolError):
+    """The server does not know the HTTP session, and did not act on the request."""
+
+
+class McpSession:
+    """One process or HTTP session of a server, held open by a task of its own until `stop`.
+
+    The connection has cancel scopes, so one task must open and close it, and no turn may own it.
+    """
+
+    def __init__(self, settings: McpTool, max_bytes: int) -> None:
+        self._settings, self._max_bytes = settings, max_bytes
+        self._ready, self._stopped = asyncio.Event(), asyncio.Event()
+        self._client: Client | None = None
+        self._error: Exception | None = None
+        self._stderr: TextIO = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by the task
+        self._last_line = ""
+        self.task = asyncio.create_task(self._hold())
+
+    async def client(self, label: str) -> Client:
+        """Wait until the server has started; raises `Refused` if it can't be, `ServiceError` if it fails to start."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._ready.wait()
+        except TimeoutError:
+            self.stop()
+            raise ServiceError(f"The MCP server {label!r} did not answer within {START_SECONDS:g} s.") from None
+        if self._client is None:
+            raise self._start_failure(label) from self._error
+        self._trim_stderr()
+        return self._client
+
+    def stop(self) -> None:
+        """Begin to stop the server: its input is closed, and a process that goes on is killed."""
+        self._stopped.set()
+        if not self._ready.is_set():
+            self.task.cancel()
+
+    def stderr_tail(self) -> str:
+        """Return the last line that the server wrote to its error output."""
+        if self._stderr.closed:
+            return self._last_line
+        self._stderr.seek(max(0, os.fstat(self._stderr.fileno()).st_size - STDERR_TAIL))
+        lines = self._stderr.read().replace("\0", "").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+    async def _hold(self) -> None:
+        """Connect, and stay connected until `stop` or until the server ends."""
+        try:
+            async with AsyncExitStack() as stack:
+                self._client = await stack.enter_async_context(await self._connect(stack))
+                self._ready.set()
+                await self._stopped.wait()
+        except Exception as error:  # noqa: BLE001 - fails the requests that wait for the server, and nothing else
+            self._error = error
+        finally:
+            self._last_line = self.stderr_tail()
+            self._stderr.close()
+            self._ready.set()
+
+    async def _connect(self, stack: AsyncExitStack) -> Client:
+        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        from teamwright.agents.model.http_transport import GuardedTransport, ReadBounds, guarded_client
+
+        settings = self._settings
+        if settings.url is not None:
+            bounds = ReadBounds(IDLE_SECONDS, RESULT_FACTOR * self._max_bytes)
+            http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), settings.headers, IDLE_SECONDS)
+            await stack.enter_async_context(http)
+            return Client(streamable_http_client(settings.url, http_client=http))
+        parameters = StdioServerParameters(
+            command=_program(settings),
+            args=list(settings.args),
+            env=_environment(settings, os.environ),
+            cwd=settings.cwd,
+        )
+        return Client(stdio_client(parameters, errlog=self._stderr))
+
+    def _trim_stderr(self) -> None:
+        """Discard the error output of a server that writes much of it."""
+        if not self._stderr.closed and os.fstat(self._stderr.fileno()).st_size > LONGEST_STDERR:
+            os.ftruncate(self._stderr.fileno(), 0)
+
+    def _start_failure(self, label: str) -> AgentError:
+        error = self._error
+        reason = self.stderr_tail() or (f"{type(error).__name__}: {error}" if error is not None else "it was stopped")
+        if isinstance(error, OSError) and self._settings.command is not None:
+            return Refused(f"The MCP server {label!r} can't be started ({reason}); check its command.")
+        return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
+
+
+def _program(settings: McpTool) -> str:
+    """Return the command; one with a relative path is relative to `cwd`."""
+    command = settings.command or ""
+    if settings.cwd is None or Path(command).name == command:
+        return command
+    return str(Path(settings.cwd) / command)
+
+
+def _environment(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the server besides those that the library passes on."""
+    inherited = {name: environ[name] for name in (*INHERITED, *settings.env_allow) if name in environ}
+    return {**inherited, **settings.env}
