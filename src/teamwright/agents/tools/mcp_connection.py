@@ -1,6 +1,6 @@
 """The connection to one MCP server (extra `mcp`): started once, shared by concurrent turns, restarted after a crash.
 
-Only this module and `mcp_context` may import `mcp`.
+Only the modules named after MCP may import `mcp`.
 """
 
 from __future__ import annotations
