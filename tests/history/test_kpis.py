@@ -467,6 +467,19 @@ def test_turns_are_listed_one_by_one_with_their_results() -> None:
     )
 
 
+def test_cached_tokens_and_what_they_saved_are_figures() -> None:
+    usage = Usage(requests=1, input_tokens=70, output_tokens=30, cached_tokens=50, usd=0.02, saved_usd=0.01)
+    facts: list[tuple[float, str, str, Fact]] = [
+        (0.0, "", "", RunStarted(team="t", task="x", manifest="m", seed=1)),
+        (0.0, "", "t", AgentAsked(member="t", member_kind="team", turn=1, task="x", length=0, digest="d")),
+        (1.0, "t", "a", AgentAsked(member="one", member_kind="model", turn=1, task="x", length=0, digest="d")),
+        (2.0, "t/a", "request-1", AgentReturned(body="b", usage=usage)),
+        (4.0, "t", "a", AgentReplied(usage=usage)),
+    ]
+    found = kpis_of([Event("r", number, *one) for number, one in enumerate(facts, 1)])
+    assert (found.cached_tokens, found.saved_usd) == (50, 0.01)
+
+
 def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
     usage = Usage(requests=1, input_tokens=70, output_tokens=30)
     facts: list[tuple[float, str, str, Fact]] = [

@@ -36,7 +36,8 @@ class Kpis(Record, frozen=True):
     """The KPIs of a run: ratios to four decimals, times and throughput to two.
 
     `steps` counts steps that began, and steps skipped because a step they need failed. `messages` counts messages
-    between the members of a topology. A figure is None where a run has no data for it.
+    between the members of a topology. `saved_usd` is what prompt caching saved. A figure is None
+    where a run has no data for it.
     """
 
     run_id: str
@@ -61,6 +62,8 @@ class Kpis(Record, frozen=True):
     coordination_ratio: float
     p95_latency_s: float | None
     usd: float | None
+    cached_tokens: int = 0
+    saved_usd: float | None = None
     messages: int | None = None
 
     @property
@@ -79,7 +82,8 @@ class Kpis(Record, frozen=True):
 
 FIGURES = (
     "throughput", "pass_rate", "defect_escape", "total_tokens", "work_tokens", "coordination_tokens", "judge_tokens",
-    "coordination_ratio", "p95_latency_s", "seconds", "usd", "steps", "passed", "failed", "stopped", "open", "skipped",
+    "coordination_ratio", "p95_latency_s", "seconds", "usd", "cached_tokens", "saved_usd",
+    "steps", "passed", "failed", "stopped", "open", "skipped",
     "asks", "messages",
 )  # fmt: skip
 """The names of the figures, in display order; a KPI gate may bound any of them."""
@@ -124,7 +128,8 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     summary = fold(events, RunStatus()).summary(events[0].run_id, driven=driven)
     counts, used = reading.steps(), reading.used()
     steps = sum(counts.values())
-    total = sum(one.total_tokens for one in used.values())
+    spent = sum(used.values(), NOTHING)
+    total = spent.total_tokens
     talk = min(reading.handoff_tokens(), used["work"].total_tokens)
     coordination = used["coordinate"].total_tokens + talk
     done = reading.passed_here()
@@ -151,7 +156,9 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         judge_tokens=used["judge"].total_tokens,
         coordination_ratio=round(coordination / total, 4) if total else 0.0,
         p95_latency_s=reading.p95_latency(),
-        usd=sum(used.values(), NOTHING).usd,
+        usd=spent.usd,
+        cached_tokens=spent.cached_tokens,
+        saved_usd=spent.saved_usd,
         messages=reading.messages(),
     )
 

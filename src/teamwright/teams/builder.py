@@ -150,6 +150,7 @@ class Builder:
             temperature=spec.temperature,
             max_tokens=spec.max_tokens,
             idle_timeout=spec.idle_timeout,
+            cache=spec.cache,
             models=self.models,
             **_shared_arguments(name, spec, self._economy_model(spec, model)),
         )

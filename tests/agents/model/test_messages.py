@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.usage import RequestUsage
 
 from teamwright import Engine, Limits, Team
 from teamwright.agents.model import messages
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.messages import from_record, to_record
+from teamwright.agents.model.messages import from_record, to_record, usage_of_response
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.key import escape_place
+from teamwright.values.limits.price import Price
 from teamwright.values.people.approvals import Approve
-from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.specs.manifest import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.kit.records import cut
@@ -174,3 +176,24 @@ def test_the_key_is_a_hash_of_the_id() -> None:  # S-03
     keys: dict[str, str] = {}
     from_record(to_record(ModelResponse([ToolCallPart("tool", {}, tool_call_id="x/write")])), 1, keys)
     assert keys == {"x/write": f"tool-{digest('x/write')[:12]}"}
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "saved"), [(0, 0, None), (8000, 0, 0.0216), (0, 8000, -0.006), (4000, 4000, 0.0078)]
+)
+def test_what_a_cache_saved_is_the_price_without_it_less_the_price_paid(
+    read: int, written: int, saved: float | None
+) -> None:
+    usage = RequestUsage(input_tokens=10_000, output_tokens=100, cache_read_tokens=read, cache_write_tokens=written)
+    response = ModelResponse(
+        parts=[TextPart("Yes.")], usage=usage, model_name="claude-sonnet-4-5", provider_name="anthropic"
+    )
+    used = usage_of_response(response, "anthropic:claude-sonnet-4-5")
+    assert (used.cached_tokens, used.saved_usd) == (read, saved)
+
+
+def test_a_declared_price_says_what_cached_tokens_saved() -> None:
+    model = NamedModel(model="openai:gpt-5-mini", price=Price(input=1.0, cached=0.25, output=2.0))
+    usage = RequestUsage(input_tokens=1_000_000, output_tokens=0, cache_read_tokens=400_000)
+    used = usage_of_response(ModelResponse(parts=[], usage=usage), model)
+    assert (used.usd, used.saved_usd) == (0.7, 0.3)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast, get_args
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
@@ -19,7 +19,7 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
 from teamwright.values.limits.reply import IDLE_SECONDS, check_idle_timeout
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
+from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, model_key
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
@@ -38,6 +38,7 @@ class ModelAgent(PolicyAttributes):
     `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first.
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    `cache` says whether providers that have to be asked are asked to cache prompts that will be sent again.
     The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
     """
 
@@ -60,6 +61,7 @@ class ModelAgent(PolicyAttributes):
         priority: int | None = None,
         timeout: float | None = None,
         idle_timeout: float | None = None,
+        cache: CacheMode = "auto",
         policy: Policy | None = None,
         models: Models | None = None,
         **settings: Unpack[PolicySettings],
@@ -73,6 +75,9 @@ class ModelAgent(PolicyAttributes):
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
+        if cache not in get_args(CacheMode):
+            raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
+        self.cache: CacheMode = cache
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, settings, economy=economy, priority=priority)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
@@ -93,6 +98,7 @@ class ModelAgent(PolicyAttributes):
             "max_tokens": self.max_tokens,
             "timeout": self.timeout,
             "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
+            "cache": None if self.cache == "auto" else self.cache,
             **self.policy.declared(self.name),
         }
         given = {name: value for name, value in declared.items() if value}

@@ -22,6 +22,7 @@ from pydantic_ai.messages import (
 from pydantic_core import to_json
 
 from teamwright.agents.model.messages import text_under_name
+from teamwright.agents.model.prompt_cache import add_cache_points
 from teamwright.values.limits.reply import text_size
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Turn
@@ -48,11 +49,12 @@ class ModelConversation:
         self.prompt_bytes = self.count = 0
 
     @classmethod
-    def of_turn(cls, turn: Turn, name: str) -> ModelConversation:
+    def of_turn(cls, turn: Turn, name: str, *, marks_shared: bool = False) -> ModelConversation:
         """Begin the conversation of a turn of the member `name`.
 
         The task stands where it was given: before the replies of this run, so that prompts of later turns begin like
         those of earlier ones. A last line says whose turn it is. If the task is not the team's, it is last.
+        `marks_shared` adds a cache point to what later turns begin with.
         """
         conversation, speakers = cls(), turn.speakers
         start = len(turn.history) if turn.since is None else turn.since
@@ -61,6 +63,8 @@ class ModelConversation:
         conversation.add_user(turn.quoted_task)
         for message in turn.history[start:]:
             conversation._add(message, name, speakers)
+        if marks_shared:
+            add_cache_points(conversation.messages)
         if turn.since is not None:
             conversation.add_user(YOUR_TURN.format(name=name))
         return conversation

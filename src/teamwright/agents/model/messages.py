@@ -113,8 +113,8 @@ def _is_usable_id(call_id: str) -> bool:
 def with_plain_usage(response: ModelResponse) -> ModelResponse:
     """Remove the usage of a response if its figures are impossible, as if none had been reported."""
     usage = response.usage
-    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.output_reasoning_tokens)
-    if all(_is_count(one) for one in (*counts, *usage.details.values())):
+    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    if all(_is_count(one) for one in (*counts, usage.output_reasoning_tokens, *usage.details.values())):
         return response
     return replace(response, usage=RequestUsage())
 
@@ -194,14 +194,8 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
 
     A declared price takes precedence; else the reported usage is priced by the model name in the response.
     """
-    usage, usd = response.usage, None
-    if declared_price(model) is None:
-        try:
-            usd = round(float(response.cost().total_price), 12)
-        except (AssertionError, ArithmeticError, LookupError, ValueError):
-            usd = None
-        if usd is not None and not 0 <= usd <= MOST_USD:
-            usd = None
+    usage, declared = response.usage, declared_price(model)
+    usd = None if declared else _cost(response)
     used = Usage(
         requests=1,
         input_tokens=usage.input_tokens,
@@ -210,4 +204,21 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
         reasoning_tokens=usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0),
         usd=usd,
     )
-    return used if usd is not None else used.changed(usd=cost_of(model, used))
+    if usd is None:
+        used = used.changed(usd=cost_of(model, used))
+    if not (usage.cache_read_tokens or usage.cache_write_tokens):
+        return used
+    if declared:
+        return used.changed(saved_usd=declared.saved(used))
+    plain = RequestUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    without = _cost(replace(response, usage=plain))
+    return used if usd is None or without is None else used.changed(saved_usd=round(without - usd, 12))
+
+
+def _cost(response: ModelResponse) -> float | None:
+    """Return the price of a response by the name of its model; `None` if it is not known."""
+    try:
+        usd = round(float(response.cost().total_price), 12)
+    except (AssertionError, ArithmeticError, LookupError, ValueError):
+        return None
+    return usd if 0 <= usd <= MOST_USD else None

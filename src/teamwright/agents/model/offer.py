@@ -32,6 +32,9 @@ Answer with one JSON value that fits this JSON Schema, without other text and wi
 {schema}"""
 """The instructions for an answer in the mode `prompt`, which needs nothing of the server."""
 
+UNHASHED = frozenset(("max_tokens", "max_retries", "cache"))
+"""Settings that are not part of the digest: they bound a request or change its price, but not what it asks."""
+
 OutputMode = Literal["text", "native", "tool", "json", "prompt"]
 """How a model answers: as text, in JSON that the provider holds to the schema, as a tool call, or as JSON that a prompt
 asks for, in the provider's mode for any JSON or without it."""
@@ -85,7 +88,7 @@ def make_offer(
     offered: list[object] = [[one.name, one.description, one.parameters] for one in tools]
     offered += [schema] if schema else []
     schemas = _json(offered) if offered else ""
-    sent = {key: value for key, value in settings.items() if key not in ("max_tokens", "max_retries")}
+    sent = {key: value for key, value in settings.items() if key not in UNHASHED}
     plain = ModelRequestParameters(
         function_tools=[
             ModelTool(name=one.name, description=one.description, parameters_json_schema=one.parameters)

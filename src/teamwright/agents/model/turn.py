@@ -23,6 +23,7 @@ from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
+from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
@@ -50,12 +51,14 @@ class ModelTurn:
     ) -> None:
         self._agent, self._client, self._tools = agent, client, tools
         self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
-        self._conversation = ModelConversation.of_turn(turn, agent.name)
+        settings, has_tools = self._settings(), bool(tools.definitions)
+        cache = plan_cache(client.model.profile, agent.cache, settings, turn, agent.name, has_tools=has_tools)
+        self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
         self._requests = ModelRequests(agent, model, ctx, client, agent.max_tokens or turn.max_output)
         self._offer = make_offer(
             _instructions(agent, model, turn, self._answer, tools.context),
             tools.definitions,
-            self._settings(),
+            settings | cache.settings,
             self._answer,
             answer_modes(client.model, self._answer, native=client.native_output),
         )

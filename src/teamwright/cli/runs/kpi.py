@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The counts that add up to `steps`; they are shown next to it."""
 
+IF_ANY = ("cached_tokens", "saved_usd")
+"""The figures that are shown only where they are not zero."""
+
 
 def kpi(
     runs: Annotated[
@@ -85,7 +88,8 @@ def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) ->
     lines: list[Sequence[str]] = [("", *(one.run_id for one in runs)), ("team", *(one.team for one in runs))]
     lines.append(("status", *(f"{one.status} ({one.stop_reason})" if one.stop_reason else one.status for one in runs)))
     for row in side_by_side(runs):
-        if row.figure not in PARTS and any(value is not None for value in row.values):
+        shown = any(row.values) if row.figure in IF_ANY else any(value is not None for value in row.values)
+        if shown and row.figure not in PARTS:
             cells = (_cell(row.figure, value, one) for value, one in zip(row.values, runs, strict=True))
             lines.append((row.figure, *cells))
     return columns([*lines, *(_gate_row(results) for results in zip(*checked, strict=True))])
@@ -111,7 +115,7 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
             return f"{value:.4f}{' (assumed)' if figure == 'pass_rate' and run.assumed else ''}"
         case "p95_latency_s" | "seconds":
             return f"{value:.2f} s"
-        case "usd":
+        case "usd" | "saved_usd":
             return price_text(value)
         case "throughput":
             return f"{value:,.2f} per day".replace(",", " ")

@@ -154,7 +154,8 @@ def usage_text(usage: Usage) -> str:
     """What a run used: tokens in and out, requests, tool calls."""
     parts = [count_text(usage.total_tokens, "token")]
     if usage.total_tokens:
-        parts[0] += f" ({number_text(usage.input_tokens)} in, {number_text(usage.output_tokens)} out)"
+        cached = f", {number_text(usage.cached_tokens)} of them cached" if usage.cached_tokens else ""
+        parts[0] += f" ({number_text(usage.input_tokens)} in{cached}, {number_text(usage.output_tokens)} out)"
     parts.append(count_text(usage.requests, "model request"))
     if usage.tool_calls:
         parts.append(count_text(usage.tool_calls, "tool call"))

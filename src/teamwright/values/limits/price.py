@@ -26,3 +26,8 @@ class Price(Value):
         fresh = usage.input_tokens - cached
         price_of_cached = self.input if self.cached is None else self.cached
         return round((fresh * self.input + cached * price_of_cached + usage.output_tokens * self.output) / 1e6, 12)
+
+    def saved(self, usage: Usage) -> float:
+        """Return what cached tokens saved in US dollars."""
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        return 0.0 if self.cached is None else round(cached * (self.input - self.cached) / 1e6, 12)

@@ -17,7 +17,11 @@ MOST_IN_ALL = 2**63 - 1
 
 
 class Usage(Record, frozen=True):
-    """Requests, tokens, tool calls and money; usages can be added."""
+    """Requests, tokens, tool calls and money; usages can be added.
+
+    `saved_usd` is what prompt caching saved: the price of the same tokens without a cache, less `usd`. It is negative
+    where more was written to a cache than was read from it.
+    """
 
     requests: int = 0
     input_tokens: int = 0
@@ -26,6 +30,7 @@ class Usage(Record, frozen=True):
     reasoning_tokens: int = 0
     tool_calls: int = 0
     usd: float | None = None
+    saved_usd: float | None = None
 
     def __post_init__(self) -> None:
         usd = self.usd or 0.0
@@ -35,7 +40,8 @@ class Usage(Record, frozen=True):
         )  # fmt: skip
         if min(counts) < 0:
             raise ValueError(f"a usage can't be negative: {self!r}")
-        if max(counts) > MOST_IN_ALL or usd != usd:  # noqa: PLR0124 - only NaN differs from itself
+        saved = self.saved_usd or 0.0
+        if max(counts) > MOST_IN_ALL or usd != usd or not abs(saved) <= MOST_IN_ALL:  # noqa: PLR0124 - a NaN is neither
             raise ValueError(f"a usage can't be this large: {self!r}")
 
     @property
@@ -68,6 +74,7 @@ class Usage(Record, frozen=True):
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             tool_calls=self.tool_calls + other.tool_calls,
             usd=add_usd(self.usd, other.usd),
+            saved_usd=add_usd(self.saved_usd, other.saved_usd),
         )
 
 

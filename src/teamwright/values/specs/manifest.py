@@ -64,6 +64,9 @@ class ServerModel(Pace):
     price: Price | None = Field(default=None, description=PRICE)
 
 
+CacheMode = Literal["auto", "off"]
+"""Whether requests ask their provider to cache prompts, where it has to be asked."""
+
 AnyModel = str | NamedModel | ServerModel
 
 
@@ -210,6 +213,7 @@ class AgentSpec(AgentSettings):
         allow_inf_nan=False,
         description="seconds of silence within a model's stream; 60 by default",
     )
+    cache: CacheMode = Field(default="auto", description="ask providers to cache prompts that will be sent again")
     fallback: AgentName | FallbackModel | None = Field(
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
     )
