@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.schemas.schema import Schema
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
+    from teamwright.agents.tools.agent_tool import as_tool
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
     from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
     from teamwright.agents.tools.registry import ToolLike
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from teamwright.values.people.approvals import Approve, Notify
     from teamwright.values.specs.manifest import (
         AgentSpec,
+        AgentTool,
         AnyModel,
         CustomTool,
         FallbackModel,
@@ -65,6 +67,7 @@ __all__ = [
     "AgentLike",
     "AgentRegistry",
     "AgentSpec",
+    "AgentTool",
     "Amounts",
     "AnyModel",
     "Approve",
@@ -136,6 +139,7 @@ __all__ = [
     "Uniform",
     "Usage",
     "Workspace",
+    "as_tool",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -149,6 +153,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
+        "teamwright.agents.tools.agent_tool": "as_tool",
         "teamwright.agents.tools.kind": "BuildOptions ToolKind",
         "teamwright.agents.tools.protocol": "Arguments ToolContext ToolDefinition ToolSource",
         "teamwright.values.people.approvals": "Approve Notify",
@@ -157,7 +162,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.limits.price": "Price",
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
         "teamwright.values.specs.manifest": """
-            AgentSpec AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
+            AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
             JsonSchema McpSpec McpTool NamedModel ServerModel TeamSpec ToolSpec
         """,
         "teamwright.values.turns.messages": "Message",

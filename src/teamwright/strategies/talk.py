@@ -9,23 +9,6 @@ from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-AT_ITS_LIMIT = "stopped at its limit of "
-"""Prefix of the warning that a team stopped at a limit on its turns."""
-
-
-def is_own_limit_warning(warning: str) -> bool:
-    """Return whether a warning of a nested team, prefixed with its name, reports a limit of that team."""
-    return warning.partition(": ")[2].startswith(AT_ITS_LIMIT)
-
-
-def lasting_warnings(reply: Reply) -> list[str]:
-    """Return the warnings of a reply that also matter to the asker.
-
-    A nested team that used all of its turns has succeeded, so the warning about its own limit is dropped.
-    """
-    at_limit = reply.stop_reason == "max_turns"
-    return [text for text in reply.warnings if not (at_limit and is_own_limit_warning(text))]
-
 
 class Talk:
     """The conversation of a running team.
@@ -58,13 +41,13 @@ class Talk:
         self._said.extend(reply.messages)
         self._last = reply
         if reply.warnings:
-            self.warnings += lasting_warnings(reply)
+            self.warnings += reply.lasting_warnings
         if reply.stop_reason == "budget":
             self.short_of_budget = True
 
     def warn(self, reply: Reply) -> None:
         """Add the warnings of a reply that is not part of the conversation, such as that of a selector; each once."""
-        self.warnings += [text for text in lasting_warnings(reply) if text not in self.warnings]
+        self.warnings += [text for text in reply.lasting_warnings if text not in self.warnings]
 
     def receive(self, reply: Reply | Failure) -> Outcome | None:
         """Add the result of an ask; return the outcome if it ends the team."""

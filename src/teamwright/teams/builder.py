@@ -15,6 +15,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
+from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
@@ -25,6 +26,7 @@ from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import (
     TERMINATE,
     AgentSpec,
+    AgentTool,
     AnyModel,
     FallbackModel,
     JsonSchema,
@@ -70,6 +72,7 @@ class Builder:
                 raise UnknownName("team", name, [*teams, *self.manifest.agents])
             return name
         inner = {name for team in teams.values() for name in (*team.members, *_helpers(team))}
+        inner |= _agents_in_tools(self.manifest)
         outer = [name for name in teams if name not in inner] or list(teams)
         if len(outer) == 1:
             return outer[0]
@@ -188,9 +191,18 @@ class Builder:
             if declared is None:
                 found.append(tool)
                 continue
+            named = tool if isinstance(tool, str) else None
+            if isinstance(declared, AgentTool):
+                found.append(self._agent_tool(declared, named))
+                continue
             resolved = kind_of(declared).resolve(declared, partial(self._folder, name))
-            found.append((tool, resolved) if isinstance(tool, str) else resolved)
+            found.append(resolved if named is None else (named, resolved))
         return found
+
+    def _agent_tool(self, tool: AgentTool, name: str | None) -> AgentSource:
+        """The agent or team of this manifest that a tool asks."""
+        agent = self._get_or_build(tool.agent)
+        return AgentSource(agent, name=tool.name or name, description=tool.description)
 
     def _folder(self, agent: str, root: str) -> Path:
         """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed."""
@@ -229,6 +241,12 @@ def _helpers(team: TeamSpec) -> Iterable[str]:
     if team.recovery and team.recovery.fallback:
         named.append(team.recovery.fallback)
     return dict.fromkeys(name for name in named if name not in team.members)
+
+
+def _agents_in_tools(manifest: Manifest) -> set[str]:
+    """The agents and teams that are tools of others."""
+    inline = (tool for agent in manifest.agents.values() for tool in agent.tools)
+    return {tool.agent for tool in (*inline, *manifest.tools.values()) if isinstance(tool, AgentTool)}
 
 
 def replace_models(manifest: Manifest, model: str) -> Manifest:

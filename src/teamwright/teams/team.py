@@ -7,10 +7,16 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import fallback_of, require_agent, require_agent_like, spec_of
+from teamwright.agents.contract.attributes import (
+    fallback_of,
+    require_agent,
+    require_agent_like,
+    spec_of,
+    tool_agents_of,
+)
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
-from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, run_strategy, share_of
@@ -184,7 +190,7 @@ class Team(PolicyAttributes):
         return tuple(f"{self.name}: {text}" for text in warnings)
 
     def everyone(self) -> list[AgentLike]:
-        """Return this team, its members, helpers and fallbacks, and theirs, each once."""
+        """Return this team, its members, helpers and fallbacks, the agents among their tools, and theirs, each once."""
         found: dict[int, AgentLike] = {}  # agents need not be hashable
         pending: list[AgentLike] = [self]
         while pending:
@@ -194,7 +200,9 @@ class Team(PolicyAttributes):
             found[id(agent)] = agent
             if isinstance(agent, Team):
                 pending.extend(reversed((*agent.members, *agent.helpers)))
-            elif (other := fallback_of(agent)) is not None and other.name != agent.name:
+                continue
+            pending.extend(reversed(tool_agents_of(agent)))
+            if (other := fallback_of(agent)) is not None and other.name != agent.name:
                 pending.append(other)
         return list(found.values())
 
@@ -265,8 +273,22 @@ def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
 
 
 def _levels(agent: AgentLike) -> int:
-    inner = agent if isinstance(agent, Team) else fallback_of(agent)
-    return inner.levels if isinstance(inner, Team) else 0
+    """The nesting depth of teams within an agent, itself included; an agent that asks its tools counts as a level."""
+    if not tool_agents_of(agent):
+        inner = agent if isinstance(agent, Team) else fallback_of(agent)
+        return inner.levels if isinstance(inner, Team) else 0
+    known = {id(agent): agent}  # agents need not be hashable
+
+    def inner_agents(key: int) -> list[int]:
+        inside = () if isinstance(known[key], Team) else _successors(known[key])
+        known.update((id(one), one) for one in inside)
+        return list(map(id, inside))
+
+    def weight(key: int) -> int:
+        one = known[key]
+        return one.levels if isinstance(one, Team) else int(bool(tool_agents_of(one)))
+
+    return depths([id(agent)], inner_agents, weight)[id(agent)]
 
 
 def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
@@ -292,7 +314,7 @@ def _successors(agent: AgentLike) -> Sequence[AgentLike]:
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
     other = fallback_of(agent)
-    return () if other is None else (other,)
+    return tool_agents_of(agent) if other is None else (*tool_agents_of(agent), other)
 
 
 def require_team(agent: object) -> Team:

@@ -352,7 +352,7 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
         "tools: {pages: {files: {root: ../pages}}}\n"
     )
     team = load_team(tmp_path / "team.yaml", allow_roots=[tmp_path.parent / "pages"])
-    sources = [source for member in team.members for source in cast("ScriptedAgent", member)._toolbox.sources]
+    sources = [source for member in team.members for source in cast("ScriptedAgent", member).toolbox.sources]
     roots = [source.settings for source in sources if isinstance(source, FilesSource)]
     assert roots == [
         FilesTool(root=str(tmp_path / "site")),

@@ -16,7 +16,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, mixed_teams
+from tests.laws.crash import approvals, delegates, mixed_teams
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -63,6 +63,8 @@ def answer(request: ChatRequest) -> ChatAnswer:
     """The same answer to the same request. A model first calls two tools at once, then one, then answers."""
     if request.path == "/call":
         return Say(text=f"{request.model} says {request.digest}")
+    if request.model == delegates.ASKS:
+        return delegates.call_agents(request)
     match request_number(request):
         case 1:
             return CallTools(calls=(_look_up("one"), _look_up("two")))
@@ -215,6 +217,7 @@ SCENARIOS: dict[str, Scenario] = {
     "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
     "model": Scenario(_model, model=True),
+    "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}, model=True),
     "selector": Scenario(_selector),
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),

@@ -102,6 +102,11 @@ def fallback_of(agent: AgentLike) -> AgentLike | None:
     return None if policy is ONE_CALL or policy is UNSET else policy.fallback
 
 
+def tool_agents_of(agent: AgentLike) -> tuple[AgentLike, ...]:
+    """Return the agents among the tools of an agent."""
+    return getattr(agent, "tool_agents", ())
+
+
 def description_of(agent: AgentLike) -> str:
     """Return the description of an agent."""
     description: object = getattr(agent, "description", Agent.description)

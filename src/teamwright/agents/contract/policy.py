@@ -182,6 +182,7 @@ class PolicyAttributes:
 
     policy: Policy = UNSET
     capabilities: tuple[str, ...] = ()
+    tool_agents: tuple[AgentLike, ...] = ()
     limits = FromPolicy[Limits | None]()
     approve = FromPolicy[Approve | None]()
     optional = FromPolicy[bool]()

@@ -81,6 +81,7 @@ class ModelAgent(PolicyAttributes):
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, settings, economy=economy, priority=priority)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
+        self.tool_agents = self.toolbox.agents
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
         self._models = models
 
@@ -120,7 +121,9 @@ class ModelAgent(PolicyAttributes):
             else:
                 from teamwright.agents.model.turn import run_turn
             points = client.supports_tools and turn.has_pointers
-            async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
+            async with self.toolbox.open(
+                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose
+            ) as tools:
                 return await run_turn(self, model, turn, ctx, client, tools)
 
     async def preflight(self, models: Models) -> list[str]:

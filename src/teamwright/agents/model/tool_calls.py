@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import ToolCallPart
 from pydantic_core import from_json
 
+from teamwright.agents.contract.context import Context
 from teamwright.agents.model.conversation import ToolResult
 from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.tools.protocol import Arguments
@@ -24,22 +26,49 @@ async def call_tools(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[
     """
     if len(calls) == 1:
         return [await _call(tools, calls[0], keys[calls[0].tool_call_id])]
+    asks = [call for call in calls if tools.is_agent(call.tool_name)]
+    others = [call for call in calls if call not in asks] if asks else calls
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_call(tools, call, keys[call.tool_call_id])) for call in calls]
+            asked = group.create_task(_ask_agents(tools, asks, keys)) if asks else None
+            tasks = [group.create_task(_call(tools, call, keys[call.tool_call_id])) for call in others]
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
-    return [task.result() for task in tasks]
+    results = [task.result() for task in tasks]
+    return results if asked is None else sorted([*results, *asked.result()], key=lambda one: calls.index(one.call))
+
+
+async def _ask_agents(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[str, str]) -> list[ToolResult]:
+    """Ask the agents among the tools side by side, each in a branch of its own: only branches wait and stop apart."""
+    checked = [(call, await _validated(tools, call, keys[call.tool_call_id])) for call in calls]
+    async with tools.ctx.branches(len(calls)) as branches:
+        started = [
+            branches.start(keys[call.tool_call_id], partial(_make, tools, call, arguments, ""))
+            for call, arguments in checked
+            if not isinstance(arguments, ToolResult)
+        ]
+    return [*(one.result() for one in started), *(one for _, one in checked if isinstance(one, ToolResult))]
 
 
 async def _call(tools: Tools, call: ToolCallPart, key: str) -> ToolResult:
+    arguments = await _validated(tools, call, key)
+    return arguments if isinstance(arguments, ToolResult) else await _make(tools, call, arguments, key)
+
+
+async def _validated(tools: Tools, call: ToolCallPart, key: str) -> Arguments | ToolResult:
+    """Return the arguments of a call, or the correction of a mistake in them."""
     try:
-        arguments = tools.validate(call.tool_name, _arguments(call))
+        return tools.validate(call.tool_name, _arguments(call))
     except ToolError as error:
         await tools.reject(call.tool_name, arguments_text(call.args), error, key=key)
         return ToolResult(call, str(error), "retried")
+
+
+async def _make(
+    tools: Tools, call: ToolCallPart, arguments: Arguments, key: str, ctx: Context | None = None
+) -> ToolResult:
     try:
-        return ToolResult(call, await tools.call_recorded(call.tool_name, arguments, key=key))
+        return ToolResult(call, await tools.call_recorded(call.tool_name, arguments, key=key, ctx=ctx))
     except AgentError as error:
         return ToolResult(call, str(error), "failed")
 

@@ -186,8 +186,9 @@ class ScriptedAgent(PolicyAttributes):
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
         own = policy_for(name, policy, settings)
-        self._toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
-        self.policy = own.changed(can_terminate=True) if self._toolbox.can_terminate else own
+        self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
+        self.tool_agents = self.toolbox.agents
+        self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
         self._max_tokens, self._timeout = max_tokens, timeout
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
@@ -203,7 +204,7 @@ class ScriptedAgent(PolicyAttributes):
             "scripted": None if self._pace or self._price else self._source,
             "instructions": self.instructions,
             "description": self.description,
-            "tools": self._toolbox.specs,
+            "tools": self.toolbox.specs,
             "capabilities": self.capabilities,
             "input_schema": self._input_schema,
             "output_schema": self._output_schema,
@@ -227,7 +228,7 @@ class ScriptedAgent(PolicyAttributes):
 
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems of its tools."""
-        return self._toolbox.problems()
+        return self.toolbox.problems()
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Answer the turn by the script, calling tools as its rules say."""
@@ -237,7 +238,9 @@ class ScriptedAgent(PolicyAttributes):
         if turn.left is not None and (little := low_budget_notice(turn, self._named_model, self.instructions, cap)):
             prompt += f"\n\n{little}"
         failed: set[str] = set()
-        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.has_pointers) as tools:
+        async with self.toolbox.open(
+            ctx, allow=turn.tools, seconds=self._timeout, points=turn.has_pointers, purpose=turn.purpose
+        ) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 call = partial(self._answer_request, prompt, tools, failed)
                 returned = await ctx.effect(f"request-{number}", self._request_effect(prompt, cap, call))

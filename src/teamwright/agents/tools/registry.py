@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.functions.import_guard import can_load_code
+from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import Function, PythonTool
@@ -30,13 +31,15 @@ OWN = {
     "workspace": "teamwright.agents.tools.workspace:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
     "mcp": "teamwright.agents.tools.mcp:McpKind",
+    "agent": "teamwright.agents.tools.agent_tool:AgentKind",
     "terminate": "teamwright.agents.tools.terminate:TerminateKind",
 }
 """Kinds of this package, in the order in which models see their tools."""
 
 AnyKind = ToolKind[Any]
-ToolLike = str | ToolSpec | ToolSource | Function | tuple[str, "str | ToolSpec | Function"]
-"""A built-in kind by name, `module:function`, a declared tool, a source, a callable, or a pair of a name and a tool."""
+ToolLike = str | ToolSpec | ToolSource | AgentLike | Function | tuple[str, "str | ToolSpec | AgentLike | Function"]
+"""A built-in kind by name, `module:function`, a declared tool, a source, an agent, a callable, or a pair of a name and
+a tool."""
 
 
 class UnreadSettings(BaseModel):
@@ -170,7 +173,7 @@ def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -
 
 
 def _build(
-    tool: str | ToolSpec | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
+    tool: str | ToolSpec | AgentLike | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
 ) -> ToolSource:
     if isinstance(tool, str) and tool in built_in_names():
         kind = own_kinds()[tool]
@@ -181,6 +184,8 @@ def _build(
         return kind.build(settings_of(declared, kind), BuildOptions(tool, name, earlier, max_bytes))
     if not isinstance(tool, FunctionType) and isinstance(tool, ToolSource):
         raise UsageError(f"The tool source {tool.name!r} has a name of its own; pass it without {name!r}.")
+    if not isinstance(tool, FunctionType) and isinstance(tool, AgentLike):
+        return AgentSource(tool, name=name)
     return PythonTool(tool, name=name, max_bytes=max_bytes)
 
 

@@ -13,13 +13,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
+from teamwright.values.key import join_key
 from teamwright.values.limits.reply import MAX_BYTES, cut_warning
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -27,6 +29,7 @@ from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import TERMINATE, ToolSpec
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Purpose
 
 LONGEST_ERROR = 500
 NO_RETRY = RetryPolicy.model_construct(attempts=0)
@@ -60,6 +63,11 @@ class Toolbox:
     def sources(self) -> tuple[ToolSource, ...]:
         """The sources of the tools, in the order in which a model sees them."""
         return tuple(self._sources)
+
+    @property
+    def agents(self) -> tuple[AgentLike, ...]:
+        """The agents and teams among the tools."""
+        return tuple(source.agent for source in self._sources if isinstance(source, AgentSource))
 
     @property
     def can_terminate(self) -> bool:
@@ -97,16 +105,23 @@ class Toolbox:
 
     @asynccontextmanager
     async def open(
-        self, ctx: Context, *, allow: Sequence[str] | None = None, seconds: float | None = None, points: bool = False
+        self,
+        ctx: Context,
+        *,
+        allow: Sequence[str] | None = None,
+        seconds: float | None = None,
+        points: bool = False,
+        purpose: Purpose = "work",
     ) -> AsyncGenerator[Tools]:
         """Open the tools for one turn: those that `allow` names, by tool or by source, with a timeout for each call.
 
-        If the prompt has pointers to artifacts (`points`), the tool that opens them is added.
+        If the prompt has pointers to artifacts (`points`), the tool that opens them is added. `purpose` is that of the
+        turn: an agent among the tools is asked for the same.
         """
         sources = self._sources
         if points and not any(OPEN in (source.tool_names or ()) for source in sources):
             sources = sorted([*sources, WorkspaceSource([OPEN])], key=order_of)
-        tools = Tools(ctx, self._approve, self._owner, seconds, self._max_bytes)
+        tools = Tools(ctx, self._approve, self._owner, seconds, self._max_bytes, purpose)
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(source.open(ctx)) for source in sources]
             for source in opened:
@@ -122,9 +137,16 @@ class Tools:
     """The open tools of one turn."""
 
     def __init__(
-        self, ctx: Context, approve: Approve, owner: str, seconds: float | None, max_bytes: int = MAX_BYTES
+        self,
+        ctx: Context,
+        approve: Approve,
+        owner: str,
+        seconds: float | None,
+        max_bytes: int = MAX_BYTES,
+        purpose: Purpose = "work",
     ) -> None:
-        self._ctx, self._approve, self._owner = ctx, approve, owner
+        self.ctx, self._approve, self._owner = ctx, approve, owner
+        self._purpose: Purpose = purpose
         self._seconds, self._max_bytes = seconds, max_bytes
         self._owned = ctx.owned
         self._sources: dict[str, ToolSource] = {}
@@ -155,7 +177,7 @@ class Tools:
         """Record that a call is not made: the tool is unknown, or does not accept the arguments as written."""
         reason = "arguments" if name in self._sources else "unknown_tool"
         rejected = AgentCallRejected(name=name, reason=reason, message=str(error), arguments=written)
-        await self._ctx.emit(rejected, key=key)
+        await self.ctx.emit(rejected, key=key)
 
     async def call_unrecorded(
         self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = ""
@@ -172,18 +194,28 @@ class Tools:
         except Exception as error:
             raise _tool_failure(name, error) from error
 
-    async def call_recorded(self, name: str, arguments: Arguments, *, key: str) -> JsonValue:
-        """Call a tool as one effect: recorded, counted, and not repeated on a replay.
+    def is_agent(self, name: str) -> bool:
+        """Whether a tool is an agent, which is asked."""
+        return isinstance(self._sources.get(name), AgentSource)
 
-        If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it.
+    async def call_recorded(
+        self, name: str, arguments: Arguments, *, key: str, ctx: Context | None = None
+    ) -> JsonValue:
+        """Call a tool as one effect: recorded, counted, and not repeated on a replay. An agent is asked instead.
+
+        If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it. `key` is
+        the place of the call in `ctx`, the context of the turn by default.
         """
         try:
             self.validate(name, arguments)
         except ToolError as error:
             await self.reject(name, json.dumps(arguments, ensure_ascii=False), error, key=key)
             raise
-        if self._approve.needed_for(name, self._sources[name].name):
-            arguments = await self._approved_arguments(name, arguments, key)
+        ctx, source = ctx or self.ctx, self._source(name)
+        if self._approve.needed_for(name, source.name):
+            arguments = await self._approved_arguments(name, arguments, ctx, join_key(key, "approve"))
+        if isinstance(source, AgentSource):
+            return await self._ask(source, arguments, ctx, key)
 
         async def call(attempt: Attempt) -> Returned:
             value = await self.call_unrecorded(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
@@ -200,17 +232,24 @@ class Tools:
             max_bytes=self._max_bytes,
             arguments=dict(arguments),
         )
-        returned = await self._ctx.effect(key, effect)
+        returned = await ctx.effect(key, effect)
         self.spent += returned.usage
         if returned.capped is not None:
             self.warnings.append(cut_warning(f"{self._owner}: the result of the tool {name!r}", returned.capped))
         return returned.value
 
-    async def _approved_arguments(self, name: str, arguments: Arguments, key: str) -> Arguments:
+    async def _ask(self, source: AgentSource, arguments: Arguments, ctx: Context, key: str) -> JsonValue:
+        """Ask an agent, and return its data or its text; its warnings are also those of this turn."""
+        reply = await source.ask(arguments, ctx, key, self._purpose)
+        self.spent += reply.usage
+        self.warnings += reply.lasting_warnings
+        return reply.text if reply.data is None else reply.data
+
+    async def _approved_arguments(self, name: str, arguments: Arguments, ctx: Context, key: str) -> Arguments:
         """Ask a person to approve the call, and return the arguments, perhaps edited."""
 
         async def ask(question: Question, place: str) -> Answer:
-            return await self._ctx.ask_person(question, key=place)
+            return await ctx.ask_person(question, key=place)
 
         def parse_edit(data: JsonValue) -> Arguments:
             if not isinstance(data, dict):
@@ -221,7 +260,7 @@ class Tools:
         question = approval_question(
             f"May {self._owner!r} call the tool {name!r} with these arguments?", draft, form="json"
         )
-        decision = await ask_for_decision(ask, question, f"{key}/approve", parse_edit)
+        decision = await ask_for_decision(ask, question, key, parse_edit)
         if not decision.approved:
             raise ToolError(f"The call of the tool {name!r} was refused: {decision.reason}")
         return arguments if decision.edited is None else decision.edited

@@ -14,6 +14,7 @@ from teamwright.documents.field_checks import check_import_path, check_secrets, 
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
+from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.people.approvals import signing_key
@@ -42,6 +43,8 @@ def check(declared: Declarations, report: ProblemReport, *, models_replaced: boo
         _check_model(model.node, model, report)
     for tool in declared.every("tool"):
         _check_tool(tool.fields, tool.words, report)
+        for name, place in agent_named_in(tool.node):
+            check_reference(name, place, "", tool.words, declared, report)
     _check_queries(declared, report)
 
 
@@ -200,6 +203,8 @@ def _check_tools(agent: Declaration, declared: Declarations, report: ProblemRepo
     for item in tools.items if isinstance(tools, Items) else ():
         if isinstance(item, Fields):
             _check_tool(item, agent.words, report)
+    for name, place in inline_agents(agent):
+        check_reference(name, place, "", agent.words, declared, report)
     built_in = built_in_names()
     for name, place in agent.fields.texts("tools"):
         if name not in declared.tools and name not in built_in and not report.incomplete:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import islice, pairwise
 from typing import cast, get_args
 
 from pydantic import JsonValue
@@ -18,11 +17,11 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy
-from teamwright.agents.reference_cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import COMPARISONS, ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
+from teamwright.manifests.checks.cycles import AskGraph
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
 from teamwright.strategies.contract import options_of, share_of, unused_of
@@ -47,8 +46,6 @@ SPELLINGS = {"max_turns": "maxTurns"}
 
 MAY_TERMINATE = UNSET.model_copy(update={"can_terminate": True})
 
-Asked = list[tuple[str, Place]]
-
 
 @dataclass(frozen=True)
 class Placeholder(Agent):
@@ -66,10 +63,10 @@ class Placeholder(Agent):
 
 def check_teams(declared: Declarations, report: ProblemReport) -> None:
     """Report every problem of the declared teams."""
-    checks = _TeamChecks(declared, report)
+    checks = _TeamChecks(declared, report, AskGraph(declared, report))
     for team in declared.every("team"):
         checks.check(team)
-    checks.check_cycles()
+    checks.graph.check()
     checks.check_keys()
 
 
@@ -91,10 +88,9 @@ def check_reference(
 class _TeamChecks:
     declared: Declarations
     report: ProblemReport
+    graph: AskGraph
     strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
     placeholders: dict[str, Placeholder] = field(default_factory=dict[str, Placeholder])
-    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
-    fallbacks: dict[tuple[str, str], Place] = field(default_factory=dict[tuple[str, str], Place])
     keys: list[str] = field(default_factory=list[str])
     owners: list[Declaration] = field(default_factory=list[Declaration])
 
@@ -104,10 +100,10 @@ class _TeamChecks:
         for name, place in members:
             wanted = self.declared.typed.get(place)
             check_reference(name, place, wanted.kind if wanted else "", team.words, self.declared, self.report)
-        asked = [(name, place) for name, place in members if self._is_known(name)]
+        asked = [(name, place) for name, place in members if self.graph.is_known(name)]
         if self.declared.teams.get(team.name) is team:
-            self.asked[team.name] = asked
-        asked += self._fallbacks(team, team.fields.text("recovery", "fallback"))
+            self.graph.asked[team.name] = asked
+        asked += self.graph.fallback_of(team, team.fields.text("recovery", "fallback"))
         strategy = self._strategy(team)
         options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
         if strategy is None or not isinstance(options, Fields):
@@ -122,7 +118,7 @@ class _TeamChecks:
         asked += [
             (one.name, place_at(options, one.at, one.name))
             for one in named
-            if one.name not in known and self._is_known(one.name)
+            if one.name not in known and self.graph.is_known(one.name)
         ]
         usable = valid_options(strategy, values, wrong)
         if members and not team.flawed and usable is not None:
@@ -293,57 +289,3 @@ class _TeamChecks:
         if problem := wildcards_problem(self.keys):
             place = self.owners[0].fields.key_place("strategy")
             self.report.problem(place, f"the steps of all teams together {problem}")
-
-    def check_cycles(self) -> None:
-        """Report teams that contain each other, and fallbacks that lead back to their owner."""
-        for agent in self.declared.agents.values():
-            self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
-        cycles = list(islice(find_cycles(self.asked, lambda name: self.asked[name]), MOST_CYCLES))
-        for cycle, place in cycles:
-            self._note_cycle(cycle, place)
-        if not cycles:
-            self._check_nesting()
-
-    def _check_nesting(self) -> None:
-        teams = self.declared.teams
-        levels = depths(self.asked, lambda name: (one for one, _ in self.asked[name]), lambda name: int(name in teams))
-        if deepest := next((name for name in teams if levels[name] > MOST_NESTED), None):
-            message = (
-                f"team {shown(deepest)} has teams nested {levels[deepest]} levels deep; the maximum is {MOST_NESTED}"
-            )
-            self.report.problem(teams[deepest].place, message, "nest fewer teams")
-        agents = self.declared.agents
-        lines = depths(
-            agents,
-            lambda name: (one for one, _ in self.asked[name] if one in agents),
-            lambda name: int(agents[name].fields.text("fallback") is not None),
-        )
-        if longest := next((name for name in agents if lines[name] > MOST_FALLBACKS), None):
-            message = (
-                f"agent {shown(longest)} has a chain of {lines[longest]} fallbacks; the maximum is {MOST_FALLBACKS}"
-            )
-            self.report.problem(agents[longest].place, message, "only the first of them is ever asked")
-
-    def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
-        """The fallback of an agent or a team; one that is unknown or its owner was reported before."""
-        name = str(fallback.value) if fallback else owner.name
-        if fallback is None or name == owner.name or not self._is_known(name):
-            return []
-        self.fallbacks[owner.name, name] = fallback.place
-        return [(name, fallback.place)]
-
-    def _is_known(self, name: str) -> bool:
-        return name in self.declared.agents or name in self.declared.teams
-
-    def _note_cycle(self, cycle: list[str], place: Place) -> None:
-        last, member = cycle[-2:]
-        words = "Teams contain each other"
-        if fallback := next((edge for edge in pairwise(cycle) if edge in self.fallbacks), None):
-            start = cycle.index(fallback[0])
-            cycle = [*cycle[start:-1], *cycle[: start + 1]]
-            place = self.fallbacks[fallback]
-            words = f"The fallback of {shown(cycle[0])} leads back to it"
-        elif last == member:
-            listed = any(name == member for name, _ in self.declared.teams[member].fields.texts("members"))
-            words = f"team {shown(member)} is {'a member' if listed else 'a helper'} of itself"
-        self.report.problem(place, f"{words}: {cycle_text(cycle)}", "take one of them out")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.protocol import Settings
-from teamwright.strategies.talk import AT_ITS_LIMIT, Talk
+from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
-from teamwright.values.turns.turn import Failure
+from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure
 
 
 def can_terminate(member: Agent) -> bool:

@@ -15,7 +15,6 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.strategies.talk import lasting_warnings
 from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
@@ -84,7 +83,7 @@ class Escalation:
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
             return ParseFailure(f"{lead.name!r} failed ({reply.error})")
-        self.warnings += lasting_warnings(reply)
+        self.warnings += reply.lasting_warnings
         found = read_answer(reply, _ruling_adapter())
         if isinstance(found, ParseFailure):
             return ParseFailure(f"the answer of {lead.name!r} is no ruling: {found.problem}")

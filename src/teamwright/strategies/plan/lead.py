@@ -16,7 +16,7 @@ from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Task
-from teamwright.strategies.talk import Talk, lasting_warnings
+from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.specs.plan import Step
@@ -127,7 +127,7 @@ class Lead:
 
     def note_warnings(self, reply: Reply) -> None:
         """Add the warnings of a reply that is not the result of a step."""
-        self.warnings += (text for text in lasting_warnings(reply) if text not in self.warnings)
+        self.warnings += (text for text in reply.lasting_warnings if text not in self.warnings)
 
     def note_failure(self, failure: Failure) -> None:
         """Add warnings for a coordination turn that failed."""

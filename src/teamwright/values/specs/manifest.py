@@ -128,6 +128,14 @@ class FilesSpec(Value):
     files: FilesTool
 
 
+class AgentTool(Value):
+    """An agent or a team as a tool: the model asks it, and its answer is the result."""
+
+    agent: AgentName = Field(description="the agent or team that is asked")
+    name: str | None = Field(default=None, description="the name of the tool; that of the agent by default")
+    description: str | None = Field(default=None, description="what the model is told; that of the agent by default")
+
+
 class CustomTool(Value):
     """The tool form `{kind: settings}`, for a kind that another package registers."""
 
@@ -141,11 +149,11 @@ class CustomTool(Value):
         return self
 
 
-OWN_TOOL_KINDS = frozenset({"function", "mcp", "files"})
-ToolSpec = FunctionTool | McpSpec | FilesSpec | CustomTool
+OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent"})
+ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | CustomTool
 """A declared tool; the name of its field is its kind."""
 
-DeclaredTool = FunctionTool | McpSpec | FilesSpec | SkipJsonSchema[CustomTool]
+DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | SkipJsonSchema[CustomTool]
 """The type of a field for tools; schemas of kinds of other packages are added where they are known."""
 
 

@@ -26,6 +26,9 @@ Tier = Literal["primary", "economy"]
 PromptFormat = Literal[1, 2]
 """How a model receives a turn: 1 has the task last, 2 has everything in order of time."""
 
+AT_ITS_LIMIT = "stopped at its limit of "
+"""Prefix of the warning that a team stopped at a limit on its turns."""
+
 T = TypeVar("T")
 
 
@@ -157,6 +160,17 @@ class Reply(Record, frozen=True):
     def text(self) -> str:
         """The last message, which is the answer."""
         return self.messages[-1].content if self.messages else ""
+
+    @property
+    def lasting_warnings(self) -> list[str]:
+        """The warnings that also matter to the asker.
+
+        A nested team that used all of its turns has succeeded, so the warning about its own limit, which begins with
+        its name, is dropped.
+        """
+        if self.stop_reason != "max_turns":
+            return list(self.warnings)
+        return [text for text in self.warnings if not text.partition(": ")[2].startswith(AT_ITS_LIMIT)]
 
     def data_as(self, form: type[T]) -> T:
         """Return the data as this type: a pydantic model, a dataclass or a TypedDict.

@@ -1,0 +1,46 @@
+"""Teams of the crash matrix in which a model asks other agents as tools, or hands its turn to another member."""
+
+from __future__ import annotations
+
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.tools.agent_tool import as_tool
+from teamwright.teams.team import Team
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.values.specs.manifest import ServerModel
+from tests.laws.crash.http_members import http_member, http_members, post
+
+ASKS = "asks"
+"""The model that asks agents."""
+
+
+def agent_tools(url: str) -> Team:
+    """A model agent that asks an agent and a team at once, beside a function, then the agent again."""
+
+    async def look_up(word: str, *, idempotency_key: str) -> str:
+        """Look a word up."""
+        return await post(url, f"tool-{word}", word, idempotency_key)
+
+    inner = Team("inner", members=http_members(url, "c d"), share="output")
+    tools = [look_up, http_member(url, "b", calls=2), as_tool(inner, name="inner-team")]
+    agent = ModelAgent("modeller", model=_model(url, ASKS), tools=tools)
+    return Team("with-tools", members=[http_member(url, "a"), agent, http_member(url, "z")])
+
+
+def call_agents(request: ChatRequest) -> ChatAnswer:
+    """Call three tools at once, then one, then answer."""
+    match sum(bool(one.tool_calls) for one in request.messages):
+        case 0:
+            look_up = ToolCall(name="look_up", args={"word": "one"})
+            return CallTools(calls=(_ask("b", "first"), look_up, _ask("inner-team", "second")))
+        case 1:
+            return CallTools(calls=(_ask("b", "third"),))
+        case _:
+            return Say(text=f"the model says {request.digest}")
+
+
+def _ask(name: str, task: str) -> ToolCall:
+    return ToolCall(name=name, args={"task": task})
+
+
+def _model(url: str, name: str) -> ServerModel:
+    return ServerModel(url=f"{url.removesuffix('/call')}/v1", name=name)
