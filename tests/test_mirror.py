@@ -86,6 +86,7 @@ COVERED_BY = {
     "lab/simulation/fake_replies.py": "lab/simulation/test_agents.py",
     "lab/simulation/trials.py": "lab/simulation/test_simulate.py",
     "lab/simulation/worker_pool.py": "lab/simulation/test_simulate.py",
+    "manifests/checks/cycles.py": "manifests/checks/test_teams.py",
     "manifests/code_references.py": "cli/interactive/test_sys_path.py",
     "manifests/declarations.py": "manifests/checks/test_variables.py",
     "planning/critical_path.py": "planning/schedule/test_planner.py",
