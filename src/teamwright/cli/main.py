@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import doctor, local, new, plan, run, show, validate
+from teamwright.cli import chat, doctor, local, new, plan, run, show, validate
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
@@ -30,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("chat")(chat.chat)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -224,19 +225,15 @@ async def _source_and_task(
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
     from teamwright.cli.interactive.auto_topology import plan_is_self_contained
     from teamwright.errors import UsageError
-    from teamwright.teams.load import source_of, source_with_model, source_with_roots
+    from teamwright.teams.load import source_of
 
     if loaded is not None:
         query = _query(loaded, request) if request.task is None else None
         task = query.task if query else request.task
         team = request.team or (query.target if query else None) or None
         source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
-    elif (known := continues or await _last_turn(engine, request.conversation)) is not None:
-        history = await engine.runs.history(known)
-        source, task = history.record.source(), request.task
-        source = source_with_roots(source, request.allow_roots)
-        if request.model is not None:
-            source = source_with_model(source, model=request.model)
+    elif (known := continues or await last_turn(engine, request.conversation)) is not None:
+        source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
     else:
         raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
     if not task and request.topology is not None and plan_is_self_contained(source):
@@ -257,7 +254,16 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
     return matching[0] if matching else None
 
 
-async def _last_turn(engine: Engine, conversation: str | None) -> str | None:
+async def recorded_source(engine: Engine, run_id: str, model: str | None, allow_roots: Sequence[Path]) -> Source:
+    """The team that a run recorded, with another model and with more folders where these are given."""
+    from teamwright.teams.load import source_with_model, source_with_roots
+
+    history = await engine.runs.history(run_id)
+    source = source_with_roots(history.record.source(), allow_roots)
+    return source if model is None else source_with_model(source, model=model)
+
+
+async def last_turn(engine: Engine, conversation: str | None) -> str | None:
     """The newest run of a conversation, whose team the next turn uses if no manifest is given."""
     if conversation is None:
         return None

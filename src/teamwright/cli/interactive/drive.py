@@ -67,10 +67,17 @@ class ViewOptions:
         return EventLines() if self.events else live_view(engine.journal, quiet=self.quiet)
 
 
-async def drive(engine: Engine, handle: Handle, shown: ViewOptions, past: list[Event] | None = None) -> RunResult:
+async def drive(
+    engine: Engine,
+    handle: Handle,
+    shown: ViewOptions,
+    past: list[Event] | None = None,
+    *,
+    view: View | None = None,
+) -> RunResult:
     """Show a run until it stops, and return its result. Events in `past` are not shown again."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # a banner would break the live view
-    view = shown.view(engine)
+    view = view or shown.view(engine)
     asker = _asker(engine, handle, view, shown)
     for event in past or ():
         view.catch_up(event)

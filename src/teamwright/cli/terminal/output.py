@@ -85,6 +85,11 @@ def write_result(text: str, out: Path | None = None) -> None:
     _deliver(clean(text), out)
 
 
+def write_text(text: str) -> None:
+    """Write a piece of a result to stdout; it is cleaned already."""
+    _write(result_stream(), text)
+
+
 def write_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None) -> None:
     """Write a result as one JSON document, to stdout or a file."""
     _deliver(json_text(value), out)

@@ -1,0 +1,123 @@
+"""The view of one turn of a chat: the answer as it is written, and a line for each tool call and note.
+
+The answer goes to stdout and everything else to stderr, so that a chat can be redirected like any result.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
+from teamwright.cli.text.events import mark_of, note_text
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
+from teamwright.values.events.event import Delta, Event
+
+SHOWN = ("agent", "budget", "workspace")
+"""Domains of events that have a line: what members and the budget do."""
+
+
+class AnswerStream:
+    """Cuts a streamed text into pieces that can be printed: a word is held back until it ends.
+
+    A word that looks like a secret is masked, and half of it would not be recognised.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._line = self._shown = ""
+
+    def feed(self, text: str) -> str:
+        """Add a piece of the text, and return what can be printed now."""
+        self.text += text
+        self._line += text
+        end = max(self._line.rfind(" "), self._line.rfind("\n")) + 1
+        return self._piece(end) if end > len(self._shown) else ""
+
+    def finish(self) -> str:
+        """Return what is left to print."""
+        return self._piece(len(self._line))
+
+    def _piece(self, end: int) -> str:
+        """Return what to print so that everything before `end` is shown; only the line that is open is kept."""
+        ready = clean(self._line[:end])
+        piece = ready.removeprefix(self._shown)
+        self._shown = ready
+        last = self._line.rfind("\n", 0, end) + 1
+        if last:
+            self._line, self._shown = self._line[last:], clean(self._line[last:end])
+        return piece
+
+
+class ChatView:
+    """Streams the replies of one turn; the names of members are shown once there is more than one."""
+
+    def __init__(self) -> None:
+        self._stream = AnswerStream()
+        self._speaker = ""
+        self._key = ("", 0)
+        self._is_inside_line = False
+        self._members: set[str] = set()
+
+    @property
+    def streamed(self) -> str:
+        """The last text that was streamed as a whole."""
+        return self._stream.text.strip()
+
+    def catch_up(self, event: Event) -> None:
+        """Do nothing: what happened before is not shown."""
+
+    async def show(self, item: Event | Delta) -> None:
+        """Show a piece of an answer, or the line of an event."""
+        if isinstance(item, Delta):
+            self._add(item)
+            return
+        match item.fact:
+            case AgentAsked(member=member):
+                self._members.add(member)
+            case AgentCalled(effect="tool", name=name):
+                self._note(f"⚙ {one_line(name)}")
+            case AgentFailed() | AgentReplied():
+                pass  # how the turn ended is said once, at its end
+            case _ if item.domain in SHOWN and (note := note_text(item)):
+                self._note(f"{mark_of(item)} {one_line(note)}")
+            case _:
+                pass
+
+    def _add(self, delta: Delta) -> None:
+        if (delta.key, delta.attempt) != self._key:
+            self.close()
+            self._key, self._stream = (delta.key, delta.attempt), AnswerStream()
+        if delta.member != self._speaker:
+            self._speaker = delta.member
+            if len(self._members) > 2:  # the team itself is asked too
+                self._note(f"{one_line(delta.member)}:")
+        self._print(self._stream.feed(delta.text))
+
+    def _note(self, text: str) -> None:
+        self._end_line()
+        say(text)
+
+    def _print(self, text: str) -> None:
+        if text:
+            write_text(text)
+            self._is_inside_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._is_inside_line:
+            self._print("\n")
+
+    def close(self) -> None:
+        """Print what is left of the answer, and end its line."""
+        self._print(self._stream.finish())
+        self._end_line()
+
+    def finish(self, output: str | None) -> None:
+        """Print the answer, unless it was streamed."""
+        self.close()
+        if output and output.strip() != self.streamed:
+            self._print(clean(output).rstrip("\n") + "\n")
+
+
+def can_stream() -> bool:
+    """Whether answers are shown as they are written: stdout is a terminal."""
+    return result_stream().isatty() and sys.stderr.isatty()

@@ -1,0 +1,131 @@
+"""A chat at a terminal: a person types, stops an answer, undoes a turn, and comes back later."""
+
+import os
+import pty
+import select
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, write_team
+from tests.cli.test_processes import PROGRAM
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
+
+TALK = """\
+agents:
+  clerk: {model: primary}
+teams:
+  desk: {members: [clerk]}
+models:
+  primary: scripted:replies.yaml
+"""
+REPLIES = """\
+rules:
+  - match: my name
+    reply: You are Ada.
+  - match: slowly
+    delay: 30
+    reply: That took a while.
+  - reply: Hello, Ada.
+"""
+
+
+class Terminal:
+    """The program in a terminal of its own, whose Ctrl-C it gets."""
+
+    def __init__(self, *arguments: object) -> None:
+        self._pid, self._file = pty.fork()
+        if self._pid == 0:
+            os.environ.update({"TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
+            os.execv(PROGRAM[0], [*PROGRAM, *map(str, arguments)])
+        self.shown = ""
+
+    def until(self, words: str, timeout: float = 20) -> str:
+        """Read until these words are shown, and return what was shown before them."""
+        deadline = time.monotonic() + timeout
+        while words not in self.shown:
+            assert time.monotonic() < deadline, f"{words!r} was never shown, but:\n{self.shown}"
+            if select.select([self._file], [], [], 0.2)[0]:
+                self.shown += os.read(self._file, 65536).decode()
+        before, _, self.shown = self.shown.partition(words)
+        return before
+
+    def ends_input(self) -> None:
+        """Type Ctrl-D at the next prompt."""
+        self.until("> ")
+        self.types("\x04")
+
+    def types(self, text: str) -> None:
+        os.write(self._file, text.encode())
+
+    def ended(self) -> tuple[int, str]:
+        with suppress(OSError):  # the terminal is gone once the program has ended
+            while piece := os.read(self._file, 65536):
+                self.shown += piece.decode()
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._file)
+        return os.waitstatus_to_exitcode(status), self.shown
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return write_team(tmp_path / "desk", TALK, REPLIES)
+
+
+def test_a_person_talks_with_a_team_and_comes_back(desk: Path) -> None:  # L-C-4
+    chat = Terminal("chat", desk, "--conversation", "talk")
+    chat.until("conversation talk")
+    chat.until("> ")
+    chat.types("I am Ada.\n")
+    chat.until("Hello, Ada.\r\n")
+    chat.until("> ")
+    chat.types("/cost\n")
+    chat.until("talk: 1 turn · ")
+    chat.types("/quit\n")
+    code, shown = chat.ended()
+    assert code == 0
+    assert f"continue with: teamwright chat {desk} --conversation talk" in shown.replace("\r\n", "")
+    again = Terminal("chat", "--conversation", "talk")  # with the team of the last turn
+    again.until("conversation talk, 1 turn so far")
+    again.until("> ")
+    again.types("What is my name?\n")
+    again.until("You are Ada.\r\n")
+    again.ends_input()
+    assert again.ended()[0] == 0
+
+
+def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(desk: Path, call: Call) -> None:  # L-C-4
+    chat = Terminal("chat", desk, "--conversation", "talk")
+    chat.until("> ")
+    chat.types("Count slowly.\n")
+    chat.until("slowly.\r\n")
+    time.sleep(0.5)
+    chat.types("\x03")
+    chat.until("stopped\r\n")
+    chat.until("> ")
+    chat.types("half a line\x03")
+    chat.until("(Ctrl-D or /quit ends the chat)")
+    chat.types("/undo\n")
+    chat.until("undone: Count slowly.")
+    chat.types("I am Ada.\n")
+    chat.until("Hello, Ada.\r\n")
+    chat.ends_input()
+    assert chat.ended()[0] == 0
+    turns = call("runs", "conversation", "talk", "--json").json["turns"]
+    assert [(turn["task"], turn["status"]) for turn in turns] == [("I am Ada.", "completed")]
+
+
+def test_an_answer_is_shown_while_it_is_written_and_once(desk: Path) -> None:  # L-C-4
+    chat = Terminal("chat", desk)
+    chat.until("> ")
+    chat.types("two\\\n")
+    chat.until("… ")
+    chat.types("lines\n")
+    chat.until("tokens")
+    chat.ends_input()
+    _, shown = chat.ended()
+    assert "Hello, Ada." not in shown
