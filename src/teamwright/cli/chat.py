@@ -121,7 +121,7 @@ async def _open(
         source = await recorded_source(engine, known, model, roots)
     else:
         raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
-    extend_sys_path(source.base)
+    extend_sys_path()
     built = team_from_source(source, engine.models)
     await check_ready(built, engine.models, places)
     import time

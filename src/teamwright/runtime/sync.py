@@ -30,6 +30,7 @@ def run_sync(
     *,
     journal: Journal | Path | str | None = None,
     run_id: str | None = None,
+    conversation: str | None = None,
     limits: Limits | None = None,
 ) -> RunResult:
     """Run a team from code that is not async.
@@ -40,7 +41,7 @@ def run_sync(
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:
-            return await engine.run(team, task, run_id=run_id, limits=limits)
+            return await engine.run(team, task, run_id=run_id, conversation=conversation, limits=limits)
 
     return _run_to_end(main)
 

@@ -10,7 +10,7 @@ import sys
 from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
 from teamwright.cli.text.events import mark_of, note_text
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Delta, Event
 
 SHOWN = ("agent", "budget", "workspace")
 """Domains of events that have a line: what members and the budget do."""
@@ -66,10 +66,11 @@ class ChatView:
     def catch_up(self, event: Event) -> None:
         """Do nothing: what happened before is not shown."""
 
-    async def show(self, item: Event | Delta) -> None:
-        """Show a piece of an answer, or the line of an event."""
+    async def show(self, item: Event | AnyDelta) -> None:
+        """Show a piece of an answer, or the line of an event; what a model thinks is not shown."""
         if isinstance(item, Delta):
             self._add(item)
+        if not isinstance(item, Event):
             return
         match item.fact:
             case AgentAsked(member=member):
