@@ -80,7 +80,7 @@ class SchemaCheck:
             if name in known:
                 self.check(entry.node, known[name], entry.key)
             elif others is False:
-                self._unknown(entry, list(known))
+                self._unknown(entry, list(known), cast("Mapping[str, str]", schema.get("instead", {})))
             elif isinstance(others, dict):
                 self.check(entry.node, others, entry.key)
         for name in cast("Sequence[str]", schema.get("required", ())):
@@ -109,8 +109,10 @@ class SchemaCheck:
         words = " or ".join(shown(one) for one in allowed)
         self._note(node.place, f"{shown(label)} is {words}, and this is {described(node)}", hint)
 
-    def _unknown(self, entry: Entry, known: Sequence[str]) -> None:
-        self._note(entry.place, f"{shown(entry.key)} is not a field here", self.report.near(entry.key, known))
+    def _unknown(self, entry: Entry, known: Sequence[str], instead: Mapping[str, str]) -> None:
+        """Report an unknown field; `instead` says what to write for some that users may expect."""
+        hint = instead.get(entry.key) or self.report.near(entry.key, known)
+        self._note(entry.place, f"{shown(entry.key)} is not a field here", hint)
 
     def _wrong_type(self, node: Node, options: Sequence[Schema], label: str) -> None:
         kinds = [str(option.get("type", "string")) for option in options]

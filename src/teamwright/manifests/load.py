@@ -19,6 +19,7 @@ from teamwright.errors import ManifestError, Problem
 from teamwright.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
 from teamwright.manifests.ark.names import ArkNames
 from teamwright.manifests.checks.imports import check_imports
+from teamwright.manifests.checks.model_settings import check_model_settings
 from teamwright.manifests.checks.references import ANSWERERS, check, default_model
 from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declaration, Declarations, Query
@@ -57,6 +58,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     with modules_of(base):
         declared = _read_declarations(files, report, models_replaced=models_replaced)
         check(declared, report, models_replaced=models_replaced)
+        check_model_settings(declared, report)
         check_variables(declared, report)
         if thorough:
             check_imports(declared, report, models_replaced=models_replaced)

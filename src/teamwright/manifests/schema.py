@@ -16,6 +16,7 @@ from teamwright.strategies.contract import options_of
 from teamwright.strategies.options import options_schema
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.specs.manifest import JsonSchema, Manifest
+from teamwright.values.specs.model_settings import settings_schema
 from teamwright.values.specs.plan import Step
 
 AGENT, MODEL = "agent", "model"
@@ -40,6 +41,7 @@ def manifest_schema() -> JsonSchema:
     for name in kind_names():
         if name not in OWN:
             _add_tool_settings(schema, name)
+    _add_model_settings(schema)
     cast("JsonSchema", part(team, "properties", "strategy"))["examples"] = [*strategy_names()]
     return schema
 
@@ -123,6 +125,19 @@ def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
     )
     if dashed != strategy:  # accepted, but not what an editor should offer
         cast("JsonSchema", team.setdefault("patternProperties", {}))[f"^{dashed}$"] = {**reference}
+
+
+def _add_model_settings(schema: JsonSchema) -> None:
+    """Add the settings of models, which the loader reads only where some are given."""
+    settings = settings_schema()
+    _drop_titles(settings)
+    settings.pop("instead")
+    definitions = cast("JsonSchema", schema["$defs"])
+    definitions |= cast("JsonSchema", settings.pop("$defs", {}))
+    definitions["ModelSettings"] = settings
+    for owner in ("AgentSpec", "NamedModel", "ServerModel"):
+        field = cast("JsonSchema", part(definitions, owner, "properties", "settings"))
+        field["anyOf"] = [{"$ref": "#/$defs/ModelSettings"}, {"type": "null"}]
 
 
 def _add_tool_kinds(schema: JsonSchema) -> None:

@@ -17,9 +17,10 @@ from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
-from teamwright.values.limits.reply import IDLE_SECONDS, check_idle_timeout
+from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS, check_idle_timeout, check_max_requests
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, model_key
+from teamwright.values.specs.model_settings import ModelSettings, OutputChoice, check_output_mode, check_settings
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
@@ -36,6 +37,8 @@ class ModelAgent(PolicyAttributes):
     `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. An instance of a model of
     pydantic-ai brings a client of your own; a run of such an agent resumes only with its team passed.
     `economy` is the model that replaces it when the team saves budget, for members of lower `priority` first.
+    `settings` are those of its requests, spelled as in pydantic-ai; `output_mode` is how an answer with a schema is
+    given, and `max_requests` bounds the requests of a turn (50).
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
     `cache` says whether providers that have to be asked are asked to cache prompts that will be sent again.
@@ -57,6 +60,9 @@ class ModelAgent(PolicyAttributes):
         output_schema: Schema | type[object] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        settings: ModelSettings | None = None,
+        output_mode: OutputChoice | None = None,
+        max_requests: int | None = None,
         economy: AnyModel | None = None,
         priority: int | None = None,
         timeout: float | None = None,
@@ -64,7 +70,7 @@ class ModelAgent(PolicyAttributes):
         cache: CacheMode = "auto",
         policy: Policy | None = None,
         models: Models | None = None,
-        **settings: Unpack[PolicySettings],
+        **policy_settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
         self.model = check_model(name, model)
@@ -78,8 +84,13 @@ class ModelAgent(PolicyAttributes):
         if cache not in get_args(CacheMode):
             raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
         self.cache: CacheMode = cache
+        self.settings = check_settings(f"the agent {name!r}", settings, temperature=temperature, max_tokens=max_tokens)
+        self.output_mode, self.max_requests = (
+            check_output_mode(name, output_mode),
+            check_max_requests(name, max_requests),
+        )
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
-        own = policy_for(name, policy, settings, economy=economy, priority=priority)
+        own = policy_for(name, policy, policy_settings, economy=economy, priority=priority)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
         self.tool_agents = self.toolbox.agents
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
@@ -97,6 +108,9 @@ class ModelAgent(PolicyAttributes):
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
             "max_tokens": self.max_tokens,
+            "settings": self.settings,
+            "output_mode": self.output_mode,
+            "max_requests": None if self.max_requests == MOST_REQUESTS else self.max_requests,
             "timeout": self.timeout,
             "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
             "cache": None if self.cache == "auto" else self.cache,

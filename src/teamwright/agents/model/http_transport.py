@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.request import getproxies, proxy_bypass
 
 import anyio
@@ -63,10 +63,14 @@ class ReplySilent(httpx2.ReadTimeout):
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """Limits on reading a reply: at most `idle_timeout` seconds of silence and `max_bytes` of content."""
+    """Limits on reading a reply: at most `idle_timeout` seconds of silence and `max_bytes` of content.
+
+    `extra_headers` are those that the settings of the request add; a server of the user's own gets them too.
+    """
 
     idle_timeout: float = IDLE_SECONDS
     max_bytes: int = MAX_BYTES
+    extra_headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def event_bytes(self) -> int:
@@ -111,10 +115,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request and return its response, whose body is read within bounds."""
-        if self._own is not None:
-            _restrict_headers(self._own, request)
-        request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
         bounds = self._bounds or _BOUNDS.get()
+        if self._own is not None:
+            _restrict_headers({**self._own, **bounds.extra_headers}, request)
+        request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
         try:
             response = await self._transport(request.url).handle_async_request(request)
         except (httpx2.ReadError, httpx2.RemoteProtocolError) as error:

@@ -67,6 +67,8 @@ class Models:
         """Return the client of a model, or raise a `UsageError` that says what is missing."""
         if isinstance(model, NamedModel):
             model = model.model
+        elif isinstance(model, ServerModel) and model.settings is not None:
+            model = model.model_copy(update={"settings": None})  # agents send them; the client is the same
         async with self._lock:
             if model not in self._clients:
                 if missing := missing_extra(model):

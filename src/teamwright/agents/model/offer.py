@@ -19,6 +19,7 @@ from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.limits.reply import text_size
+from teamwright.values.specs.model_settings import PrescribedMode
 from teamwright.values.turns.messages import digest
 
 ANSWER = "answer"
@@ -32,8 +33,9 @@ Answer with one JSON value that fits this JSON Schema, without other text and wi
 {schema}"""
 """The instructions for an answer in the mode `prompt`, which needs nothing of the server."""
 
-UNHASHED = frozenset(("max_tokens", "max_retries", "cache"))
-"""Settings that are not part of the digest: they bound a request or change its price, but not what it asks."""
+UNHASHED = frozenset(("max_tokens", "max_retries", "cache", "extra_headers"))
+"""Settings that are not part of the digest: they bound a request or change its price, but not what it asks; and headers
+may carry a key that is replaced."""
 
 OutputMode = Literal["text", "native", "tool", "json", "prompt"]
 """How a model answers: as text, in JSON that the provider holds to the schema, as a tool call, or as JSON that a prompt
@@ -82,8 +84,12 @@ def make_offer(
     settings: ModelSettings,
     answer: AnswerSchema | None,
     modes: tuple[OutputMode, ...],
+    prescribed: PrescribedMode | None = None,
 ) -> Offer:
-    """Make the offer of a turn whose model can answer in these modes, the first of which is tried first."""
+    """Make the offer of a turn whose model can answer in these modes, the first of which is tried first.
+
+    A mode that is `prescribed` is part of the digest, since recorded responses are in that mode.
+    """
     schema = answer.sent_schema if answer is not None and modes != ("text",) else {}
     offered: list[object] = [[one.name, one.description, one.parameters] for one in tools]
     offered += [schema] if schema else []
@@ -99,7 +105,7 @@ def make_offer(
     return Offer(
         settings=settings,
         modes=modes,
-        digest=digest(instructions, schemas, _json(sent)),
+        digest=digest(instructions, schemas, _json(sent), *([prescribed] if prescribed else [])),
         prompt_bytes=text_size(instructions) + text_size(schemas),
         has_instructions=bool(instructions),
         requires_json=answer is not None and not answer.preferred,
@@ -108,14 +114,18 @@ def make_offer(
     )
 
 
-def answer_modes(model: Model, answer: AnswerSchema | None, *, native: bool) -> tuple[OutputMode, ...]:
-    """Return how the model can give an answer, in the order in which the modes are tried.
+def answer_modes(
+    model: Model, answer: AnswerSchema | None, *, native: bool, prescribed: PrescribedMode | None = None
+) -> tuple[OutputMode, ...]:
+    """Return how the model can give an answer, in the order in which the modes are tried; only as `prescribed`, if so.
 
     `native` says that the server takes a JSON schema. An answer that is only preferred is asked for in JSON where that
     needs no prompt of its own, and is plain text elsewhere.
     """
     if answer is None:
         return ("text",)
+    if prescribed is not None:
+        return (prescribed,)
     profile = model.profile
     supports_tools = bool(profile.get("supports_tools", True))
     supports_json = bool(profile.get("supports_json_object_output"))

@@ -109,7 +109,8 @@ class ModelRequests:
                 messages = with_note(messages, output_cut_notice(attempt.max_output))
         try:
             await client.ready()
-            with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes)):
+            headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
+            with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes, headers)):
                 response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
             response = with_plain_usage(with_thinking_apart(response))
             usage = usage_of_response(response, self._model)

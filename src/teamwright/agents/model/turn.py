@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -24,12 +24,13 @@ from teamwright.agents.model.messages import response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
+from teamwright.agents.model.request_settings import output_cap, output_mode_for, settings_for
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import InvalidOutput, Refused
-from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
+from teamwright.values.limits.reply import reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Signal, Turn
@@ -51,27 +52,30 @@ class ModelTurn:
     ) -> None:
         self._agent, self._client, self._tools = agent, client, tools
         self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
-        settings, has_tools = self._settings(), bool(tools.definitions)
+        settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(client.model.profile, agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
-        self._requests = ModelRequests(agent, model, ctx, client, agent.max_tokens or turn.max_output)
+        self._requests = ModelRequests(agent, model, ctx, client, output_cap(agent, model, turn))
+        prescribed = output_mode_for(agent, model)
         self._offer = make_offer(
             _instructions(agent, model, turn, self._answer, tools.context),
             tools.definitions,
             settings | cache.settings,
             self._answer,
-            answer_modes(client.model, self._answer, native=client.native_output),
+            answer_modes(client.model, self._answer, native=client.native_output, prescribed=prescribed),
+            prescribed,
         )
         self._corrections = 0
         self._rejected: Counter[str] = Counter()
 
     async def run(self) -> Reply:
         """Return the reply of the turn."""
-        while self._requests.count < MOST_REQUESTS:
+        most = self._agent.max_requests
+        while self._requests.count < most:
             response = await self._requests.send(self._conversation, self._offer)
             if (reply := await self._handle(response)) is not None:
                 return reply
-        raise InvalidOutput(f"{self._agent.name!r} made {MOST_REQUESTS} requests and still had no answer.")
+        raise InvalidOutput(f"{self._agent.name!r} made {most} requests and still had no answer; raise  max_requests")
 
     async def _handle(self, response: ModelResponse) -> Reply | None:
         """Call the tools of a response; return the reply if the response ends the turn."""
@@ -164,10 +168,10 @@ class ModelTurn:
         if response.finish_reason == "content_filter":
             raise Refused(f"The model {self._client.name!r} refused to answer: its content filter stopped the reply")
 
-    def _settings(self) -> ModelSettings:
-        settings = ModelSettings()
-        if self._agent.temperature is not None:
-            settings["temperature"] = self._agent.temperature
+    def _settings(self, model: AnyModel) -> ModelSettings:
+        """Return what each request sends; its output cap is added when the budget has granted it."""
+        given = settings_for(self._agent, model)
+        settings = cast("ModelSettings", {name: value for name, value in given.items() if name != "max_tokens"})
         if "max_retries" not in self._client.model.unsupported_settings:
             settings["max_retries"] = 0
         return settings
@@ -197,7 +201,7 @@ def _instructions(
 ) -> str:
     """Join the instructions and context of the agent, the handoff instructions for text, and the budget notice."""
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
-    little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
+    little = low_budget_notice(turn, model, agent.instructions, output_cap(agent, model, turn))
     return "\n\n".join(filter(None, (agent.instructions, *context, handoff, little))).strip()
 
 

@@ -11,7 +11,7 @@ REPLY_SECONDS = 600.0
 IDLE_SECONDS = 60.0
 """The default idle timeout of a stream that has begun, in seconds."""
 MOST_REQUESTS = 50
-"""The most requests of one turn of a model; then the turn fails without an answer."""
+"""The default of the most requests of one turn of a model; then the turn fails without an answer."""
 MAX_BYTES = 4_000_000
 """The default size cap of a reply or tool result, in bytes."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000
@@ -37,6 +37,17 @@ def check_idle_timeout(name: str, idle_timeout: float | None) -> float:
     if not (math.isfinite(idle_timeout) and idle_timeout > 0):
         raise UsageError(f"The agent {name!r} can't have idle_timeout={idle_timeout!r}: give seconds above zero.")
     return float(idle_timeout)
+
+
+def check_max_requests(name: str, max_requests: int | None) -> int:
+    """Return how many requests a turn of an agent may make, or the default; raise a `UsageError` if it is no count."""
+    if max_requests is None:
+        return MOST_REQUESTS
+    if type(max_requests) is not int or max_requests < 1:
+        raise UsageError(
+            f"The agent {name!r} can't have max_requests={max_requests!r}: give a whole number above zero."
+        )
+    return max_requests
 
 
 def text_size(text: str) -> int:

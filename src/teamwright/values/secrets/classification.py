@@ -26,7 +26,8 @@ HEADERS = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-k
 """Fields whose text is always a secret."""
 NOTIFY = frozenset(("webhook", "secret"))
 """Fields of `notify` that are secrets; a run can be resumed without them."""
-NAMED_BY_OTHERS = frozenset(("headers", "env"))
+HEADER_FIELDS = frozenset(("headers", "extra_headers"))
+NAMED_BY_OTHERS = HEADER_FIELDS | {"env"}
 """Mappings whose keys are chosen by a server or a program."""
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable in a manifest, or its escape."""
@@ -79,7 +80,7 @@ def is_secret(parent: str, name: str) -> bool:
 
 def is_header(parent: str, name: str) -> bool:
     """Whether a field is a header that may carry a credential; variables in it are secrets."""
-    return parent == "headers" and name.lower() not in _PLAIN_HEADERS
+    return parent in HEADER_FIELDS and name.lower() not in _PLAIN_HEADERS
 
 
 def is_written_out(text: str) -> bool:

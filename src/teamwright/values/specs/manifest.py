@@ -15,6 +15,7 @@ from teamwright.values.limits.reply import LEAST_MAX_BYTES, MOST_MAX_BYTES
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import Value
 from teamwright.values.people.approvals import Approve, Notify
+from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.envelope import EnvelopeSettings
 
@@ -42,6 +43,11 @@ Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
 
 
+SETTINGS = "settings of its requests, as pydantic-ai spells them: top_p, seed, thinking, openai_reasoning_effort …"
+OUTPUT_MODE = (
+    "how a model gives an answer that has a schema: native (the provider's JSON mode), tool, prompt, or auto,"
+    " which takes the next one where a server refuses one"
+)
 PRICE = "US dollars per million tokens; the public price of the model by default"
 
 
@@ -50,6 +56,8 @@ class NamedModel(Pace):
 
     model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
     price: Price | None = Field(default=None, description=PRICE)
+    settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
+    output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
 
 
 class ServerModel(Pace):
@@ -62,6 +70,8 @@ class ServerModel(Pace):
         default="max_completion_tokens", description="the name of the output cap at the server"
     )
     price: Price | None = Field(default=None, description=PRICE)
+    settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
+    output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
 
 
 CacheMode = Literal["auto", "off"]
@@ -210,6 +220,15 @@ class AgentSpec(AgentSettings):
     output_schema: JsonSchema | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
+    settings: CheckedSettings | None = Field(
+        default=None, description=f"{SETTINGS}; they take precedence over the model's"
+    )
+    output_mode: OutputChoice | None = Field(default=None, description=f"{OUTPUT_MODE}; that of its model by default")
+    max_requests: int | None = Field(
+        default=None,
+        ge=1,
+        description="the most requests of one turn, 50 by default; a turn without an answer by then fails",
+    )
     timeout: float | None = Field(
         default=None,
         gt=0,
