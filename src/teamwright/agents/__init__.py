@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         TeamSpec,
         ToolSpec,
     )
+    from teamwright.values.specs.model_settings import ModelSettings
     from teamwright.values.specs.simulation import (
         Behaviour,
         Data,
@@ -103,6 +104,7 @@ __all__ = [
     "Message",
     "MessageLimits",
     "ModelAgent",
+    "ModelSettings",
     "NamedModel",
     "Normal",
     "Notify",
@@ -165,6 +167,7 @@ __getattr__, __dir__ = lazy_names(
             AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
             JsonSchema McpSpec McpTool NamedModel ServerModel TeamSpec ToolSpec
         """,
+        "teamwright.values.specs.model_settings": "ModelSettings",
         "teamwright.values.turns.messages": "Message",
         "teamwright.values.specs.simulation": (
             "Behaviour Data Distribution Lognormal Normal Percentiles Simulation Uniform"

@@ -25,9 +25,8 @@ from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
     from teamwright.agents.model.clients import ModelClient
+    from teamwright.agents.model.own_model import OwnModel
 
 
 class ModelAgent(PolicyAttributes):
@@ -51,7 +50,7 @@ class ModelAgent(PolicyAttributes):
         self,
         name: str,
         *,
-        model: AnyModel | Model,
+        model: AnyModel | OwnModel,
         instructions: str = "",
         description: str = "",
         tools: Sequence[ToolLike] = (),

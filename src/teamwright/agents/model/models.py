@@ -19,9 +19,8 @@ from teamwright.errors import MissingExtra
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
     from teamwright.agents.model.clients import ModelClient
+    from teamwright.agents.model.own_model import OwnModel
 
 HEAVY = "teamwright.agents.model.turn"
 EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
@@ -79,7 +78,7 @@ class Models:
                 self._clients[model] = await self._stack.enter_async_context(open_client(model))
             return self._clients[model]
 
-    async def own_client(self, model: Model) -> ModelClient:
+    async def own_client(self, model: OwnModel) -> ModelClient:
         """Return the client of a model that the caller made."""
         async with self._lock:
             if id(model) not in self._own_clients:  # the client keeps the model, and so its id

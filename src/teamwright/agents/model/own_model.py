@@ -13,10 +13,10 @@ from teamwright.errors import UsageError
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model
+    from pydantic_ai.models import Model as OwnModel
 
 
-def is_own_model(value: object) -> TypeGuard[Model]:
+def is_own_model(value: object) -> TypeGuard[OwnModel]:
     """Whether a value is an instance of pydantic-ai's `Model`."""
     module = sys.modules.get("pydantic_ai.models")
     return module is not None and isinstance(value, module.Model)
@@ -39,29 +39,28 @@ def check_model(agent: str, model: object) -> AnyModel:
     )
 
 
-def own_model_name(model: Model) -> str:
+def own_model_name(model: OwnModel) -> str:
     """Return `provider:name` of a model, which is the same in every process."""
     name = model.model_name
     return name.strip(":") if name.startswith(f"{model.system}:") else f"{model.system}:{name}"
 
 
-def can_stream(model: Model) -> bool:
+def can_stream(model: OwnModel) -> bool:
     """Whether the model can send a reply in pieces."""
     model = _unwrapped(model)
     if "stream_function" in vars(model):  # a FunctionModel
         return getattr(model, "stream_function") is not None  # noqa: B009
-    from pydantic_ai.models import Model as AnyOwnModel
+    inherited = sys.modules["pydantic_ai.models"].Model.request_stream
+    return type(model).request_stream is not inherited
 
-    return type(model).request_stream is not AnyOwnModel.request_stream
 
-
-def can_send_whole(model: Model) -> bool:
+def can_send_whole(model: OwnModel) -> bool:
     """Whether the model can send a reply as a whole."""
     model = _unwrapped(model)
     return "stream_function" not in vars(model) or getattr(model, "function") is not None  # noqa: B009
 
 
-def _unwrapped(model: Model) -> Model:
+def _unwrapped(model: OwnModel) -> OwnModel:
     while is_own_model(inner := vars(model).get("wrapped")):
         model = inner
     return model
