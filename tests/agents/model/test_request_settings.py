@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from teamwright.agents import ModelAgent, NamedModel, ServerModel
-from teamwright.agents.model.request_settings import output_mode_for, settings_for
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
@@ -145,9 +144,9 @@ def test_the_declaration_of_an_agent_has_its_settings_and_without_any_it_is_as_b
 def test_the_first_that_says_something_decides() -> None:
     model = NamedModel(model="openai:x", settings={"seed": 1, "temperature": 1.0}, output_mode="prompt")
     agent = ModelAgent("a", model=model, temperature=0.0)
-    assert settings_for(agent, model) == {"seed": 1, "temperature": 0.0}
-    assert output_mode_for(agent, model) == "prompt"
-    assert output_mode_for(ModelAgent("a", model=model, output_mode="auto"), model) is None
+    assert agent.settings_for(model) == {"seed": 1, "temperature": 0.0}
+    assert agent.output_mode_for(model) == "prompt"
+    assert ModelAgent("a", model=model, output_mode="auto").output_mode_for(model) is None
 
 
 @pytest.mark.parametrize("wrong", [{"max_requests": 0}, {"max_requests": True}, {"output_mode": "x"}, {"settings": 3}])

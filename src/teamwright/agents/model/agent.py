@@ -20,7 +20,13 @@ from teamwright.errors import UsageError
 from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS, check_idle_timeout, check_max_requests
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, model_key
-from teamwright.values.specs.model_settings import ModelSettings, OutputChoice, check_output_mode, check_settings
+from teamwright.values.specs.model_settings import (
+    ModelSettings,
+    OutputChoice,
+    PrescribedMode,
+    check_output_mode,
+    check_settings,
+)
 from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
@@ -84,10 +90,8 @@ class ModelAgent(PolicyAttributes):
             raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
         self.cache: CacheMode = cache
         self.settings = check_settings(f"the agent {name!r}", settings, temperature=temperature, max_tokens=max_tokens)
-        self.output_mode, self.max_requests = (
-            check_output_mode(name, output_mode),
-            check_max_requests(name, max_requests),
-        )
+        self.output_mode = check_output_mode(name, output_mode)
+        self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, policy_settings, economy=economy, priority=priority)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
@@ -119,6 +123,21 @@ class ModelAgent(PolicyAttributes):
         if self.temperature is not None:
             given["temperature"] = self.temperature
         return AgentSpec.model_validate(given)
+
+    def settings_for(self, model: AnyModel) -> ModelSettings:
+        """Return the settings of its requests to a model; its own take precedence over the model's."""
+        of_model = None if isinstance(model, str) else model.settings
+        given = cast("ModelSettings", {**(of_model or {}), **(self.settings or {})})
+        if self.temperature is not None:
+            given["temperature"] = self.temperature
+        if self.max_tokens is not None:
+            given["max_tokens"] = self.max_tokens
+        return given
+
+    def output_mode_for(self, model: AnyModel) -> PrescribedMode | None:
+        """Return the mode of answers that it, or else its model, prescribes; `None` if the model's own is used."""
+        chosen = self.output_mode or (None if isinstance(model, str) else model.output_mode)
+        return None if chosen == "auto" else cast("PrescribedMode | None", chosen)
 
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"

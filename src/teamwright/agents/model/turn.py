@@ -24,7 +24,6 @@ from teamwright.agents.model.messages import response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
-from teamwright.agents.model.request_settings import output_cap, output_mode_for, settings_for
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
@@ -55,8 +54,8 @@ class ModelTurn:
         settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(client.model.profile, agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
-        self._requests = ModelRequests(agent, model, ctx, client, output_cap(agent, model, turn))
-        prescribed = output_mode_for(agent, model)
+        self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn))
+        prescribed = agent.output_mode_for(model)
         self._offer = make_offer(
             _instructions(agent, model, turn, self._answer, tools.context),
             tools.definitions,
@@ -170,7 +169,7 @@ class ModelTurn:
 
     def _settings(self, model: AnyModel) -> ModelSettings:
         """Return what each request sends; its output cap is added when the budget has granted it."""
-        given = settings_for(self._agent, model)
+        given = self._agent.settings_for(model)
         settings = cast("ModelSettings", {name: value for name, value in given.items() if name != "max_tokens"})
         if "max_retries" not in self._client.model.unsupported_settings:
             settings["max_retries"] = 0
@@ -196,12 +195,17 @@ async def run_turn(
     return await ModelTurn(agent, model, turn, ctx, client, tools).run()
 
 
+def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn) -> int | None:
+    """Return the output cap of each request, if the agent, its model or the asker sets one."""
+    return agent.settings_for(model).get("max_tokens") or turn.max_output
+
+
 def _instructions(
     agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
 ) -> str:
     """Join the instructions and context of the agent, the handoff instructions for text, and the budget notice."""
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
-    little = low_budget_notice(turn, model, agent.instructions, output_cap(agent, model, turn))
+    little = low_budget_notice(turn, model, agent.instructions, _output_cap(agent, model, turn))
     return "\n\n".join(filter(None, (agent.instructions, *context, handoff, little))).strip()
 
 
