@@ -12,7 +12,7 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunIntervened, TimerFired
 from teamwright.values.events.workspace import WorkspaceWritten
@@ -105,7 +105,7 @@ class DrivenRun:
             assert isinstance(item, Event)
             seen.append(item)
 
-    def _listen(self, item: Event | Delta) -> None:
+    def _listen(self, item: Event | AnyDelta) -> None:
         assert isinstance(item, Event)
         if item.run_id == self.run_id:
             self.published.append(item.number)

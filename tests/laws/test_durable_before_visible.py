@@ -15,7 +15,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import digest
@@ -77,7 +77,7 @@ async def test_a_call_leaves_only_when_its_intent_and_all_before_it_are_durable(
     dispatch_log = DispatchLog(delays, journal)
     seen: list[tuple[int, int]] = []
 
-    def listen(item: Event | Delta) -> None:
+    def listen(item: Event | AnyDelta) -> None:
         assert isinstance(item, Event)
         seen.append((item.number, journal.durable))
 

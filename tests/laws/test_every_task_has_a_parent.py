@@ -29,7 +29,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.interventions import Cancel
@@ -81,7 +81,7 @@ async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
     with anyio.fail_after(10):
         async with Engine(journal) as engine:
 
-            def listen(item: Event | Delta) -> None:
+            def listen(item: Event | AnyDelta) -> None:
                 if isinstance(item, Event) and item.number == cancel_at and (run := engine._live.get(RUN_ID)):
                     asyncio.get_running_loop().call_soon(run.receive, InboxItem(1, RUN_ID, Cancel()))
 

@@ -21,7 +21,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.limits.limits import Limits
 from teamwright.values.turns.turn import Turn
@@ -107,7 +107,7 @@ async def test_followers_of_a_live_run_see_the_same_as_later_readers(
     random_program: RandomProgram, starts: list[int]
 ) -> None:
     journal = MemoryJournal()
-    seen: dict[int, list[Event | Delta]] = {}
+    seen: dict[int, list[Event | AnyDelta]] = {}
 
     async def watch(index: int, after: int) -> None:
         seen[index] = [event async for event in engine.runs.follow(RUN_ID, after)]
@@ -140,7 +140,7 @@ async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list
     async with Engine(path) as engine, Engine(path) as other:
         handle = await engine.start(Team("t", members=[*members, effect_member("last", schedule)]), TASK, run_id=RUN_ID)
         await wait_until(partial(has_begun, other, "step-1"))
-        patched: list[Event | Delta] = []
+        patched: list[Event | AnyDelta] = []
         while not patched or not isinstance(patched[-1], Event) or patched[-1].kind != "run.ended":
             # Three events, then the connection is lost.
             after = len(patched)
@@ -162,13 +162,13 @@ def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_
 ) -> None:
     path = tmp_path / "journal.db"
 
-    async def follow(after: int) -> list[Event | Delta]:
+    async def follow(after: int) -> list[Event | AnyDelta]:
         async with Engine(path) as engine:
             await wait_until(partial(_exists, engine))
             return [event async for event in engine.runs.follow("crashed", after)]
 
     async def main(url: str) -> None:
-        followed: dict[int, list[Event | Delta]] = {}
+        followed: dict[int, list[Event | AnyDelta]] = {}
 
         async def watch(after: int) -> None:
             followed[after] = await follow(after)

@@ -17,6 +17,7 @@ from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
+    Full,
     MaxCalls,
     MaxSeconds,
     MaxTokens,
@@ -118,6 +119,7 @@ def run(
     graph: Annotated[bool, typer.Option("--graph", help="Draw the team and run nothing, like `show`.")] = False,
     mermaid: Mermaid = False,
     events: Events = False,
+    full: Full = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
@@ -154,7 +156,7 @@ def run(
         topology=topology_request(topology, budget, profile, auto=auto),
         allow_roots=tuple(allow_root or ()),
     )
-    return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input))
+    return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input, full))
 
 
 def _run_guarded(request: Request, shown: ViewOptions) -> int:

@@ -15,7 +15,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, ThinkingDelta
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted
 from teamwright.values.events.team import TeamStarted
@@ -41,6 +41,8 @@ class MemberRow:
     turns: int = 0
     streamed: str = ""
     masked: MaskedStream = field(default_factory=MaskedStream)
+    part: tuple[str, int] = "", 0
+    """The part of the response that `streamed` is the end of."""
     since: float | None = None
     seconds: float = 0.0
     last_change: int = 0
@@ -79,10 +81,10 @@ class Board:
     last: float = 0.0
     """The time of the newest event."""
 
-    def apply(self, event: Event | Delta) -> None:
-        """Apply an event, or a delta of a reply."""
+    def apply(self, event: Event | AnyDelta) -> None:
+        """Apply an event, or a delta of a response."""
         self._count += 1
-        if isinstance(event, Delta):
+        if not isinstance(event, Event):
             self._stream(event)
         else:
             self._apply_event(event)
@@ -181,14 +183,17 @@ class Board:
                 turn.tokens += tokens
                 turn.row.tokens += tokens
 
-    def _stream(self, delta: Delta) -> None:
+    def _stream(self, delta: AnyDelta) -> None:
+        """Show the part of the response that the model is writing now; a member that prepares a call has a detail."""
         row = self.row_of(delta.key)
         if row is None:
             return
-        if delta.offset == 0:
-            row.streamed, row.masked = "", MaskedStream()
+        part = delta.kind, delta.call if isinstance(delta, ArgumentsDelta) else 0
+        if delta.offset == 0 or part != row.part:
+            row.streamed, row.masked, row.part = "", MaskedStream(), part
         row.streamed = (row.streamed + row.masked.feed(delta.text))[-MOST_STREAMED:]
-        self._set(row, "streaming")
+        state = "thinking" if isinstance(delta, ThinkingDelta) else "streaming"
+        self._set(row, state, delta.tool if isinstance(delta, ArgumentsDelta) else "")
 
     def _resume(self, time: float) -> None:
         """Restart the clocks of open turns; the time without a driver does not count."""

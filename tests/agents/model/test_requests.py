@@ -16,7 +16,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.model.test_agent import NUMBER, answers, calls
@@ -31,7 +31,7 @@ def at(server: ModelServer) -> ServerModel:
 async def test_a_reply_is_streamed_only_while_the_run_is_followed(followed: bool) -> None:
     deltas: list[Delta] = []
 
-    def listen(one: Event | Delta) -> None:
+    def listen(one: Event | AnyDelta) -> None:
         deltas.extend([one] if isinstance(one, Delta) else [])
 
     with ModelServer(answers(Say(text="All of it, in some chunks of a few words."))) as server:

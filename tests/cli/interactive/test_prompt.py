@@ -21,7 +21,7 @@ from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.interactive.prompt import Asker, Keyboard, Prompt, nearest_choice
 from teamwright.cli.text.events import draft_text, note_text, question_text
 from teamwright.cli.views.view import Silent
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
@@ -190,7 +190,7 @@ class Watching(Silent):
         self.shown: list[str] = []
         self.closed = 0
 
-    async def show(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | AnyDelta) -> None:
         if isinstance(item, Event):
             self.shown.append(item.kind)
 

@@ -31,7 +31,8 @@ from teamwright.cli.text.events import (
     status_text,
     usage_text,
 )
-from teamwright.cli.views.view import EventLines, View, live_view
+from teamwright.cli.views.event_lines import EventLines
+from teamwright.cli.views.view import View, live_view
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
-    from teamwright.values.events.event import Delta, Event
+    from teamwright.values.events.event import AnyDelta, Event
     from teamwright.values.people.questions import Question
     from teamwright.values.results import RunResult
     from teamwright.values.specs.manifest import Manifest
@@ -57,6 +58,7 @@ class ViewOptions:
     quiet: bool = False
     out: Path | None = None
     no_input: bool = False
+    full: bool = False
 
     def __post_init__(self) -> None:
         if self.json and self.events:
@@ -64,7 +66,9 @@ class ViewOptions:
 
     def view(self, engine: Engine) -> View:
         """The view of the run while it is in progress."""
-        return EventLines() if self.events else live_view(engine.journal, quiet=self.quiet)
+        if self.events:
+            return EventLines(engine.journal, full=self.full)
+        return live_view(engine.journal, quiet=self.quiet, full=self.full)
 
 
 async def drive(
@@ -98,7 +102,7 @@ async def drive(
         view.close()
 
 
-async def _show(items: AsyncGenerator[Event | Delta], view: Asker | View, stopper: Stopper) -> None:
+async def _show(items: AsyncGenerator[Event | AnyDelta], view: Asker | View, stopper: Stopper) -> None:
     """Show items as they arrive; if the output is closed or lost, stop the run."""
     async for item in items:
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from teamwright.cli.views.view import View
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
-    from teamwright.values.events.event import Delta
+    from teamwright.values.events.event import AnyDelta
 
 LATER = "later"
 WHOLE = "whole"
@@ -158,14 +158,14 @@ class Asker:
         self._engine, self._handle, self._view = engine, handle, view
         self._prompt = prompt or Prompt(Console(stderr=True, highlight=False), Keyboard(sys.stdin.fileno()))
         self._wakeup = anyio.Event()
-        self._held: deque[Event | Delta] = deque()
+        self._held: deque[Event | AnyDelta] = deque()
         self._holding = False
         self._one_at_a_time = anyio.Lock()
         self._asking: str | None = None
         self._asking_scope = anyio.CancelScope()
         self._put_off: set[str] = set()
 
-    async def show(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | AnyDelta) -> None:
         """Show an item, now or after the current question."""
         if isinstance(item, Event):
             self._react(item)

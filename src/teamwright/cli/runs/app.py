@@ -14,6 +14,7 @@ from teamwright.cli.runs.kpi import kpi
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
+    Full,
     MaxCalls,
     MaxSeconds,
     MaxTokens,
@@ -71,22 +72,24 @@ def list_runs(
 
 
 @app.command()
-def show(run: Run, json: Json = False, out: Out = None) -> int:
+def show(run: Run, full: Full = False, json: Json = False, out: Out = None) -> int:
     """Explain a run from its record.
 
-    Shows the task, every reply with its time and cost, why the run ended, and what can be done next.
+    Shows the task, every reply with its time and cost, tool calls, why the run ended, and what can be done next.
     """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.text.explain import explain, explanation_text
+        from teamwright.cli.text.tool_calls import tool_texts
 
         history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)
-        explanation = explain(history, await engine.runs.result(found.id), answers)
+        tools = await tool_texts(engine.journal, history.events, full=full)
+        explanation = explain(history, await engine.runs.result(found.id), answers, tools)
         if json:
             write_json(explanation.to_json(), out)
         else:
-            write_result(explanation_text(explanation), out)
+            write_result(explanation_text(explanation, full=full), out)
         return 0
 
     return with_run(run, work)
@@ -97,6 +100,7 @@ def tail(
     run: Run,
     after: Annotated[int, typer.Option("--after", min=0, metavar="N", help="Start after event N.")] = 0,
     events: Events = False,
+    full: Full = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -106,7 +110,7 @@ def tail(
     """
     from teamwright.cli.interactive.drive import ViewOptions
 
-    shown = ViewOptions(json=json, events=events, out=out)
+    shown = ViewOptions(json=json, events=events, out=out, full=full)
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -131,6 +135,7 @@ def resume(
     run: Run,
     *,
     events: Events = False,
+    full: Full = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
@@ -144,7 +149,7 @@ def resume(
     """
     from teamwright.cli.interactive.drive import ViewOptions
 
-    shown = ViewOptions(json, events, quiet, out, no_input)
+    shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
@@ -182,6 +187,7 @@ def fork(
     max_seconds: MaxSeconds = None,
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Id of the new run.")] = None,
     events: Events = False,
+    full: Full = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
@@ -198,7 +204,7 @@ def fork(
     from teamwright.cli.runs.fork import Fork
     from teamwright.errors import UsageError
 
-    shown = ViewOptions(json, events, quiet, out, no_input)
+    shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
     check_new_id(run_id)
     if at is not None and retry:

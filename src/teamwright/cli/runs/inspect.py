@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_run
-from teamwright.cli.terminal.options import Run
+from teamwright.cli.terminal.options import Full, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def logs(
     ] = None,
     level: Annotated[str, typer.Option("--level", help="Minimum level: debug, info, warning or error.")] = "debug",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run stops.")] = False,
+    full: Full = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -31,7 +32,7 @@ def logs(
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.runs.logs import LogQuery
 
-        await LogQuery(found.id, member, level, follow, json, out).print_lines(engine)
+        await LogQuery(found.id, member, level, follow, json, out, full).print_lines(engine)
         return 0
 
     return with_run(run, work)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
 from teamwright.cli.text.events import detail_text, note_text, seconds_text
+from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_texts, with_texts
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.journal.decoder import decode_body
@@ -19,6 +20,7 @@ from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
+    AgentCallRejected,
     AgentFailed,
     AgentReplied,
     AgentReturned,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 LEVELS = ("debug", "info", "warning", "error")
 WARNINGS = (
     AgentCallFailed,
+    AgentCallRejected,
     AgentAbandoned,
     BudgetRefused,
     BudgetExceeded,
@@ -105,6 +108,7 @@ class LogQuery:
     follow: bool
     json: bool
     out: Path | None
+    full: bool = False
 
     async def print_lines(self, engine: Engine) -> None:
         """Print the lines; with `follow`, each one as its event is recorded."""
@@ -124,7 +128,7 @@ class LogQuery:
             write_result("\n".join(line.to_text() for line in lines), self.out)
 
     async def _lines(self, engine: Engine) -> AsyncGenerator[LogLine]:
-        book = LogBook(engine.journal)
+        book = LogBook(engine.journal, self.full)
         least = LEVELS.index(self.level)
         async for event in _events(engine, self.run_id, follow=self.follow):
             line = await book.line(event)
@@ -167,8 +171,10 @@ class LogBook:
     """Folds events into log lines: it tracks whose ask each key belongs to and when asks and calls began."""
 
     journal: Journal
+    full: bool = False
     _asks: dict[str, AgentAsked] = field(default_factory=dict[str, AgentAsked])
     _began: dict[str, float] = field(default_factory=dict[str, float])
+    _calls: ToolCalls = field(default_factory=ToolCalls)
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
@@ -176,11 +182,13 @@ class LogBook:
             self._asks[event.key] = event.fact
         if isinstance(event.fact, AgentAsked | AgentCalled):
             self._began[event.key] = event.time
+        self._calls.apply(event)
 
     async def line(self, event: Event) -> LogLine | None:
         """Apply the next event, and return its log line if it has one."""
+        tool = await self._tool_text(event)
         self.apply(event)
-        text = await self._text(event)
+        text = tool or await self._text(event)
         if not text:
             return None
         return LogLine(event.number, event.time, _level(event), self._path(event.key), event.key, text)
@@ -189,6 +197,23 @@ class LogBook:
         """The members whose asks enclose a key, outermost first."""
         around = [ask.member for scope in key_and_parents(key) if (ask := self._asks.get(scope))]
         return tuple(reversed(around))
+
+    async def _tool_text(self, event: Event) -> str | None:
+        """The text about a tool call, with its arguments or its result; none for other events."""
+        if not self._calls.is_about(event):
+            return None
+        texts = (await event_texts(self.journal, event))[event.number]
+        texts = texts if self.full else folded_texts(texts)
+        match event.fact:
+            case AgentCalled(in_doubt=False, name=name, attempt=attempt):
+                said = f"calls the tool {name}{f', attempt {attempt}' if attempt > 1 else ''}"
+            case AgentReturned() if (call := self._calls.of(event)) is not None:
+                said = f"{call.tool} returned in {seconds_text(event.time - call.began)}"
+            case AgentCallRejected():
+                said = note_text(event) or ""
+            case _:
+                return None
+        return with_texts(said, texts, full=self.full)
 
     async def _text(self, event: Event) -> str | None:
         match event.fact:

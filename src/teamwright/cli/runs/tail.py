@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import write_json, write_result
 from teamwright.cli.text.events import status_text, why_text
-from teamwright.cli.views.view import EventLines, PlainLines, Silent
+from teamwright.cli.views.event_lines import EventLines
+from teamwright.cli.views.view import PlainLines, Silent, View
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) ->
     """Show the events after a number as they arrive, then the run's status."""
     lines: list[str] = []
     write = write_result if shown.out is None else lines.append
-    view = (
-        EventLines() if shown.events else Silent() if shown.json else PlainLines(engine.journal, write, numbered=True)
-    )
+    view: View = PlainLines(engine.journal, write, numbered=True, full=shown.full)
+    if shown.events or shown.json:
+        view = EventLines(engine.journal, full=shown.full) if shown.events else Silent()
     known = await engine.journal.read(run_id, 0, after) if after else []
     if after and len(known) < after:
         last = known[-1].number if known else 0

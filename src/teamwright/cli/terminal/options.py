@@ -33,6 +33,7 @@ Profile = Annotated[
 ]
 Mermaid = Annotated[bool, typer.Option("--mermaid", help="Draw the team as a Mermaid flowchart.")]
 Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
+Full = Annotated[bool, typer.Option("--full", help="Show the arguments and results of tool calls whole.")]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Do not prompt: a run that waits for a person is paused.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Limit the run to N tokens.")]

@@ -12,6 +12,7 @@ from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,
     AgentCallFailed,
+    AgentCallRejected,
     AgentFailed,
     AgentRecovered,
     AgentReplied,
@@ -295,8 +296,8 @@ def _note_of_member(event: Event) -> str | None:
             return f"the last call to {name} is in doubt (it may or may not have arrived), so it is made again"
         case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
             return f"waited {seconds_text(waited)} in the queue for {name}"
-        case AgentCallFailed():
-            return _failed_call_text(event.place, event.fact)
+        case AgentCallFailed() | AgentCallRejected() as fact:
+            return _failed_call_text(event.place, fact)
         case AgentFailed(error="budget"):
             return None  # the refused call has an event of its own
         case AgentFailed(error=error, message=message):
@@ -318,8 +319,10 @@ def _note_of_member(event: Event) -> str | None:
             )
 
 
-def _failed_call_text(place: str, failed: AgentCallFailed) -> str:
+def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -> str:
     """Why a call failed and what happens next. A member whose tool call failed sees the error and continues."""
+    if isinstance(failed, AgentCallRejected):
+        return f"the tool {failed.name} was not called: {failed.message}"
     why = f"{failed.message} ({ERROR_WORDS.get(failed.error, failed.error)})"
     if place.startswith(TOOL_CALL):
         return f"tool call failed: {why}; the member sees the error and continues"

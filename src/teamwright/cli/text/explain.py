@@ -29,10 +29,11 @@ from teamwright.cli.text.events import (
     when_text,
     why_text,
 )
+from teamwright.cli.text.tool_calls import ToolCalls, with_texts
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.member_board import Board, OpenTurn
-from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, RunLogged
@@ -65,6 +66,8 @@ class ExplainedEvent:
     seconds: float = 0.0
     purpose: Purpose = "work"
     level: str = ""
+    tool: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The arguments or the result of a tool call, by that name."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
@@ -79,6 +82,7 @@ class ExplainedEvent:
             "text": self.text,
             "total_tokens": self.tokens,
             "seconds": round(self.seconds, 3),
+            **self.tool,
         }
 
 
@@ -123,8 +127,17 @@ class Explanation:
         return question.to_json() | given
 
 
-def explain(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Explanation:
-    """Explain a run from its events; `answers` are those that it has not consumed yet."""
+def explain(
+    history: RunHistory,
+    result: RunResult,
+    answers: Mapping[str, Answer] | None = None,
+    tools: Mapping[int, Mapping[str, JsonValue]] | None = None,
+) -> Explanation:
+    """Explain a run from its events.
+
+    `answers` are those that it has not consumed yet, and `tools` the arguments and results of tool calls, by the number
+    of their event.
+    """
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
     unanswered = {key: question for key, question in questions.items() if key not in given}
@@ -134,7 +147,7 @@ def explain(history: RunHistory, result: RunResult, answers: Mapping[str, Answer
         task=history.task,
         began=history.record.started_at,
         last=history.events[-1],
-        entries=tuple(fold(history.events, _Story(history)).entries),
+        entries=tuple(fold(history.events, _Story(history, tools or {})).entries),
         questions=questions,
         workspace=workspace_summary(history),
         levels=BudgetLevels.from_events(history.events),
@@ -150,17 +163,30 @@ class _Story:
     """Folds events into the entries of an explanation."""
 
     history: RunHistory
+    tools: Mapping[int, Mapping[str, JsonValue]]
     entries: list[ExplainedEvent] = field(default_factory=list[ExplainedEvent])
     _board: Board = field(default_factory=Board)
+    _calls: ToolCalls = field(default_factory=ToolCalls)
     _purposes: dict[str, Purpose] = field(default_factory=dict[str, Purpose])
 
     def apply(self, event: Event) -> None:
         """Apply one event, before the board does: a turn that the event ends must still be on the board."""
         if isinstance(event.fact, AgentAsked):
             self._purposes[event.key] = event.fact.purpose
-        found = _entries(event, self._board.turn_of(event.key), self.history)
-        self.entries += [replace(entry, purpose=self._purposes.get(event.key, "work")) for entry in found]
+        turn = self._board.turn_of(event.key)
+        found = self._returned(event, turn) or _entries(event, turn, self.history)
+        purpose, tool = self._purposes.get(event.key, "work"), self.tools.get(event.number, {})
+        self.entries += [replace(entry, purpose=purpose, tool={} if at else tool) for at, entry in enumerate(found)]
         self._board.apply(event)
+        self._calls.apply(event)
+
+    def _returned(self, event: Event, turn: OpenTurn | None) -> list[ExplainedEvent]:
+        """The entry for the result of a tool call."""
+        call = self._calls.of(event)
+        if call is None or turn is None or not isinstance(event.fact, AgentReturned):
+            return []
+        seconds = max(0.0, event.time - call.began)
+        return [ExplainedEvent(event, turn.row.member, turn.row.depth, f"{call.tool} returned", seconds=seconds)]
 
 
 def _bundle_of(history: RunHistory) -> JsonValue:
@@ -198,8 +224,8 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
     return found
 
 
-def explanation_text(explanation: Explanation) -> str:
-    """The explanation as text."""
+def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
+    """The explanation as text; tool calls are folded unless it is `full`."""
     result, shown = explanation.result, _without_long_logs(explanation.entries)
     price = price_text(result.usage.usd, free=explanation.free)
     used, began = (usage_text(result.usage), price, seconds_text(result.seconds)), explanation.began
@@ -214,7 +240,11 @@ def explanation_text(explanation: Explanation) -> str:
         _indented(explanation.task, 2),
         "",
         "What happened",
-        *(line for entry, more in _collapse_repeats(shown) for line in (*_lines(entry, began), *_more(more))),
+        *(
+            line
+            for entry, more in _collapse_repeats(shown)
+            for line in (*_lines(entry, began, full=full), *_more(more))
+        ),
         *_hidden_log_lines(explanation, shown),
         "",
         "Why it ended" if result.status in FINAL else "Where it is now",
@@ -253,7 +283,9 @@ def _without_long_logs(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent
 
 def _collapse_repeats(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, int]]:
     """Each entry with the number of identical notes that follow it directly and are left out."""
-    for (_, said), same in groupby(entries, lambda one: ((one.member, one.depth, one.text, one.level), one.said)):
+    for (_, said), same in groupby(
+        entries, lambda one: ((one.member, one.depth, one.text, one.level, one.tool), one.said)
+    ):
         group = list(same)
         if said:
             yield from ((one, 0) for one in group)
@@ -272,13 +304,15 @@ def _more(count: int) -> list[str]:
     return [f"  {'':<11} … {count} more like this"] if count else []
 
 
-def _lines(entry: ExplainedEvent, began: float) -> list[str]:
+def _lines(entry: ExplainedEvent, began: float, *, full: bool) -> list[str]:
     """An entry as lines: a note is one line, a reply a heading with its figures and the text below."""
     when = f"+{seconds_text(max(0.0, entry.event.time - began))}"
     indent = "  " * max(0, entry.depth - 1)
     if not entry.said:
         who = f"{entry.member} {LOGGED.get(entry.level, '')}" if entry.member else ""
-        return [f"  {when:<11} {indent}{who}· {' '.join(clean(entry.text).split())}"]
+        said = with_texts(" ".join(clean(entry.text).split()), entry.tool, full=full)
+        shown, *rest = said.split("\n")
+        return [f"  {when:<11} {indent}{who}· {shown}", *(f"{'':<16}{line}" for line in rest)]
     clock = when_text(entry.event.time).partition(" ")[2]
     used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"
     said = entry.text if entry.text.strip() else "(empty)"

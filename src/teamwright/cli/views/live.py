@@ -19,11 +19,12 @@ from rich.text import Text
 from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
+from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.cli.views.view import CUT, Repeats, message_texts
 from teamwright.history.member_board import Board, MemberRow, State
 from teamwright.runtime.driver.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.text.display import number_text
 
@@ -46,8 +47,9 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class LiveView:
     """Shows a run in a terminal."""
 
-    def __init__(self, journal: Journal, console: Console | None = None) -> None:
+    def __init__(self, journal: Journal, console: Console | None = None, *, full: bool = False) -> None:
         self.board = Board()
+        self._tools, self._full = ToolLines(journal, full=full), full
         self._journal = journal
         self._console = console or Console(stderr=True, highlight=False)
         self._live = Live(
@@ -67,13 +69,15 @@ class LiveView:
     def catch_up(self, event: Event) -> None:
         """Apply an event without showing it."""
         self.board.apply(event)
+        self._tools.apply(event)
 
-    async def show(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | AnyDelta) -> None:
         """Print replies and notes above the members' lines, and update the lines."""
         if not self._open:
             self._start()
         if isinstance(item, Event):
             await self._scroll(item)
+            self._tools.apply(item)
         self.board.apply(item)
 
     def close(self) -> None:
@@ -118,6 +122,10 @@ class LiveView:
             self._print_repeats()
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
+        if turn is not None and (tool := await self._tools.lines(event)):
+            self._print_repeats()
+            self._print(*self._tool_texts(turn.row, tool), wrap=False)
+            return
         outermost = turn is not None and turn.row.depth == 0
         known = isinstance(event.fact, RunResumed) or (isinstance(event.fact, AgentFailed) and outermost)
         note = None if known else note_text(event)
@@ -137,9 +145,20 @@ class LiveView:
         heading.append(f"  {used}", style="dim")
         return heading
 
-    def _print(self, *lines: Text) -> None:
+    def _tool_texts(self, row: MemberRow, lines: list[str]) -> list[Text]:
+        """The lines about a tool call; a folded one takes one line of the terminal."""
+        indent = "  " * max(0, row.depth - 1)
+        first = Text(indent)
+        first.append(f"{row.member} ", style=self._colour(row.member))
+        first.append(lines[0], style="dim")
+        if not self._full:
+            first.truncate(max(1, self._console.width - 1), overflow="ellipsis")
+        return [first, *(Text(f"{indent}  {line}", style="dim") for line in lines[1:])]
+
+    def _print(self, *lines: Text, wrap: bool = True) -> None:
+        """Print lines above the members'; if `wrap` is false the terminal wraps them, which is faster."""
         for line in lines:
-            self._draw(partial(self._console.print, line))
+            self._draw(partial(self._console.print, line, soft_wrap=not wrap))
 
 
 def _shortened(text: str) -> str:
@@ -161,7 +180,7 @@ def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[s
     lines += [Text(_fit(f"  {budget}", width - 1), style="dim", no_wrap=True) for budget in budgets]
     for row in shown:
         lines.append(_line(row, now, width, colour))
-        if row.streamed and row.state == "streaming" and room >= STREAMED_LINES:
+        if row.streamed and row.state in {"streaming", "thinking"} and room >= STREAMED_LINES:
             streamed = _streamed(row, width)
             room -= len(streamed)
             lines.extend(streamed)
@@ -245,6 +264,8 @@ def _words(row: MemberRow) -> str:
             return f"failed ({row.detail})"
         case "thinking" if row.is_team:
             return "working"
+        case "streaming" if row.detail:
+            return f"preparing tool {clean(row.detail)}"
         case state:
             return state
 
@@ -262,7 +283,8 @@ def _streamed(row: MemberRow, width: int) -> list[Text]:
         if cell_len(lines[-1]) + cell_len(word) + 1 > wide and lines[-1]:
             lines.append("")
         lines[-1] += (" " if lines[-1] else "") + word
-    return [Text(indent + _fit(line, wide), style="dim italic", no_wrap=True) for line in lines[-STREAMED_LINES:]]
+    style = "italic" if row.state == "streaming" and not row.detail else "dim italic"
+    return [Text(indent + _fit(line, wide), style=style, no_wrap=True) for line in lines[-STREAMED_LINES:]]
 
 
 def _sides(left: Text, right: str, width: int) -> Text:

@@ -1,4 +1,4 @@
-"""Views of a run in progress: plain lines for files and pipes, JSON lines for programs, and a silent one."""
+"""Views of a run in progress: plain lines for files and pipes, and a silent one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
+from teamwright.cli.terminal.output import clean, one_line, say
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
+from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.history.member_board import Board
 from teamwright.values.events.agent import AgentFailed, AgentReplied
-from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamStarted
 from teamwright.values.text.display import cut, number_text
@@ -28,7 +29,7 @@ class View(Protocol):
 
     def catch_up(self, event: Event) -> None: ...
 
-    async def show(self, item: Event | Delta) -> None: ...
+    async def show(self, item: Event | AnyDelta) -> None: ...
 
     def close(self) -> None:
         """Restore the terminal; may be called at any time and more than once."""
@@ -41,40 +42,36 @@ class Silent:
     def catch_up(self, event: Event) -> None:
         """Do nothing."""
 
-    async def show(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | AnyDelta) -> None:
         """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class EventLines(Silent):
-    """Each event as a line of JSON on stdout, and nothing else."""
-
-    async def show(self, item: Event | Delta) -> None:
-        """Print an event; deltas are not events."""
-        if isinstance(item, Event):
-            write_json_line(item.to_json())
-
-
 class PlainLines:
     """A line for each reply and each note: `writer  ▸ first line …  123 tok 1.2 s`."""
 
-    def __init__(self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False) -> None:
+    def __init__(
+        self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False, full: bool = False
+    ) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
+        self._tools = ToolLines(journal, full=full)
         self._repeats = Repeats()
         self.board = Board()
 
     def catch_up(self, event: Event) -> None:
         """Apply an event without showing it."""
         self.board.apply(event)
+        self._tools.apply(event)
 
-    async def show(self, item: Event | Delta) -> None:
+    async def show(self, item: Event | AnyDelta) -> None:
         """Print the line of an event, if it has one."""
-        if isinstance(item, Delta):
+        if not isinstance(item, Event):
             return
         text = await self._line(item)
         self.board.apply(item)
+        self._tools.apply(item)
         if text and self._numbered:
             self._write(self._head(item) + text)
         elif text:
@@ -97,6 +94,8 @@ class PlainLines:
         row = turn.row if turn else None
         indent = "  " * max(0, row.depth - 1) if row else ""
         name = f"{indent}{row.member:<10} " if row and row.depth > 0 else ""
+        if tool := await self._tools.lines(event):
+            return f"\n{'':<{len(name) + 1}}".join([f"{name} {tool[0]}", *tool[1:]])
         match event.fact:
             case AgentReplied() if turn is None or (row and row.depth == 0):
                 return None
@@ -151,12 +150,12 @@ async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> l
     return [clean(str(decode_body(bodies[one]))) for one in hashes]
 
 
-def live_view(journal: Journal, *, quiet: bool) -> View:
+def live_view(journal: Journal, *, quiet: bool, full: bool = False) -> View:
     """The live view if stderr is a capable terminal, else plain lines; none if `quiet`."""
     if quiet:
         return Silent()
     if sys.stderr.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}:
         from teamwright.cli.views.live import LiveView
 
-        return LiveView(journal)
-    return PlainLines(journal)
+        return LiveView(journal, full=full)
+    return PlainLines(journal, full=full)

@@ -1,0 +1,158 @@
+"""Tool calls as text: their arguments and results, folded to one line or whole.
+
+A folded text takes time and space in proportion to what is shown, however large the value is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import JsonValue
+
+from teamwright.cli.terminal.output import clean
+from teamwright.history.event_texts import bodies_of, texts_of
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentCallRejected, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.secrets.patterns import mask_value
+from teamwright.values.text.display import count_text, cut
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+
+FOLDED = 120
+"""The characters of a folded value."""
+MOST_ITEMS = 20
+"""The items of a folded list or object."""
+DEEPEST = 4
+MOST_CLEANED = 64 * 1024
+"""How much of a text is searched for secrets and control characters before it is cut: no secret is nearly as long."""
+BATCH = 50
+MORE = "…"
+
+
+class PendingCall(NamedTuple):
+    """A tool call that has not returned yet."""
+
+    tool: str
+    began: float
+    event: Event
+
+
+class ToolCalls:
+    """The tool calls of a run that have not returned yet, by key."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, PendingCall] = {}
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event."""
+        match event.fact:
+            case AgentCalled(effect="tool", name=name):
+                self._open[event.key] = PendingCall(name, event.time, event)
+            case AgentReturned() | AgentCallFailed(retry_in=None):
+                self._open.pop(event.key, None)
+            case _:
+                pass
+
+    def of(self, event: Event) -> PendingCall | None:
+        """The call that an event ends; ask before the event is applied."""
+        return self._open.get(event.key) if isinstance(event.fact, AgentReturned | AgentCallFailed) else None
+
+    def is_about(self, event: Event) -> bool:
+        """Whether an event begins, ends or rejects a tool call."""
+        if isinstance(event.fact, AgentCalled):
+            return event.fact.effect == "tool"
+        return isinstance(event.fact, AgentCallRejected) or self.of(event) is not None
+
+
+async def event_texts(journal: Journal, *events: Event) -> dict[int, dict[str, JsonValue]]:
+    """The texts of events, by their numbers."""
+    hashes = {body for event in events for body in bodies_of(event)}
+    bodies = RecordedBodies(await journal.bodies(hashes) if hashes else {})
+    return {event.number: texts_of(event, bodies) for event in events}
+
+
+async def tool_texts(journal: Journal, events: Iterable[Event], *, full: bool) -> dict[int, dict[str, JsonValue]]:
+    """The arguments and results in the events of tool calls, by number; folded unless `full`."""
+    calls, about = ToolCalls(), list[Event]()
+    for event in events:
+        if calls.is_about(event):
+            about.append(event)
+        calls.apply(event)
+    found: dict[int, dict[str, JsonValue]] = {}
+    for start in range(0, len(about), BATCH):
+        texts = await event_texts(journal, *about[start : start + BATCH])
+        found |= texts if full else {number: folded_texts(one) for number, one in texts.items()}
+    return found
+
+
+def folded_texts(texts: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Texts by name, each folded."""
+    return {name: folded_value(value) for name, value in texts.items()}
+
+
+def folded_value(value: JsonValue, depth: int = 0) -> JsonValue:
+    """The value with long texts cut, and only the first items of long and deeply nested lists and objects."""
+    match value:
+        case str():
+            return _cut(value)
+        case list() | dict() if depth == DEEPEST and value:
+            return MORE
+        case list():
+            shown = [folded_value(item, depth + 1) for item in value[:MOST_ITEMS]]
+            return [*shown, MORE] if len(value) > MOST_ITEMS else shown
+        case dict():
+            first = [(name, value[name]) for name, _ in zip(value, range(MOST_ITEMS), strict=False)]
+            shown = {_cut(name): folded_value(item, depth + 1) for name, item in first}
+            return {**shown, MORE: MORE} if len(value) > MOST_ITEMS else shown
+        case _:
+            return value
+
+
+def folded_line(value: JsonValue) -> str:
+    """The value as one line, cut; text is shown as it is, and anything else as JSON."""
+    return _line(folded_value(value))
+
+
+def whole_text(value: JsonValue) -> str:
+    """The whole value: text as it is, and anything else as JSON, indented if it is longer than a line."""
+    if isinstance(value, str):
+        return clean(value)
+    masked = mask_value(value)
+    text = json.dumps(masked, ensure_ascii=False)
+    return clean(text if len(text) <= FOLDED else json.dumps(masked, ensure_ascii=False, indent=2))
+
+
+def with_texts(sentence: str, texts: Mapping[str, JsonValue], *, full: bool) -> str:
+    """A sentence about a tool call with its arguments or its result, which are folded already unless `full`.
+
+    A whole value that is longer than a line begins on a line of its own.
+    """
+    ends = sentence.endswith((".", "?"))
+    for value in texts.values():
+        if value == {}:
+            continue
+        text = whole_text(value).strip("\n") if full else _line(value)
+        if "\n" in text or (full and len(text) > FOLDED):
+            sentence += f"{'' if ends else ':'}\n{text}"
+        else:
+            sentence += f" ({text})" if ends else f": {text}"
+    return sentence
+
+
+def _line(folded: JsonValue) -> str:
+    masked = mask_value(folded)
+    if isinstance(masked, str):
+        return " ".join(masked.split()) or "(empty)"
+    return cut(clean(json.dumps(masked, ensure_ascii=False)), FOLDED, f" {MORE}")
+
+
+def _cut(text: str) -> str:
+    """A text without control characters and secrets, cut, with its length if it is much longer."""
+    if len(text) <= FOLDED:
+        return clean(text)
+    start = clean(text[:MOST_CLEANED])
+    return start if len(start) <= FOLDED else f"{start[:FOLDED]} {MORE} ({count_text(len(text), 'character')})"

@@ -1,0 +1,44 @@
+"""The lines of a view about tool calls: one for each call that has returned, or all of its arguments and its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from teamwright.cli.text.events import seconds_text
+from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_line, whole_text
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.text.display import cut
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+    from teamwright.values.events.event import Event
+
+WIDEST_ARGUMENTS = 60
+SYMBOL, RETURNED = "⚙", "→"
+
+
+class ToolLines:
+    """Folds events into lines about tool calls; with `full`, values are whole."""
+
+    def __init__(self, journal: Journal, *, full: bool = False) -> None:
+        self._journal, self._full = journal, full
+        self._calls = ToolCalls()
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event, after its lines were asked for."""
+        self._calls.apply(event)
+
+    async def lines(self, event: Event) -> list[str]:
+        """The lines about the tool call that an event ends with a result; none for other events."""
+        call = self._calls.of(event)
+        if call is None or not isinstance(event.fact, AgentReturned):
+            return []
+        texts = await event_texts(self._journal, call.event, event)
+        arguments, result = texts[call.event.number].get("arguments"), texts[event.number].get("result")
+        took = seconds_text(event.time - call.began)
+        if self._full:
+            shown = [] if arguments is None else whole_text(arguments).splitlines()
+            first, *rest = whole_text(result).splitlines() or ["(empty)"]
+            return [f"{SYMBOL} {call.tool}  {took}", *(f"  {line}" for line in (*shown, f"{RETURNED} {first}", *rest))]
+        given = f" {cut(folded_line(arguments), WIDEST_ARGUMENTS, ' …')}" if arguments else ""
+        return [f"{SYMBOL} {call.tool}{given} {RETURNED} {folded_line(result)}  {took}"]
