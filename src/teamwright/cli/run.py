@@ -14,6 +14,7 @@ import typer
 
 from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
 from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.show import draw
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -133,14 +134,13 @@ def run(
     `validate --no-import` load nothing.
     """
     from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.cli.show import draw
 
-    check_out(out)
-    check_out(record, "--record")
+    _check_files(out, record)
     if graph or mermaid:
         return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
-    if (continues or conversation) and task is None and file is None and manifest is not None and not _exists(manifest):
-        manifest, task = None, manifest
+    manifest, task = (
+        (manifest, task) if task or file or not (continues or conversation) else _manifest_or_task(manifest)
+    )
     request = Request(
         manifest=Path(manifest) if manifest is not None else None,
         task=read_task(task, file),
@@ -157,6 +157,16 @@ def run(
         allow_roots=tuple(allow_root or ()),
     )
     return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input, full))
+
+
+def _check_files(out: Path | None, record: Path | None) -> None:
+    check_out(out)
+    check_out(record, "--record")
+
+
+def _manifest_or_task(given: str | None) -> tuple[str | None, str | None]:
+    """A single argument of a run that continues another, as its manifest or as its task."""
+    return (given, None) if given is None or _exists(given) else (None, given)
 
 
 def _run_guarded(request: Request, shown: ViewOptions) -> int:
