@@ -37,6 +37,8 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
 
     A path is that of a SQLite database, which uses `busy_timeout`. Any other object must implement `Journal`.
     """
+    if journal == "":
+        raise UsageError("The journal's path is empty; pass a path, 'memory', or None for the default journal.")
     if journal == "memory":
         from teamwright.journal.memory import MemoryJournal
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 
+from teamwright.agents.contract.arguments import check_number
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
@@ -23,7 +24,9 @@ from teamwright.runtime.moved_methods import MovedToRuns
 from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
+from teamwright.values.limits.limits import Limits
 from teamwright.values.names import check_name
+from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
@@ -36,9 +39,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.values.events.event import AnyDelta, Event
-    from teamwright.values.limits.limits import Limits
     from teamwright.values.results import RunResult
-    from teamwright.values.turns.messages import Message
 
 LARGEST_TASK = 1024 * 1024
 
@@ -81,6 +82,11 @@ class Engine:
         from teamwright.runtime.driver.steady_clock import steady_clock
         from teamwright.runtime.webhooks.deliveries import Deliveries
 
+        for name, clock in (("wall", wall), ("seed", seed), ("monotonic", monotonic or time.monotonic)):
+            if not callable(clock):
+                raise UsageError(f"The engine: {name} must be a function without arguments, and is {clock!r}.")
+        if grace is not None:
+            check_number("The engine", "grace", grace)
         self.journal = resolve_journal(journal)
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
@@ -182,6 +188,7 @@ class Engine:
         `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
         the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation.
         """
+        _check_start(task, history, limits)
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
@@ -401,6 +408,18 @@ class Engine:
         if limits is not None:
             source = source_with_limits(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
+
+
+def _check_start(task: object, history: object, limits: object) -> None:
+    """Raise `UsageError` for arguments of a start that are of the wrong type."""
+    if not isinstance(task, str):
+        raise UsageError(f"The task must be a text, and is {task!r}.")
+    if limits is not None and not isinstance(limits, Limits):
+        raise UsageError(f"The limits of a run must be  Limits(tokens=…),  and are {limits!r}.")
+    if not isinstance(history, Sequence) or not all(
+        isinstance(one, Message) for one in cast("Sequence[object]", history)
+    ):
+        raise UsageError("The history must be a list of Message, for example  [Message(name='user', content='Hi')].")
 
 
 def new_run_id(now: float) -> str:

@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
 from teamwright.agents.contract.attributes import (
     fallback_of,
     require_agent,
@@ -70,18 +71,22 @@ class Team(PolicyAttributes):
         checked: bool = False,
     ) -> None:
         self.name = check_name("team", name)
-        self.members, self.helpers = tuple(map(require_agent, members)), tuple(map(require_agent, helpers))
+        owner = f"The team {name!r}"
+        self.members = tuple(map(require_agent, listed(owner, "members", members)))
+        self.helpers = tuple(map(require_agent, listed(owner, "helpers", helpers)))
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         self.description = description
         settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
         self.policy = policy_for(name, None, settings, recovery=recovery)
         self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
-        self.notify = notify
-        if notify is not None and notify.secret and notify.secret != HIDDEN:
-            signing_key(notify.secret)
+        given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
+        check_arguments(owner, TeamSpec, description=description, **given)
+        check_instance(owner, "handoff", handoff, EnvelopeSettings)
+        check_instance(owner, "options", options, Mapping, Value)
+        self.notify = _checked_notify(owner, notify)
         self.degradation: Degradation = degradation
-        if approve is not None and approve.tools:
+        if self.approve is not None and self.approve.tools:
             raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
@@ -270,6 +275,13 @@ def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
             agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
     # Every part was validated when it was created, and a team may have thousands.
     return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
+
+
+def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:
+    check_instance(owner, "notify", notify, Notify)
+    if notify is not None and notify.secret and notify.secret != HIDDEN:
+        signing_key(notify.secret)
+    return notify
 
 
 def _levels(agent: AgentLike) -> int:

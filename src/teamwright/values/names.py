@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from teamwright.errors import InvalidName
+from teamwright.errors import InvalidName, UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FieldPath = tuple[str | int, ...]
@@ -13,6 +13,8 @@ FieldPath = tuple[str | int, ...]
 
 def check_name(what: str, name: str) -> str:
     """Return `name` if it is valid; raise `InvalidName` with a suggestion otherwise."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without a type checker
+        raise UsageError(f"The name of the {what} must be a text, and is {name!r}.")
     if NAME.fullmatch(name):
         return name
     raise InvalidName(what, name, suggest_name(name))

@@ -15,6 +15,7 @@ from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
+from teamwright.values.models import conversions
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
 from teamwright.values.text.validation_messages import misfits_of
@@ -36,6 +37,11 @@ class Policy(AgentSettings):
     def reply_bytes(self) -> int:
         """The size cap of a reply."""
         return self.max_bytes or MAX_BYTES
+
+    @model_validator(mode="after")
+    def _fallback_is_an_agent(self) -> Self:
+        _check_fallback("The fallback", self.fallback)
+        return self
 
     @model_validator(mode="after")
     def _not_both(self) -> Self:
@@ -102,7 +108,8 @@ def policy_for(name: str, base: Policy | None, settings: PolicySettings, **other
 def _check_settings(name: str, settings: PolicySettings) -> None:
     """Raise `UsageError` for a setting that no agent has, and for an invalid size cap."""
     for unknown in settings.keys() - PolicySettings.__optional_keys__:
-        hint = nearest(unknown, PolicySettings.__optional_keys__, "agents have no such setting")
+        known = PolicySettings.__optional_keys__ | AgentSpec.model_fields.keys()
+        hint = nearest(unknown, known, "agents have no such setting")
         raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
     check_max_bytes(name, settings.get("max_bytes"))
 
@@ -121,12 +128,16 @@ def _combined(name: str, base: Policy, settings: dict[str, object]) -> Policy:
 
 def _validated(name: str, settings: dict[str, object]) -> Policy:
     """Return the policy with these settings; raises `UsageError` with the agent and each invalid setting."""
+    _check_fallback(f"The fallback of the agent {name!r}", settings["fallback"])
     check_not_both(repr(name), optional=settings["optional"], critical=settings["critical"])
     try:
-        return Policy.model_validate(settings)
+        made = Policy.model_validate(settings)
+        wrong = list(conversions(made, settings))
     except ValidationError as error:
-        wrong = "; ".join(map(str, misfits_of(error, settings)))
-        raise UsageError(f"The policy of the agent {name!r} does not fit: {wrong}.") from error
+        made, wrong = UNSET, [str(one) for one in misfits_of(error, settings)]
+    if wrong:
+        raise UsageError(f"The policy of the agent {name!r} does not fit: {'; '.join(wrong)}.")
+    return made
 
 
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
@@ -141,6 +152,18 @@ def check_not_both(who: str, *, optional: object, critical: object) -> None:
         raise UsageError(
             f"{who} is optional and critical: a failure can't be both skipped and a reason to pause; keep one."
         )
+
+
+def _check_fallback(who: str, fallback: object) -> None:
+    """Reject a fallback that is not an agent."""
+    if fallback is None:
+        return
+    from teamwright.agents.contract.attributes import require_agent_like  # which needs this module
+
+    try:
+        require_agent_like(fallback)
+    except UsageError as error:
+        raise UsageError(f"{who} can't be used. {error}") from error
 
 
 def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:

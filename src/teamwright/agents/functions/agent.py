@@ -16,6 +16,7 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from teamwright.agents.contract.arguments import check_arguments
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import ONE_CALL, Policy, PolicyAttributes, PolicySettings, policy_for
@@ -60,7 +61,7 @@ class FunctionAgent(PolicyAttributes):
         **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
-        self.description, self.capabilities = description, capabilities
+        self.description = description
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
@@ -84,6 +85,15 @@ class FunctionAgent(PolicyAttributes):
             "timeout": timeout,
             "isolate": isolate if isolate != "thread" else None,
         }
+        check_arguments(
+            f"The agent {name!r}",
+            AgentSpec,
+            description=description,
+            capabilities=capabilities,
+            timeout=timeout,
+            isolate=isolate,
+        )
+        self.capabilities = declared["capabilities"] = tuple(capabilities)
         self._declared = {field: value for field, value in declared.items() if value}
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast, get_args
 
+from teamwright.agents.contract.arguments import check_arguments, check_instance
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.model.models import Models, shared_models
@@ -81,6 +82,18 @@ class ModelAgent(PolicyAttributes):
         self.model = check_model(name, model)
         self._own_model = model if is_own_model(model) else None
         self.instructions, self.description = instructions, description
+        check_arguments(
+            f"The agent {name!r}",
+            AgentSpec,
+            description=description,
+            instructions=instructions,
+            capabilities=capabilities,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            timeout=timeout,
+            idle_timeout=idle_timeout,
+        )
+        check_instance(f"The agent {name!r}", "models", models, Models)
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")

@@ -19,6 +19,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.budget_notice import low_budget_notice
+from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
@@ -183,8 +184,21 @@ class ScriptedAgent(PolicyAttributes):
         **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
-        self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
-        self.description, self.instructions, self.capabilities = description, instructions, capabilities
+        owner = f"The agent {name!r}"
+        self.script = script if isinstance(script, Script) else Script(rules=tuple(listed(owner, "script", script)))
+        check_arguments(
+            owner,
+            AgentSpec,
+            description=description,
+            instructions=instructions,
+            capabilities=capabilities,
+            max_tokens=max_tokens,
+            timeout=timeout,
+        )
+        check_instance(owner, "price", price, Price)
+        check_instance(owner, "pace", pace, Pace)
+        check_instance(owner, "source", source, str)
+        self.description, self.instructions, self.capabilities = description, instructions, tuple(capabilities)
         own = policy_for(name, policy, settings)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
         self.tool_agents = self.toolbox.agents

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
+from teamwright.agents.contract.arguments import listed
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.agent_tool import AgentSource
@@ -52,7 +53,7 @@ class Toolbox:
         self._approve, self._owner, self._max_bytes = approve or Approve(), owner, max_bytes
         self._sources: list[ToolSource] = []
         self.specs: list[str | ToolSpec] = []
-        for tool in tools:
+        for tool in listed(f"The agent {owner!r}", "tools", tools):
             source = make_source(tool, self._sources, max_bytes)
             self._add(source)
             self.specs += [source.spec] if source.spec is not None else []

@@ -106,7 +106,9 @@ def misfit_text(error: ErrorDetails) -> str:
         return str(context.get("error", "")) or "does not fit here"
     if kind in BOUNDS:
         words, bound = BOUNDS[kind]
-        return f"must be {words} {context.get(bound)}, and {found_text(given, plain=True)} is not"
+        limit = context.get(bound)
+        limit = f"{limit:g}" if isinstance(limit, float) else limit
+        return f"must be {words} {limit}, and {found_text(given, plain=True)} is not"
     if (wanted := _kind(kind)) is not None:
         return f"expects {wanted}, found {found_text(given)}"
     return _other(kind, given, context)

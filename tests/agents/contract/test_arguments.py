@@ -1,0 +1,188 @@
+"""Wrong values in Python are refused where they are written, in the words that a manifest gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from teamwright import (
+    Approve,
+    Engine,
+    FunctionAgent,
+    Limits,
+    ModelAgent,
+    Plan,
+    Policy,
+    RetryPolicy,
+    Rule,
+    ScriptedAgent,
+    Step,
+    Team,
+)
+from teamwright.agents.contract.arguments import check_arguments
+from teamwright.errors import UsageError
+from teamwright.values.specs.manifest import AgentSpec
+
+
+def spoken(turn: object) -> str:
+    return "hm"
+
+
+MEMBER = FunctionAgent("m", spoken)
+Maker = Callable[..., object]
+
+
+def function_agent(**given: object) -> object:
+    return FunctionAgent(**{"name": "a", "function": spoken, **given})  # pyright: ignore[reportArgumentType]
+
+
+def model_agent(**given: object) -> object:
+    return ModelAgent(**{"name": "a", "model": "openai:gpt-5", **given})  # pyright: ignore[reportArgumentType]
+
+
+def scripted_agent(**given: object) -> object:
+    return ScriptedAgent(**{"name": "a", "script": [Rule(reply="x")], **given})  # pyright: ignore[reportArgumentType]
+
+
+def team(**given: object) -> object:
+    return Team(**{"name": "t", "members": [MEMBER], **given})  # pyright: ignore[reportArgumentType]
+
+
+def engine(**given: object) -> object:
+    return Engine(**given)  # pyright: ignore[reportArgumentType]
+
+
+AGENTS: list[Maker] = [function_agent, model_agent, scripted_agent]
+EVERY_AGENT: list[tuple[dict[str, object], str]] = [
+    ({"name": 3}, "name of the agent must be a text, and is 3"),
+    ({"name": "no spaces"}, "'no spaces'"),
+    ({"description": None}, "The agent 'a': description: expects text, found nothing"),
+    ({"capabilities": "search"}, "capabilities: expects a list, found the text 'search'"),
+    ({"capabilities": [3]}, "capabilities.0: expects text, found the number 3"),
+    ({"timeout": 0}, "The agent 'a': timeout: must be more than 0, and 0 is not"),
+    ({"timeout": "9"}, "timeout: expects a number, found the text '9'"),
+    ({"timeout": math.nan}, "timeout: must be more than 0"),
+    ({"output_schema": 3}, "schema of the output of 'a' must be a JSON Schema or a class, and is 3"),
+    ({"input_schema": [3]}, "schema of the input of 'a'"),
+    ({"policy": {}}, "policy of the agent 'a' must be a Policy"),
+    ({"limits": 3}, "policy of the agent 'a' does not fit: limits: expects a mapping, found the number 3"),
+    ({"limits": {"tokns": 3}}, "limits.tokns: is not a field here"),
+    ({"retry": "never"}, "retry: expects a mapping"),
+    ({"max_bytes": 3}, "max_bytes=3"),
+    ({"too_long": "explode"}, "too_long"),
+    ({"fallback": "other"}, "'other'"),
+    ({"optional": "yes please"}, "optional: expects true or false"),
+    ({"optional": True, "critical": True}, "optional and critical"),
+    ({"timout": 3}, "takes no 'timout': did you mean 'timeout'"),
+]
+WITH_TOOLS: list[tuple[dict[str, object], str]] = [
+    ({"tools": spoken}, r"The agent 'a': tools: expects a list, found a value of type 'function'; write  tools=\[…\]"),
+    ({"tools": None}, "leave 'tools' out, or pass an empty list"),
+    ({"tools": [3]}, "tool"),
+    ({"instructions": 3}, "instructions: expects text, found the number 3"),
+    ({"max_tokens": 0}, "max_tokens: must be at least 1, and 0 is not"),
+    ({"max_tokens": True}, "max_tokens: expects a whole number, found true"),
+    ({"max_tokens": 1.5}, "max_tokens: expects a whole number, found the number 1.5"),
+]
+CASES: list[tuple[Maker, dict[str, object], str]] = [
+    *((make, given, why) for make in AGENTS for given, why in EVERY_AGENT),
+    *((make, given, why) for make in (model_agent, scripted_agent) for given, why in WITH_TOOLS),
+    (function_agent, {"function": 3}, "'a' can't be 3"),
+    (function_agent, {"isolate": "moon"}, "isolate: is 'thread' or 'process'"),
+    (model_agent, {"model": 3}, "model of the agent 'a' must be 'provider:name'"),
+    (model_agent, {"model": ""}, "needs a model"),
+    (model_agent, {"temperature": 3}, "temperature: must be at most 2, and 3 is not"),
+    (model_agent, {"temperature": True}, "temperature: expects a number, found true"),
+    (model_agent, {"idle_timeout": "soon"}, "idle_timeout: expects a number"),
+    (model_agent, {"economy": 3}, "economy"),
+    (model_agent, {"economy": b"x"}, "economy: expects text"),
+    (model_agent, {"priority": True}, "priority: expects a whole number, found true"),
+    (model_agent, {"models": 3}, "models: expects a Models, found the number 3"),
+    (scripted_agent, {"script": None}, "script: expects a list"),
+    (scripted_agent, {"script": ["hello"]}, r"rules\.0"),
+    (scripted_agent, {"price": 3}, "price: expects a Price"),
+    (team, {"name": None}, "name of the team must be a text, and is None"),
+    (team, {"members": MEMBER}, r"The team 't': members: expects a list.*write  members=\[…\]"),
+    (team, {"members": []}, "has no members"),
+    (team, {"members": ["m"]}, "'m'"),
+    (team, {"helpers": 3}, "helpers: expects a list"),
+    (team, {"strategy": "sequental"}, "did you mean 'sequential'"),
+    (team, {"strategy": 3}, "3 is not a strategy"),
+    (team, {"description": 3}, "The team 't': description: expects text"),
+    (team, {"share": "everything"}, "share: is 'transcript'"),
+    (team, {"handoff": 3}, "handoff: expects a"),
+    (team, {"degradation": "sometimes"}, "degradation: is 'none'"),
+    (team, {"max_turns": 0}, "max_turns: must be at least 1, and 0 is not"),
+    (team, {"max_turns": "3"}, "max_turns: expects a whole number, found the text '3'"),
+    (team, {"on_max_turns": "go on"}, "on_max_turns: is 'stop' or 'fail'"),
+    (team, {"limits": "10"}, "limits: expects a mapping"),
+    (team, {"approve": 3}, "approve"),
+    (team, {"approve": {"tools": True}}, "no tools of its own"),
+    (team, {"recovery": 3}, "recovery"),
+    (team, {"notify": "https://x"}, "notify: expects a Notify, found the text"),
+    (team, {"options": [3]}, "options: expects a Mapping or a Value"),
+    (team, {"output_schema": 3}, "schema of the answer of the team 't'"),
+    (engine, {"journal": 3}, "'int' is no journal"),
+    (engine, {"journal": ""}, "path is empty"),
+    (engine, {"grace": -1}, "grace must be a number of at least 0, and is -1"),
+    (engine, {"grace": math.inf}, "grace must be a number"),
+    (engine, {"grace": "5"}, "grace must be a number"),
+    (engine, {"wall": 3}, "wall must be a function"),
+    (engine, {"seed": None}, "seed must be a function"),
+    (engine, {"monotonic": 3}, "monotonic must be a function"),
+    (Limits, {"tokens": -1}, "Limits: tokens: must be at least 0"),
+    (Limits, {"tokens": True}, "Limits: tokens: expects a whole number, found true"),
+    (Limits, {"tokens": "5"}, "Limits: tokens: expects a whole number, found the text '5'"),
+    (Limits, {"usd": math.nan}, "usd"),
+    (Limits, {"token": 5}, "did you mean 'tokens'"),
+    (RetryPolicy, {"attempts": -1}, "attempts"),
+    (RetryPolicy, {"backoff": "1"}, "backoff: expects a number"),
+    (Policy, {"fallback": 3}, "3 is neither a team nor an agent"),
+    (Policy, {"priority": "high"}, "priority: expects a whole number"),
+    (Rule, {"reply": b"x"}, "reply: expects text"),
+    (Rule, {"reply": "x", "times": 0}, "times: must be at least 1"),
+    (Approve, {"before": "maybe"}, "before"),
+    (Step, {"id": 3}, "id: expects text"),
+    (Plan, {"steps": []}, "steps: is empty"),
+]
+
+
+@pytest.mark.parametrize(("make", "given", "why"), CASES)
+def test_a_wrong_value_is_refused_at_construction_in_our_words(make: Maker, given: dict[str, object], why: str) -> None:
+    with pytest.raises(UsageError, match=why) as raised:
+        make(**given)
+    said = str(raised.value)
+    for words in ("Input should", "validation error", "errors.pydantic.dev", "input_value"):
+        assert words not in said
+
+
+async def test_what_a_run_is_given_is_checked_before_it_starts() -> None:
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"task": 3}, "task must be a text, and is 3"),
+        ({"limits": {"tokens": 3}}, "limits of a run must be"),
+        ({"history": ["hello"]}, "history must be a list of Message"),
+        ({"run_id": 3}, "name of the run must be a text"),
+        ({"team": 3}, "3 is neither a team nor an agent"),
+    ]
+    async with Engine("memory") as opened:
+        for given, why in wrong:
+            with pytest.raises(UsageError, match=why):
+                await opened.run(**{"team": MEMBER, "task": "go", **given})  # pyright: ignore[reportArgumentType]
+        assert not await opened.runs.list()
+
+
+def test_every_wrong_argument_is_named_at_once() -> None:
+    with pytest.raises(UsageError) as raised:
+        model_agent(temperature=3, timeout=-1, description=None)
+    assert all(name in str(raised.value) for name in ("temperature", "timeout", "description"))
+
+
+def test_lists_and_tuples_are_equally_good() -> None:
+    for make in AGENTS:
+        assert make(capabilities=["a", "b"]).capabilities == ("a", "b")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_defaults_are_not_validated() -> None:
+    check_arguments("The agent 'a'", AgentSpec, description="", capabilities=(), timeout=None, isolate="thread")
