@@ -47,11 +47,11 @@ def check_instance(owner: str, name: str, value: object, *wanted: type) -> None:
 
 def listed(owner: str, name: str, value: Iterable[T]) -> Iterable[T]:
     """Return an argument that is a list of things; raises `InvalidValue` for one thing, a text or a mapping."""
-    given: object = value
+    given = cast("object", value)
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         return value
     hint = f"; write  {name}=[…]" if given is not None else f"; leave {name!r} out, or pass an empty list"
-    raise InvalidValue(owner, [f"{name}: expects a list, found {found_text(cast('object', given))}{hint}"])
+    raise InvalidValue(owner, [f"{name}: expects a list, found {found_text(given)}{hint}"])
 
 
 def check_number(owner: str, name: str, value: object, *, least: float = 0.0) -> None:
