@@ -51,7 +51,7 @@ def listed(owner: str, name: str, value: Iterable[T]) -> Iterable[T]:
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
         return value
     hint = f"; write  {name}=[…]" if given is not None else f"; leave {name!r} out, or pass an empty list"
-    raise InvalidValue(owner, [f"{name}: expects a list, found {found_text(given)}{hint}"])
+    raise InvalidValue(owner, [f"{name}: expects a list, found {found_text(cast('object', given))}{hint}"])
 
 
 def check_number(owner: str, name: str, value: object, *, least: float = 0.0) -> None:
