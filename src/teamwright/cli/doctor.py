@@ -118,8 +118,8 @@ def _version(package: str) -> str:
 
 
 def _data() -> Iterator[Finding]:
-    from teamwright.cli.text.events import size_text
     from teamwright.journal.location import data_folder, default_journal
+    from teamwright.values.text.display import size_text
 
     folder = data_folder()
     nearest = next(one for one in (folder, *folder.parents) if one.exists())
@@ -147,10 +147,9 @@ def _is_writable(folder: Path) -> bool:
 def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that does not exist yet is fine."""
     from teamwright.cli.interactive.open import with_journal
-    from teamwright.cli.text.events import size_text
     from teamwright.errors import JournalError
     from teamwright.journal.sqlite.migrations import MIGRATIONS
-    from teamwright.values.text.display import count_text
+    from teamwright.values.text.display import count_text, size_text
 
     if not path.exists():
         return Finding("journal", True, f"{path} (created at the first run)", needed=True)

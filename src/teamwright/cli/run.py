@@ -66,6 +66,12 @@ ConversationName = Annotated[
         "--conversation", metavar="NAME", help="Run the next turn of this conversation; a new name begins one."
     ),
 ]
+Attach = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach", metavar="FILE", help="Attach an image or another file to the task; repeat it for more files."
+    ),
+]
 RecordFile = Annotated[
     Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
 ]
@@ -88,6 +94,7 @@ class Request:
     limits: Limits | None
     topology: TopologyRequest | None
     allow_roots: tuple[Path, ...] = ()
+    attach: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -108,6 +115,7 @@ def run(
     run_id: RunId = None,
     continues: Continues = None,
     conversation: ConversationName = None,
+    attach: Attach = None,
     record: RecordFile = None,
     auto: Auto = False,
     topology: TopologyName = None,
@@ -135,12 +143,10 @@ def run(
     """
     from teamwright.cli.interactive.drive import ViewOptions
 
-    _check_files(out, record)
+    _check_outputs(out, record)
     if graph or mermaid:
         return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
-    manifest, task = (
-        (manifest, task) if task or file or not (continues or conversation) else _manifest_or_task(manifest)
-    )
+    manifest, task = _manifest_and_task(manifest, task, file, continues or conversation)
     request = Request(
         manifest=Path(manifest) if manifest is not None else None,
         task=read_task(task, file),
@@ -155,18 +161,23 @@ def run(
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         topology=topology_request(topology, budget, profile, auto=auto),
         allow_roots=tuple(allow_root or ()),
+        attach=tuple(attach or ()),
     )
     return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input, full))
 
 
-def _check_files(out: Path | None, record: Path | None) -> None:
+def _check_outputs(out: Path | None, record: Path | None) -> None:
     check_out(out)
     check_out(record, "--record")
 
 
-def _manifest_or_task(given: str | None) -> tuple[str | None, str | None]:
-    """A single argument of a run that continues another, as its manifest or as its task."""
-    return (given, None) if given is None or _exists(given) else (None, given)
+def _manifest_and_task(
+    manifest: str | None, task: str | None, file: str | None, continues: str | None
+) -> tuple[str | None, str | None]:
+    """Take a single argument for the task if it is no manifest and the run continues another, whose team it has."""
+    if continues and task is None and file is None and manifest is not None and not _exists(manifest):
+        return None, manifest
+    return manifest, task
 
 
 def _run_guarded(request: Request, shown: ViewOptions) -> int:
@@ -198,7 +209,8 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         source, task = await _source_and_task(engine, request, loaded, continues)
         if request.topology is not None:
             source = apply_topology(source, request.topology, request.limits)
-        check_no_overwrite({"--out": shown.out, "--record": request.record}, files_read(source, loaded, request.file))
+        read = (*files_read(source, loaded, request.file), *map(Path, request.attach))
+        check_no_overwrite({"--out": shown.out, "--record": request.record}, read)
         team = team_from_source(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)
@@ -208,6 +220,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
             run_id=request.run_id,
             continues=continues,
             conversation=request.conversation,
+            attachments=request.attach,
             limits=request.limits,
         )
         if not handle.drives:

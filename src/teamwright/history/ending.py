@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.values.events.run import RunAborted
 from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult, Status, StopReason, iso
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 
@@ -43,7 +44,9 @@ class Ending:
         status = "degraded" if (self.status, self.stop_reason) == ("completed", "done") else self.status
         return replace(self, status=status, warnings=(*self.warnings, *warnings))
 
-    def result(self, run_id: str, started_at: float, seconds: float) -> RunResult:
+    def result(
+        self, run_id: str, started_at: float, seconds: float, attachments: tuple[Artifact, ...] = ()
+    ) -> RunResult:
         """The ending as a `RunResult`."""
         return RunResult(
             run_id=run_id,
@@ -57,6 +60,7 @@ class Ending:
             started_at=iso(started_at),
             seconds=seconds,
             failure=self.failure,
+            attachments=attachments,
         )
 
 

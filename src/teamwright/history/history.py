@@ -139,6 +139,7 @@ class RunHistory:
             started_at=iso(self.record.started_at),
             seconds=ended.seconds if ended else self.record.scope_seconds("", 0.0),
             failure=self._failure(ended),
+            attachments=self.started.attachments,
         )
 
     def ending(self) -> AgentReplied | AgentFailed | None:
@@ -176,7 +177,7 @@ class RunHistory:
 
     def conversation(self) -> tuple[Message, ...]:
         """The history for a follow-up run: the messages before the run, its task and its replies."""
-        task = Message(name="user", content=self.task, role="user")
+        task = Message(name="user", content=self.task, role="user", attachments=self.started.attachments)
         ending = self.ending()
         said = self.record.bodies.messages(ending.messages) if ending else self.messages_so_far()
         return (*self.record.bodies.messages(self.started.history), task, *said)

@@ -30,6 +30,7 @@ from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.files.attachment import Attachment, AttachmentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.conversation import ConversationHistory
     from teamwright.history.event_texts import Texts
@@ -150,10 +151,21 @@ class Engine:
         continues: str | None = None,
         conversation: str | None = None,
         limits: Limits | None = None,
+        attachments: Sequence[AttachmentLike] = (),
     ) -> RunResult:
-        """Run a team on a task to its end. If a run with this id exists, return its result and start nothing."""
+        """Run a team on a task to its end. If a run with this id exists, return its result and start nothing.
+
+        `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory.
+        """
         handle = await self.start(
-            team, task, run_id=run_id, history=history, continues=continues, conversation=conversation, limits=limits
+            team,
+            task,
+            run_id=run_id,
+            history=history,
+            continues=continues,
+            conversation=conversation,
+            limits=limits,
+            attachments=attachments,
         )
         return await handle.result()
 
@@ -165,9 +177,12 @@ class Engine:
         run_id: str | None = None,
         conversation: str | None = None,
         limits: Limits | None = None,
+        attachments: Sequence[AttachmentLike] = (),
     ) -> AsyncGenerator[Event | AnyDelta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
-        handle = await self.start(team, task, run_id=run_id, conversation=conversation, limits=limits)
+        handle = await self.start(
+            team, task, run_id=run_id, conversation=conversation, limits=limits, attachments=attachments
+        )
         async for event in self.runs.follow(handle.run_id):
             yield event
         await handle.result()
@@ -182,11 +197,13 @@ class Engine:
         continues: str | None = None,
         conversation: str | None = None,
         limits: Limits | None = None,
+        attachments: Sequence[AttachmentLike] = (),
     ) -> Handle:
         """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
         `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
-        the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation.
+        the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
+        `attachments` are read now; the run never reads them again.
         """
         _check_start(task, history, limits)
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
@@ -198,10 +215,11 @@ class Engine:
             return Handle(self, run_id)
         if history and (continues is not None or conversation is not None):
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
+        files = await self._read_attachments(require_team(team), attachments) if attachments else ()
         if conversation is not None:
             async with self.conversations.next_turn(conversation, continues) as previous_turn:
-                return await self._start(team, task, run_id, history, previous_turn, conversation, limits)
-        return await self._start(team, task, run_id, history, continues, "", limits)
+                return await self._start(team, task, run_id, history, previous_turn, conversation, limits, files)
+        return await self._start(team, task, run_id, history, continues, "", limits, files)
 
     async def _start(
         self,
@@ -212,6 +230,7 @@ class Engine:
         continues: str | None,
         conversation: str,
         limits: Limits | None,
+        files: Sequence[Attachment],
     ) -> Handle:
         origin = None
         if continues is not None:
@@ -226,7 +245,8 @@ class Engine:
         made = require_team(team)
         run = self._new_run(identity, made)
         run.check_start()
-        given = RunInput(task, self._seed(), history, origin, limits, conversation, named=run_id is not None)
+        named = run_id is not None
+        given = RunInput(task, self._seed(), history, origin, limits, conversation, named=named, attachments=files)
         handle = self._launch(run, given)
         try:
             await run.begun.wait()
@@ -325,6 +345,15 @@ class Engine:
 
         async with deleted_is_not_found(self.journal, event.run_id):
             return texts_of(event, RecordedBodies(await self.journal.bodies(set(bodies_of(event)))))
+
+    async def _read_attachments(self, team: Team, given: Sequence[AttachmentLike]) -> Sequence[Attachment]:
+        """Read the files of a task, in a thread, and check that the models of the team can take them."""
+        from teamwright.agents.files.attachment import read_attachments
+        from teamwright.teams.preflight import check_attachments
+
+        files = await anyio.to_thread.run_sync(read_attachments, given)
+        check_attachments(team, files)
+        return files
 
     def _new_run(
         self,

@@ -14,6 +14,7 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -22,6 +23,7 @@ from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
@@ -51,6 +53,7 @@ from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
 from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -70,6 +73,7 @@ class RunInput:
     conversation: str = ""
     named: bool = True
     """Whether the caller chose the run id, so that the inbox may already hold items for it."""
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class Run:
         self._cancel_request: Cancel | None = None
         self._ended = False
         self._waiting_for: dict[str, Question] = {}
+        self._attachments: tuple[Artifact, ...] = ()
         self._driving_since = wall()
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
@@ -175,13 +180,14 @@ class Run:
     def _open(self, run_input: RunInput | None) -> OpenedRun:
         """Record that the run starts or is resumed."""
         state = self._state
-        task, history = self._begin(run_input) if run_input else self._resume()
+        turn = self._begin(run_input) if run_input else self._resume()
+        self._attachments = turn.attachments
         if state.limits is not None:
             state.record_limits("", state.limits)
         lane = state.delivery.open_lane()
         lane.timers = (self,)
         scope = Scope(state, "", lane, account=state.open_account("", state.limits, None))
-        return OpenedRun(scope, Turn(task, history))
+        return OpenedRun(scope, turn)
 
     async def _run_team(self, opening: asyncio.Future[OpenedRun]) -> RunResult | None:
         """Let the team answer and end the run with its reply; returns `None` when the run is being stopped."""
@@ -241,37 +247,37 @@ class Run:
         if self._team.declared is None:
             self._team.check_start(self._agents)
 
-    def _begin(self, run_input: RunInput) -> tuple[str, History]:
+    def _begin(self, run_input: RunInput) -> Turn:
         recorder, team = self._state.recorder, self._team
         self._state.seed = run_input.seed
         redactor = self._state.redactor
         task = redactor.text(run_input.task)
         history = [one.changed(content=redactor.text(one.content)) for one in run_input.history]
-        event = recorder.add(
-            "",
-            "",
-            RunStarted(
-                team=team.name,
-                task=recorder.store(task),
-                manifest=recorder.store(without_secrets(team.source_with(self._agents).to_json())),
-                seed=run_input.seed,
-                strategies=team.strategies(self._agents),
-                origin=run_input.origin,
-                history=recorder.store_messages(history),
-                limits=run_input.limits.bounds if run_input.limits else None,
-                format=RUN_FORMAT,
-                prompts=PROMPTS,
-                conversation=run_input.conversation,
-            ),
+        attachments = tuple(store_file(self._state, one) for one in run_input.attachments)
+        started = RunStarted(
+            team=team.name,
+            task=recorder.store(task),
+            manifest=recorder.store(without_secrets(team.source_with(self._agents).to_json())),
+            seed=run_input.seed,
+            strategies=team.strategies(self._agents),
+            origin=run_input.origin,
+            history=recorder.store_messages(history),
+            limits=run_input.limits.bounds if run_input.limits else None,
+            format=RUN_FORMAT,
+            prompts=PROMPTS,
+            conversation=run_input.conversation,
+            attachments=attachments,
         )
+        event = recorder.add("", "", started)
+        self._record.add_attachments(started)
         self._state.limits = run_input.limits
         # As recorded, so that a resumed run starts at the same instant.
         self._record.started_at = self._state.now = event.time
         self._state.task = task
         self._record.driver_time.apply_change(event)
-        return task, History.of(history)
+        return Turn(task, History.of(history), attachments=attachments)
 
-    def _resume(self) -> tuple[str, History]:
+    def _resume(self) -> Turn:
         started = self._record.started
         if started is None:
             raise NotResumable(f"Run {self.run_id!r} has no start event in the journal.")
@@ -295,7 +301,8 @@ class Run:
         state.recorder.held = state.delivery.is_replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
         state.task = str(self._record.bodies.value(started.task))
-        return state.task, History.of(self._record.bodies.messages(started.history))
+        history = History.of(self._record.bodies.messages(started.history))
+        return Turn(state.task, history, attachments=started.attachments)
 
     def _check_scripts(self, ending: Ending) -> Ending:
         """Fail a run that would succeed if a strict script has unused rules, counted from the record."""
@@ -340,7 +347,7 @@ class Run:
             ),
         )
         await recorder.flush(at_once=True)
-        return ending.result(self.run_id, self._record.started_at, seconds)
+        return ending.result(self.run_id, self._record.started_at, seconds, self._attachments)
 
     async def _record_pause(self, reason: StopReason) -> None:
         """Record that the run is paused, and prepare the notice to a webhook if people are needed."""

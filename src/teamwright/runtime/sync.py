@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -17,6 +17,7 @@ from teamwright.runtime.engine import Engine
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.files.attachment import AttachmentLike
     from teamwright.journal.protocol import Journal
     from teamwright.values.limits.limits import Limits
     from teamwright.values.results import RunResult
@@ -32,6 +33,7 @@ def run_sync(
     run_id: str | None = None,
     conversation: str | None = None,
     limits: Limits | None = None,
+    attachments: Sequence[AttachmentLike] = (),
 ) -> RunResult:
     """Run a team from code that is not async.
 
@@ -41,7 +43,9 @@ def run_sync(
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:
-            return await engine.run(team, task, run_id=run_id, conversation=conversation, limits=limits)
+            return await engine.run(
+                team, task, run_id=run_id, conversation=conversation, limits=limits, attachments=attachments
+            )
 
     return _run_to_end(main)
 

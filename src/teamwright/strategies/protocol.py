@@ -18,8 +18,9 @@ from teamwright.strategies.diagram import Sketch, places
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeSettings
-from teamwright.values.turns.messages import EMPTY, History
+from teamwright.values.turns.messages import EMPTY, History, Message
 from teamwright.values.turns.turn import Turn
 
 V = TypeVar("V", bound=Value)
@@ -62,6 +63,13 @@ class Task:
     settings: Settings = field(default_factory=Settings)
     quotes: bool = True
     """Whether messages are quoted in prompts, so that none can imitate another; false for runs of format 1."""
+    attachments: tuple[Artifact, ...] = ()
+    """The files that go with the task: a turn that has its text has them too."""
+
+    @property
+    def message(self) -> Message:
+        """The task as a message of the user, with its files, for members that have a task of their own."""
+        return Message(name="user", content=self.text, role="user", attachments=self.attachments)
 
 
 class Members(Sequence[Agent]):

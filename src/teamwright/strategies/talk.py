@@ -31,9 +31,9 @@ class Talk:
         """Return the turn for the next member."""
         if self._task.settings.share != "output":
             since = None if self._alone and len(self._said) == self._start else self._start
-            return Turn(self._task.text, self._said.history(), number, since=since)
+            return Turn(self._task.text, self._said.history(), number, since=since, attachments=self._task.attachments)
         if self._last is None:
-            return Turn(self._task.text, self._task.history, number)
+            return Turn(self._task.text, self._task.history, number, attachments=self._task.attachments)
         return Turn(self._last.text, EMPTY, number)
 
     def add(self, reply: Reply) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from teamwright.agents.contract.attributes import fallback_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.preflight import Preflight
+from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.files.media import why_not_taken
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
 from teamwright.documents.nodes import Place
-from teamwright.errors import ManifestError, Problem
+from teamwright.errors import ManifestError, Problem, UsageError
 from teamwright.teams.team import Team
+from teamwright.values.specs.manifest import model_key
 
 MOST_NAMED = 8
 
@@ -25,6 +29,25 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
                 names.append(agent.name)
     if problems:
         raise ManifestError([_problem(text, names, places or {}) for text, names in problems.items()])
+
+
+def check_attachments(team: Team, files: Sequence[Attachment]) -> None:
+    """Raise `UsageError` if a model of the team is known not to take one of the files of a task.
+
+    With `share: output` only some members see the task, so a model refuses its file when it gets one.
+    """
+    if team.settings.share == "output":
+        return
+    for agent in _agents_and_fallbacks(team):
+        if not isinstance(agent, ModelAgent):
+            continue
+        model = model_key(agent.model)
+        for file in files:
+            if (reason := why_not_taken(file.media_type, model)) is not None:
+                raise UsageError(
+                    f"The file {file.name!r} ({file.media_type}) can't be attached: the model {model!r} of"
+                    f" {agent.name!r} does not take it, since {reason}."
+                )
 
 
 def _agents_and_fallbacks(team: Team) -> Iterator[AgentLike]:

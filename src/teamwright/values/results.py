@@ -10,6 +10,7 @@ from typing_extensions import override
 from teamwright.errors import InvalidOutput
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure
 from teamwright.values.typed_data import read_as
@@ -50,6 +51,16 @@ class RunResult(Record, frozen=True):
     started_at: str = ""
     seconds: float = 0.0
     failure: Failure | None = None
+    attachments: tuple[Artifact, ...] = ()
+    """The files of the task, without their contents."""
+
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data; `attachments` only where there are some."""
+        fields = super().to_json()
+        if not self.attachments:
+            del fields["attachments"]
+        return fields
 
     def data_as(self, form: type[T]) -> T:
         """Return the data as this type: a pydantic model, a dataclass or a TypedDict.

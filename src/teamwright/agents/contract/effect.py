@@ -8,12 +8,14 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from pydantic import JsonValue
 
+from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
 from teamwright.values.events.agent import EffectKind, ValueForm
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
 
 
@@ -35,7 +37,8 @@ def _ignore(text: str, part: ReplyPart) -> None:
 class Effect(Struct, frozen=True):
     """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
-    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. Calls
+    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request, and
+    `media_tokens` is an upper bound of the tokens of its images and files. Calls
     that name the same `model` share one queue in the engine; `pace` is the rate limit of that model. `rate` returns the
     highest price of tokens for a prompt of a given size; it is called only if a limit on money applies. `note` is the
     number of tokens that the prompt grows by if the call states that its output cap was cut.
@@ -60,6 +63,12 @@ class Effect(Struct, frozen=True):
     default_timeout: float | None = None
     max_bytes: int = MAX_BYTES
     arguments: JsonValue = None
+    media_tokens: int = 0
+
+    @property
+    def pace_bytes(self) -> int:
+        """The size of the prompt for the rate limit of a model, which counts four bytes as one token."""
+        return self.prompt_bytes + 4 * self.media_tokens
 
 
 class Attempt(Struct, frozen=True):
@@ -92,6 +101,7 @@ class Returned(Struct, frozen=True):
     `form` says whether the value is a whole reply or data, if the call does not imply it. It is recorded beside the
     value, since nothing inside a value may decide how the value is read.
     `truncated` says that the value was cut, and `capped` at how many bytes if the size cap was the reason.
+    A call returns the `files` of its result; the engine stores them and replaces them by `artifacts`.
     """
 
     value: JsonValue
@@ -100,3 +110,5 @@ class Returned(Struct, frozen=True):
     truncated: bool = False
     form: ValueForm | None = None
     capped: int | None = None
+    files: tuple[Attachment, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()

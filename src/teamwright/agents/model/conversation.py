@@ -21,9 +21,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from teamwright.agents.files.media import with_pointers
+from teamwright.agents.files.model_request import PlacedFile
 from teamwright.agents.model.messages import text_under_name
 from teamwright.agents.model.prompt_cache import add_cache_points
 from teamwright.values.limits.reply import text_size
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Turn
 
@@ -36,15 +39,18 @@ class ToolResult(NamedTuple):
     call: ToolCallPart
     content: JsonValue
     outcome: Literal["success", "failed", "retried"] = "success"
+    files: tuple[Artifact, ...] = ()
 
 
 class ModelConversation:
     """The messages for a model, in order of time, with their digest and size so far."""
 
-    __slots__ = ("count", "digest", "messages", "prompt_bytes")
+    __slots__ = ("count", "digest", "files", "messages", "prompt_bytes", "speakers")
 
-    def __init__(self) -> None:
+    def __init__(self, speakers: Collection[str] = ()) -> None:
         self.messages: list[ModelMessage] = []
+        self.files: list[PlacedFile] = []
+        self.speakers = speakers
         self.digest = ""
         self.prompt_bytes = self.count = 0
 
@@ -56,11 +62,13 @@ class ModelConversation:
         those of earlier ones. A last line says whose turn it is. If the task is not the team's, it is last.
         `marks_shared` adds a cache point to what later turns begin with.
         """
-        conversation, speakers = cls(), turn.speakers
+        speakers = turn.speakers
+        conversation = cls(speakers)
         start = len(turn.history) if turn.since is None else turn.since
         for message in turn.history[:start]:
             conversation._add(message, name, speakers)
         conversation.add_user(turn.quoted_task)
+        conversation._add_files(turn.attachments)
         for message in turn.history[start:]:
             conversation._add(message, name, speakers)
         if marks_shared:
@@ -75,13 +83,14 @@ class ModelConversation:
         Some providers refuse a conversation that the assistant opens, so a message of its own at the start is sent
         under its name too.
         """
-        if not message.content.strip():
+        if not message.content.strip() and not message.attachments:
             return  # providers refuse empty messages
         if message.name == name and message.role != "user" and self.messages:
             self._count("own", message.content)
             self.messages.append(ModelResponse(parts=[TextPart(message.content)]))
         else:
             self.add_user(text_under_name(message, speakers))
+            self._add_files(message.attachments)
 
     def add_user(self, text: str) -> None:
         """Add a message of the user: of a person, of another member, or a correction."""
@@ -100,11 +109,20 @@ class ModelConversation:
     def add_results(self, results: Sequence[ToolResult]) -> None:
         """Add the results of the tool calls in the last response."""
         parts: list[ToolReturnPart] = []
-        for call, content, outcome in results:
+        for call, value, outcome, files in results:
+            content = with_pointers(value, files) if files else value
             text = content if isinstance(content, str) else to_json(content).decode()
             self._count("result", call.tool_name, text, call.tool_call_id, outcome)
             parts.append(ToolReturnPart(call.tool_name, content, call.tool_call_id, outcome=outcome))
         self.messages.append(ModelRequest(parts=parts))
+        for one in results:
+            self._add_files(one.files, from_tool=True)
+
+    def _add_files(self, files: Sequence[Artifact], *, from_tool: bool = False) -> None:
+        """Add files to the last message. The digest covers the hash of their content, whatever is sent of it."""
+        for one in files:
+            self._count("file", *one.identity)
+            self.files.append(PlacedFile(len(self.messages) - 1, one, from_tool))
 
     def _count(self, kind: str, *texts: str) -> None:
         self.digest = digest(self.digest, kind, *texts)

@@ -14,6 +14,8 @@ from pydantic_ai.settings import ModelSettings
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.files.media import media_tokens
+from teamwright.agents.files.model_request import FilesOfRequest, Send, check_files, name_files
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.model.errors import classify, is_too_long
@@ -52,6 +54,10 @@ NESTED_GENERATORS = 6
 """How many generators lie between the events of a stream and its connection."""
 
 
+Exchanged = tuple[ModelResponse, Stop | None, OutputMode]
+"""A response, why reading it was stopped, and the mode of its answer."""
+
+
 class ModelRequests:
     """Sends the requests of one turn, numbered from 1."""
 
@@ -79,7 +85,7 @@ class ModelRequests:
             kind="model",
             name=client.name,
             request=digest(conversation.digest, offer.digest),
-            call=partial(self._call, conversation.messages, offer),
+            call=partial(self._call, conversation, offer),
             prompt_bytes=conversation.prompt_bytes + offer.prompt_bytes + client.hidden_bytes,
             messages=conversation.count + offer.has_instructions,
             max_output=self._max_output,
@@ -91,6 +97,7 @@ class ModelRequests:
             note=CUT_NOTICE_TOKENS,
             default_timeout=REPLY_SECONDS,
             max_bytes=RECORD_FACTOR * agent.max_bytes,
+            media_tokens=self._media_tokens(conversation) if conversation.files else 0,
         )
         returned = await self._ctx.effect(f"request-{self.count}", effect)
         self.usage += returned.usage
@@ -100,9 +107,15 @@ class ModelRequests:
         conversation.add_response(response)
         return response
 
-    async def _call(self, messages: list[ModelMessage], offer: Offer, attempt: Attempt) -> Returned:
+    def _media_tokens(self, conversation: ModelConversation) -> int:
+        """Check that the model takes the files of the conversation, as far as that is known, and size them."""
+        model = model_key(self._model)
+        check_files(conversation.files, self._agent.name, model)
+        return media_tokens((one.artifact for one in conversation.files), model)
+
+    async def _call(self, conversation: ModelConversation, offer: Offer, attempt: Attempt) -> Returned:
         agent, client = self._agent, self._client
-        settings = offer.settings
+        messages, settings = conversation.messages, offer.settings
         if attempt.max_output is not None:
             settings = cast("ModelSettings", {**settings, "max_tokens": attempt.max_output})
             if attempt.cut:
@@ -111,7 +124,11 @@ class ModelRequests:
             await client.ready()
             headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
             with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes, headers)):
-                response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
+                if conversation.files:
+                    send = partial(self._exchange, settings=settings, offer=offer, attempt=attempt)
+                    response, stopped, mode = await self._send_with_files(conversation, messages, send)
+                else:
+                    response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
             response = with_plain_usage(with_thinking_apart(response))
             usage = usage_of_response(response, self._model)
             record = to_record(response, mode if mode != offer.modes[0] else None)
@@ -119,7 +136,8 @@ class ModelRequests:
         except TeamwrightError:
             raise
         except Exception as error:  # libraries raise anything for a malformed response: it is a failed request
-            raise classify(error, client.name) from error
+            failure = classify(error, client.name)
+            raise name_files(failure, error, conversation.files, agent.name, client.name) from error
         return Returned(
             record,
             usage,
@@ -127,9 +145,15 @@ class ModelRequests:
             capped=agent.max_bytes if stopped is Stop.SIZE else None,
         )
 
+    async def _send_with_files(
+        self, conversation: ModelConversation, messages: list[ModelMessage], send: Send[Exchanged]
+    ) -> Exchanged:
+        files = FilesOfRequest(conversation.files, conversation.speakers, model_key(self._model))
+        return await files.send(messages, self._ctx.workspace, send)
+
     async def _exchange(
         self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
-    ) -> tuple[ModelResponse, Stop | None, OutputMode]:
+    ) -> Exchanged:
         """Send the request and read the reply, in the first mode that the server takes.
 
         A server that can't take a mode refuses it as a bad request, which costs nothing, and it is not asked so again.

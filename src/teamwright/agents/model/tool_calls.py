@@ -68,7 +68,8 @@ async def _make(
     tools: Tools, call: ToolCallPart, arguments: Arguments, key: str, ctx: Context | None = None
 ) -> ToolResult:
     try:
-        return ToolResult(call, await tools.call_recorded(call.tool_name, arguments, key=key, ctx=ctx))
+        returned = await tools.call_with_files(call.tool_name, arguments, key=key, ctx=ctx)
+        return ToolResult(call, returned.value, files=returned.artifacts)
     except AgentError as error:
         return ToolResult(call, str(error), "failed")
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.tools.file_result import ToolValue
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
@@ -175,7 +176,7 @@ class FilesSource(ToolSource):
         """Check the arguments."""
         self._methods.validate(name, arguments)
 
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Read or write files, in a thread."""
         return await self._methods.call(name, arguments, context)
 

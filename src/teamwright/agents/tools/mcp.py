@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.mcp_context import ContextRead, context_reads
 from teamwright.agents.tools.mcp_pool import McpPool, shared_pool
@@ -192,7 +193,7 @@ class McpServer(ToolSource):
         cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
         return f"{read.title}:\n{returned.value}{cut}"
 
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call."""
 
         async def send(client: Client) -> CallToolResult:
@@ -202,7 +203,8 @@ class McpServer(ToolSource):
         value = _result_value(result)
         if result.is_error:
             raise ToolError(f"The tool {name!r} failed: {value}")
-        return value
+        files = mcp_files(name, result.content)
+        return FileResult(files, value) if files else value
 
 
 async def _list_tools(client: Client) -> JsonValue:
@@ -219,12 +221,13 @@ async def _list_tools(client: Client) -> JsonValue:
 
 
 def _result_value(result: CallToolResult) -> JsonValue:
-    """Return a tool's result: structured content if there is any, else text, else the content blocks."""
+    """Return a tool's result without its files: structured content if there is any, else text, else the blocks."""
     if result.structured_content is not None:
         value = cast("JsonValue", result.structured_content)
         # Servers wrap a value that is not an object under this name.
         return value["result"] if isinstance(value, dict) and list(value) == ["result"] else value
-    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    others = (block for block in result.content if mcp_data(block) is None)
+    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in others]
     texts = [str(block["text"]) for block in blocks if block.get("type") == "text"]
     if len(texts) == len(blocks):
         return "\n".join(texts)

@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.tools.file_result import ToolValue
 from teamwright.values.owned_paths import Owned
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal
@@ -84,6 +85,6 @@ class ToolSource(Protocol):
         """Raise `ToolError` if the arguments do not fit the tool; by default `call` has to validate them."""
 
     @abstractmethod
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Call a tool and return JSON. An exception fails the call, and the model sees its message."""
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
+        """Call a tool and return JSON, or a `FileResult`. If it raises, the call fails, and the model sees why."""
         ...

@@ -17,6 +17,7 @@ from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.own_modules import import_own
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion
+from teamwright.agents.tools.file_result import FileResult, ToolValue, find_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_import_path, import_path_in
@@ -81,7 +82,7 @@ class PythonTool(ToolSource):
         """Validate the arguments against the signature."""
         self._validated_arguments(arguments)
 
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call the function; a synchronous one runs in a thread."""
         converted = self._validated_arguments(arguments)
         for hidden in self._hidden:
@@ -93,15 +94,17 @@ class PythonTool(ToolSource):
             result = await run_in_thread(call, f"tool {self.name}")
         if inspect.isawaitable(result):
             result = cast("object", await result)
+        result, files = find_files(result)
         if isinstance(result, bytes | bytearray) and len(result) > self._max_bytes:
             most = self._max_bytes
             raise ToolError(
                 f"The result of {self.name!r} is too large: {len(result)} bytes, of at most {most} (max_bytes)"
             )
         try:
-            return cast("JsonValue", to_jsonable_python(result, inf_nan_mode="strings"))
+            value = cast("JsonValue", to_jsonable_python(result, inf_nan_mode="strings"))
         except PydanticSerializationError as error:
             raise ToolError(f"The tool {self.name!r} returned something that is not JSON: {error}") from error
+        return FileResult(files, value) if files else value
 
     def _validated_arguments(self, arguments: Arguments) -> dict[str, object]:
         try:
@@ -174,7 +177,7 @@ class MethodTools:
         """Validate the arguments against the signature."""
         _method_tool(self._owner, name).validate(name, arguments)
 
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call the method."""
         method = getattr(self._owner, name)
 

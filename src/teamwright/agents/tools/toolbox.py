@@ -16,7 +16,9 @@ from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.contract.arguments import listed
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.files.media import with_pointers
 from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.tools.file_result import ToolValue, split_files
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
@@ -182,7 +184,7 @@ class Tools:
 
     async def call_unrecorded(
         self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = ""
-    ) -> JsonValue:
+    ) -> ToolValue:
         """Call a tool without recording it; raises its exceptions as `ToolError`."""
         source = self._source(name)
         try:
@@ -199,9 +201,14 @@ class Tools:
         """Whether a tool is an agent, which is asked."""
         return isinstance(self._sources.get(name), AgentSource)
 
-    async def call_recorded(
+    async def call_recorded(self, name: str, arguments: Arguments, *, key: str) -> JsonValue:
+        """Call a tool as `call_with_files` does, and return its result with files only named."""
+        returned = await self.call_with_files(name, arguments, key=key)
+        return with_pointers(returned.value, returned.artifacts) if returned.artifacts else returned.value
+
+    async def call_with_files(
         self, name: str, arguments: Arguments, *, key: str, ctx: Context | None = None
-    ) -> JsonValue:
+    ) -> Returned:
         """Call a tool as one effect: recorded, counted, and not repeated on a replay. An agent is asked instead.
 
         If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it. `key` is
@@ -216,11 +223,12 @@ class Tools:
         if self._approve.needed_for(name, source.name):
             arguments = await self._approved_arguments(name, arguments, ctx, join_key(key, "approve"))
         if isinstance(source, AgentSource):
-            return await self._ask(source, arguments, ctx, key)
+            return Returned(await self._ask(source, arguments, ctx, key))
 
         async def call(attempt: Attempt) -> Returned:
-            value = await self.call_unrecorded(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
-            return Returned(value, usage=Usage(tool_calls=1))
+            result = await self.call_unrecorded(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
+            value, files = split_files(result)
+            return Returned(value, usage=Usage(tool_calls=1), files=files)
 
         request = digest(name, json.dumps(arguments, sort_keys=True, ensure_ascii=False))
         effect = Effect(
@@ -237,7 +245,7 @@ class Tools:
         self.spent += returned.usage
         if returned.capped is not None:
             self.warnings.append(cut_warning(f"{self._owner}: the result of the tool {name!r}", returned.capped))
-        return returned.value
+        return returned
 
     async def _ask(self, source: AgentSource, arguments: Arguments, ctx: Context, key: str) -> JsonValue:
         """Ask an agent, and return its data or its text; its warnings are also those of this turn."""

@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.tools.file_result import FileResult, ToolValue
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.specs.manifest import WORKSPACE
+from teamwright.values.turns.media_types import BINARY
 
 OPEN = "open_artifact"
 """The tool that opens pointers; a model also has it if its prompt contains a pointer."""
@@ -61,15 +64,17 @@ class WorkspaceMethods:
         kept = await self._workspace.keep(text, name=name, key=f"{self._call_key}/keep")
         return {"hash": kept.hash, "name": kept.name, "size": kept.size}
 
-    async def open_artifact(self, hash: str) -> JsonValue:
+    async def open_artifact(self, hash: str) -> ToolValue:
         """Open a text that somebody has kept, by its hash or by a pointer `artifact://…`."""
         try:
             content = await self._workspace.open(hash)
         except ArtifactNotFound as error:
             raise ToolError(f"{error}.") from error
-        if isinstance(content, bytes):
+        if not isinstance(content, bytes):
+            return content
+        if (file := Attachment(content)).media_type == BINARY:
             raise ToolError(f"What is kept under {hash!r} is no text.")
-        return content
+        return FileResult((file,))
 
     def _current_value(self, name: str) -> dict[str, JsonValue]:
         held = self._workspace.get(name)
@@ -107,7 +112,7 @@ class WorkspaceSource(ToolSource):
         """Check the arguments."""
         self._methods.validate(name, arguments)
 
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Read or write the shared data."""
         return await self._methods.call(name, arguments, context)
 

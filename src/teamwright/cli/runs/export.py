@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from teamwright.history.event_texts import bodies_of
 from teamwright.journal.decoder import decode_body
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -16,10 +20,14 @@ FORMAT = "teamwright.run/1"
 
 
 async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
-    """Return the run's result, manifest and events, and every body that an event refers to."""
+    """Return the run's result, manifest and events, and every body that an event refers to.
+
+    Files of the task and of tools are named by the events, with type and size; their bytes are left out.
+    """
     history = await engine.runs.history(run_id)
     ended = await engine.runs.result(run_id)
-    texts = await engine.journal.bodies({body for event in history.events for body in bodies_of(event)})
+    bodies = {body for event in history.events for body in bodies_of(event)}
+    texts = await engine.journal.bodies(bodies - set(_tool_files(history.events)))
     return {
         "format": FORMAT,
         "result": ended.to_json(),
@@ -28,3 +36,9 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
         "events": [event.to_json() for event in history.events],
         "bodies": {body: decode_body(text) for body, text in sorted(texts.items())},
     }
+
+
+def _tool_files(events: Iterable[Event]) -> Iterator[Body]:
+    for event in events:
+        if isinstance(event.fact, AgentReturned):
+            yield from (artifact.hash for artifact in event.fact.artifacts)

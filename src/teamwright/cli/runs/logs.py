@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
 from teamwright.cli.text.events import detail_text, note_text, seconds_text
 from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_texts, with_texts
@@ -39,6 +40,7 @@ from teamwright.values.events.workspace import WorkspaceConflicted
 from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
 from teamwright.values.text.display import cut, number_text
+from teamwright.values.turns.artifacts import Artifact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -217,8 +219,8 @@ class LogBook:
 
     async def _text(self, event: Event) -> str | None:
         match event.fact:
-            case RunStarted(task=task, origin=None):
-                return f"run started: {await self._first_line(task)}"
+            case RunStarted(task=task, origin=None, attachments=attachments):
+                return f"run started: {await self._first_line(task)}{_with_files(attachments)}"
             case RunEnded(status=status, stop_reason=reason):
                 return f"run ended: {status} ({reason})"
             case RunLogged(text=text):
@@ -248,6 +250,10 @@ class LogBook:
 
     async def _first_line(self, body: str) -> str:
         return _shortened(one_line(str(decode_body((await self.journal.bodies([body]))[body]))))
+
+
+def _with_files(attachments: Sequence[Artifact]) -> str:
+    return f" (with {', '.join(map(file_text, attachments))})" if attachments else ""
 
 
 def _shortened(text: str) -> str:

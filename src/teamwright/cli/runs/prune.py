@@ -13,11 +13,10 @@ import typer
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
-from teamwright.cli.text.events import size_text
 from teamwright.cli.text.table import check_statuses
 from teamwright.errors import UsageError
 from teamwright.values.results import FINAL, RunSummary
-from teamwright.values.text.display import count_text
+from teamwright.values.text.display import count_text, size_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -62,7 +62,7 @@ from teamwright.values.people.interventions import Mark
 from teamwright.values.people.questions import REJECT
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.text.control_characters import visible
-from teamwright.values.text.display import count_text, number_text
+from teamwright.values.text.display import count_text, number_text, size_text
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
@@ -128,15 +128,6 @@ def seconds_text(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
-
-
-def size_text(size: float) -> str:
-    """A number of bytes: 512 B, 1.5 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError("the last unit takes everything")
 
 
 def price_text(usd: float | None, *, free: bool = False) -> str:

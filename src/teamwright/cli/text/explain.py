@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
 from teamwright.cli.text.events import (
@@ -238,6 +239,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
         "",
         "Task",
         _indented(explanation.task, 2),
+        *(_indented(f"with {file_text(one)}", 2) for one in result.attachments),
         "",
         "What happened",
         *(

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, json_text
-from teamwright.cli.text.events import size_text
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunMeasured
 from teamwright.values.events.workspace import WorkspaceKept
-from teamwright.values.text.display import count_text
+from teamwright.values.text.display import count_text, size_text
 from teamwright.values.turns.artifacts import SharedValue
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ class RecordedBodies:
             content = str(self.value(ref.body))
             if know is not None:
                 know(content, ref.body)
-            found.append(Message(name=ref.name, content=content, role=ref.role or "assistant"))
+            role = ref.role or "assistant"
+            found.append(Message(name=ref.name, content=content, role=role, attachments=ref.attachments))
         return tuple(found)
 
 
@@ -78,7 +79,15 @@ def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
     """Rebuild the result of an effect, or raise the error that it failed with."""
     match call.outcome:
         case AgentReturned() as fact:
-            return Returned(bodies.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form, fact.capped)
+            return Returned(
+                bodies.value(fact.body),
+                fact.usage,
+                fact.mark,
+                fact.truncated,
+                fact.form,
+                fact.capped,
+                artifacts=fact.artifacts,
+            )
         case AgentCallFailed() as fact:
             raise recorded_error(fact.error, fact.message)
         case BudgetRefused() as fact:

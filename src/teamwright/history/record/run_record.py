@@ -164,9 +164,15 @@ class RunRecord:
 
     def _started(self, event: Event, fact: RunStarted) -> None:
         self.run_id, self.started, self.started_at = event.run_id, fact, event.time
+        self.add_attachments(fact)
         if fact.origin is not None and fact.origin.how == "fork":
             self.inherited = EVERYTHING
         self.driver_time.apply_change(event)
+
+    def add_attachments(self, fact: RunStarted) -> None:
+        """Let members open the files of the task, and of earlier tasks in the conversation that the run continues."""
+        self.artifacts.update(one.hash for one in fact.attachments)
+        self.artifacts.update(one.hash for ref in fact.history for one in ref.attachments)
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None

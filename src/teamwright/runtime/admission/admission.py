@@ -58,7 +58,7 @@ class Admission:
         self._account, self._request = scope.account, ReservationRequest()
         if self._account is not None and effect.kind == "model":
             self._account = self._account.for_message()
-            prompt = prompt_tokens(effect.prompt_bytes, effect.messages)
+            prompt = prompt_tokens(effect.prompt_bytes, effect.messages) + effect.media_tokens
             rate = self._rate(prompt) if self._account.priced else None
             self._request = ReservationRequest(prompt, effect.max_output, model=True, rate=rate, note=effect.note)
 
@@ -92,7 +92,7 @@ class Admission:
         def take_slot() -> None:
             nonlocal slot
             if limiter is not None:
-                slot = limiter.try_acquire(self._effect.prompt_bytes, self._effect.max_output)
+                slot = limiter.try_acquire(self._effect.pace_bytes, self._effect.max_output)
                 if slot is None:
                     raise Unavailable
 
@@ -112,7 +112,7 @@ class Admission:
         """Wait for a slot; `None` if the budget has no room at the instant when it is granted."""
         effect, account = self._effect, self._account
         if account is None:
-            return Permit(None, await limiter.acquire(self._scope.lanes, effect.prompt_bytes, effect.max_output))
+            return Permit(None, await limiter.acquire(self._scope.lanes, effect.pace_bytes, effect.max_output))
         reservation: Reservation | None = None
 
         def take_budget() -> None:
@@ -127,7 +127,7 @@ class Admission:
 
         account.add_waiting(1)
         try:
-            slot = await limiter.acquire(self._scope.lanes, effect.prompt_bytes, effect.max_output, take_budget)
+            slot = await limiter.acquire(self._scope.lanes, effect.pace_bytes, effect.max_output, take_budget)
         except Unavailable:
             return None
         except BaseException:

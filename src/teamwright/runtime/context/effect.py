@@ -18,13 +18,14 @@ from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.context.part_stream import PartStream
 from teamwright.runtime.context.size_cap import within_cap
-from teamwright.runtime.context.workspace import include_writes
+from teamwright.runtime.context.workspace import include_writes, store_file
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
+from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.key import join_key
 from teamwright.values.limits.limits import tighter
 from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
@@ -242,6 +243,8 @@ class EffectCall:
         value = run.redactor.value(returned.value)
         if value is not returned.value:
             returned = structs.replace(returned, value=value)
+        if returned.files:
+            returned = self._with_files_stored(returned)
         body = run.recorder.store(returned.value)
         if not (self._is_announced_by_ask and returned.usage is NOTHING):
             fact = AgentReturned(
@@ -252,6 +255,7 @@ class EffectCall:
                 truncated=returned.truncated,
                 form=returned.form,
                 capped=returned.capped,
+                artifacts=returned.artifacts,
             )
             run.recorder.add(scope.path, self._place, fact)
         scope.spend(returned.usage)
@@ -260,6 +264,14 @@ class EffectCall:
             self._settle(reservation, spent)
         self._count(spent, returned.mark)
         return returned
+
+    def _with_files_stored(self, returned: Returned) -> Returned:
+        """Store the files of a result, in the batch of the result."""
+        scope, run = self._scope, self._scope.run
+        artifacts = tuple(store_file(run, one) for one in returned.files)
+        for artifact in artifacts:
+            run.recorder.add(scope.path, self._place, WorkspaceKept(artifact=artifact, by=scope.member))
+        return structs.replace(returned, files=(), artifacts=artifacts)
 
     def _settle(self, reservation: Reservation, spent: Cost) -> None:
         over, held, level = reservation.settle(spent), reservation.cost, reservation.account.name

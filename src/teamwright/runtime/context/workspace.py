@@ -6,15 +6,16 @@ from base64 import b64decode, b64encode
 
 from pydantic import JsonValue
 
+from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
 from teamwright.journal.decoder import decode_body
+from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
+from teamwright.values.turns.artifacts import BYTES, POINTER, Artifact, SharedValue
+from teamwright.values.turns.media_types import BINARY, TEXT
 from teamwright.values.turns.turn import Failure, Reply
-
-BYTES = "$bytes"
 
 
 class RunWorkspace:
@@ -91,12 +92,8 @@ class RunWorkspace:
             await run.park_until_cancelled()
         self._artifacts += 1
         place = scope.claim(key or f"artifact-{self._artifacts}")
-        text = isinstance(content, str)
-        content, name = run.redactor.content(content), run.redactor.text(name)
-        body = run.recorder.store(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
-        kind = media_type or ("text/plain" if text else "application/octet-stream")
-        artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
-        run.record.artifacts.add(body)
+        kind = media_type or (TEXT if isinstance(content, str) else BINARY)
+        artifact = _store(run, content, name or f"artifact-{self._artifacts}", kind)
         if ("workspace.kept", scope.path, place) not in run.record.emitted:
             run.recorder.add(scope.path, place, WorkspaceKept(artifact=artifact, by=scope.member))
         return artifact
@@ -117,6 +114,18 @@ class RunWorkspace:
         await run.recorder.flush()
         found: JsonValue = decode_body((await run.bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)
+
+
+def store_file(run: RunState, file: Attachment) -> Artifact:
+    """Store the content of a file, with secrets masked; the caller records the fact that refers to it."""
+    return _store(run, file.content, file.name, file.media_type)
+
+
+def _store(run: RunState, content: str | bytes, name: str, media_type: str) -> Artifact:
+    content, name = run.redactor.content(content), run.redactor.text(name)
+    body = run.recorder.store(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
+    run.record.artifacts.add(body)
+    return Artifact(hash=body, name=name, media_type=media_type, size=len(content))
 
 
 def include_writes(scope: Scope, key: str) -> None:

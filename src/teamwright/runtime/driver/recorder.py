@@ -96,9 +96,9 @@ class Recorder:
         for message in messages:
             body = self.store(message.content)
             if message.role == "user":
-                refs.append(MessageRef(name=message.name, body=body, role="user"))
+                refs.append(MessageRef(name=message.name, body=body, role="user", attachments=message.attachments))
             else:
-                refs.append(MessageRef(name=message.name, body=body))
+                refs.append(MessageRef(name=message.name, body=body, attachments=message.attachments))
         return tuple(refs)
 
     async def flush(self, *, at_once: bool = False) -> None:

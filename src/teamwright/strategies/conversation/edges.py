@@ -60,7 +60,8 @@ class Edge(Value):
         if self.transform is None:
             return turn
         try:
-            return Turn(Template(self.transform).render(variables()), turn.history, turn.number)
+            task = Template(self.transform).render(variables())
+            return Turn(task, turn.history, turn.number, attachments=turn.attachments)
         except ExpressionFailed as error:
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 

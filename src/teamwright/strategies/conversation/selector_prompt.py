@@ -69,6 +69,7 @@ class SelectorPrompt:
             purpose="coordinate",
             output_schema=selection_schema(candidates),
             quoting="history" if "history" in self._fields else "all",
+            attachments=self._task.attachments if "task" in self._fields else (),
         )
 
     def _initial_messages(self, history: History) -> Conversation:
@@ -77,7 +78,7 @@ class SelectorPrompt:
         if "history" not in self._fields:
             messages.extend(history)
         if "task" not in self._fields:
-            messages.append(Message(name="user", content=self._task.text, role="user"))
+            messages.append(self._task.message)
         return messages
 
     def _history_text(self, history: History) -> str:

@@ -125,7 +125,7 @@ class HierarchicalRun:
         self._orchestrator_view.extend(task.history)
         self._conversation = Conversation()
         self._conversation.extend(task.history)
-        self._conversation.append(Message(name="user", content=task.text, role="user"))
+        self._conversation.append(task.message)
 
     async def decide(self, number: int, ctx: Context) -> Decision | Outcome:
         """Return the decision of the orchestrator. After an invalid one it is asked once more; then the team fails."""
@@ -198,6 +198,7 @@ class HierarchicalRun:
             number,
             purpose="coordinate",
             output_schema=decision_schema(list(self._specialists)),
+            attachments=self._task.attachments,
         )
 
     def _show_decision(self, reply: Reply) -> None:

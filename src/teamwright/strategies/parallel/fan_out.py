@@ -133,7 +133,9 @@ class FanOut(Strategy):
 
 async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
     """Return the chunks from the splitter; the outcome if it fails, terminates or returns invalid chunks."""
-    turn = Turn(task.text, task.history, purpose="coordinate", output_schema=CHUNKS_SCHEMA)
+    turn = Turn(
+        task.text, task.history, purpose="coordinate", output_schema=CHUNKS_SCHEMA, attachments=task.attachments
+    )
     reply = await ctx.ask(splitter, turn, key="split")
     if isinstance(reply, Failure):
         return talk.failed(reply)

@@ -169,6 +169,6 @@ def part_turn(
             return Turn(output(), number=number, purpose=purpose)
         return Turn(own_task, History.of(inputs), number, purpose)
     if own_task is None:
-        return Turn(task.text, History.of((*task.history, *inputs)), number, purpose)
-    team_task = Message(name="user", content=task.text, role="user")
-    return Turn(own_task, History.of((*task.history, team_task, *inputs)), number, purpose)
+        history = History.of((*task.history, *inputs))
+        return Turn(task.text, history, number, purpose, attachments=task.attachments)
+    return Turn(own_task, History.of((*task.history, task.message, *inputs)), number, purpose)

@@ -143,7 +143,14 @@ class ConflictResolver:
             task=self._task.text,
         )
         history = History.of((*other_step, conflict.message, *messages))
-        turn = Turn(text, history, len(messages) + 1, "coordinate", handoff=forwarded_limits(self._task))
+        turn = Turn(
+            text,
+            history,
+            len(messages) + 1,
+            "coordinate",
+            handoff=forwarded_limits(self._task),
+            attachments=self._task.attachments,
+        )
         reply = await ctx.ask(speaker, turn, key=key)
         if isinstance(reply, Failure):
             self._hub.lead.note_failure(reply)

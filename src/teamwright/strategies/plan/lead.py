@@ -173,7 +173,15 @@ class Lead:
     ) -> Turn:
         self._turn_count += 1
         task = f"{text}\n\nThe task of the team:\n{self._task.text}"
-        return Turn(task, history, self._turn_count, "coordinate", output_schema=output_schema, handoff=handoff)
+        return Turn(
+            task,
+            history,
+            self._turn_count,
+            "coordinate",
+            output_schema=output_schema,
+            handoff=handoff,
+            attachments=self._task.attachments,
+        )
 
 
 class WorkerPool:

@@ -161,7 +161,8 @@ class Mesh:
     ) -> None:
         history = History.of(message for messages in sent.values() for message in messages)
         handoff = forwarded_limits(self._task)
-        turn = Turn(HEAR.format(task=self._task.text), history, self._round.number, "coordinate", handoff=handoff)
+        text, files = HEAR.format(task=self._task.text), self._task.attachments
+        turn = Turn(text, history, self._round.number, "coordinate", handoff=handoff, attachments=files)
         reply = await ctx.ask(worker, turn, key="hear")
         if isinstance(reply, Failure):
             self._lead.note_failure(reply)

@@ -91,6 +91,8 @@ class SingleWorker:
         self._conversation.extend(task.history)
         self._has_team_task = False
         self._last_task = task.text
+        self._unsent_files = self._last_files = task.attachments
+        """The files of the task until they are in the conversation, and those of the last turn."""
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the one worker."""
@@ -103,10 +105,13 @@ class SingleWorker:
                 self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
             )
         if step_input.own_task is not None and not self._has_team_task:
-            self._add_user_message(self._task.text)
+            self._conversation.append(self._task.message)
+            self._unsent_files = ()
         self._has_team_task = True
         self._last_task = self._task.text if step_input.own_task is None else step_input.own_task
-        return Turn(self._last_task, self._conversation.history(), step_input.number)
+        self._last_files = self._unsent_files if step_input.own_task is None else ()
+        history = self._conversation.history()
+        return Turn(self._last_task, history, step_input.number, attachments=self._last_files)
 
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return None: steps start at once."""
@@ -114,8 +119,8 @@ class SingleWorker:
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Add the step to the conversation, unless it failed."""
         if reply := self.runner.results.replies.get(step.id):
-            self._add_user_message(self._last_task)
+            said = Message(name="user", content=self._last_task, role="user", attachments=self._last_files)
+            self._conversation.append(said)
             self._conversation.extend(reply.messages)
-
-    def _add_user_message(self, text: str) -> None:
-        self._conversation.append(Message(name="user", content=text, role="user"))
+            if self._last_files:
+                self._unsent_files = ()

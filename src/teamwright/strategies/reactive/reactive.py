@@ -146,7 +146,8 @@ class ReactiveRun:
         problem = ""
         for key in ("react", "react-again"):
             history = History.of((*reaction_input.history, *replies[0].messages)) if replies else reaction_input.history
-            turn = Turn(reaction_input.task(problem), history, number, output_schema=schema)
+            files = () if reaction_input.team_task is None else self._task.attachments
+            turn = Turn(reaction_input.task(problem), history, number, output_schema=schema, attachments=files)
             reply = await ctx.ask(member, turn, key=key)
             if isinstance(reply, Failure):
                 return ReactionResult(work, replies, reply)

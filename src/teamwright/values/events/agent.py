@@ -139,6 +139,7 @@ class AgentReturned(Record, frozen=True):
     truncated: bool = False
     form: ValueForm | None = None
     capped: int | None = None
+    artifacts: tuple[Artifact, ...] = ()
 
 
 class AgentCallFailed(Record, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from teamwright.values.models import Record
+from teamwright.values.turns.artifacts import Artifact
 
 Body = str
 """The content hash of a body in the journal."""
@@ -16,3 +17,4 @@ class MessageRef(Record, frozen=True):
     name: str
     body: Body
     role: Literal["user"] | None = None
+    attachments: tuple[Artifact, ...] = ()

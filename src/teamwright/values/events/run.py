@@ -9,6 +9,7 @@ from teamwright.values.limits.usage import NOTHING, Bounds, Usage
 from teamwright.values.models import Record
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import Status, StopReason
+from teamwright.values.turns.artifacts import Artifact
 
 RUN_FORMAT = 2
 """The format that a new run records; a run and its forks keep it. 1, also where none is recorded: prompts contain texts
@@ -41,6 +42,7 @@ class RunStarted(Record, frozen=True):
     prompts: int = 1
     conversation: str = ""
     """The conversation of which the run is a turn; empty if it is of none."""
+    attachments: tuple[Artifact, ...] = ()
 
 
 class RunResumed(Record, frozen=True):

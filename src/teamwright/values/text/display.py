@@ -36,6 +36,15 @@ def number_text(count: int) -> str:
     return f"{count:,}".replace(",", " ")
 
 
+def size_text(size: float) -> str:
+    """Format a number of bytes: 512 B, 1.5 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the last unit takes everything")
+
+
 def count_text(count: int, word: str) -> str:
     """Format a number with its noun: 1 token, 2 tokens, 12 345 tokens."""
     return f"{number_text(count)} {word}{'' if count == 1 else 's'}"

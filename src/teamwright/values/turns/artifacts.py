@@ -5,6 +5,8 @@ from __future__ import annotations
 from teamwright.values.models import JsonValue, Record
 
 POINTER = "artifact://"
+BYTES = "$bytes"
+"""The only field of a stored body that is no text: its bytes, in base64."""
 
 
 class SharedValue(Record, frozen=True):
@@ -22,6 +24,11 @@ class Artifact(Record, frozen=True):
     name: str
     media_type: str = "text/plain"
     size: int = 0
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What a digest of the artifact covers: its content, its name and its media type."""
+        return self.hash, self.name, self.media_type
 
     @property
     def pointer(self) -> str:

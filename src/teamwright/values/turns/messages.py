@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal, overload
 
-from teamwright.values.models import Record
+from typing_extensions import override
+
+from teamwright.values.models import JsonValue, Record
+from teamwright.values.turns.artifacts import Artifact
 
 Role = Literal["user", "assistant"]
 DIGEST_BYTES = 20
@@ -20,11 +23,20 @@ def digest(text: str, *more: str) -> str:
 
 
 class Message(Record, frozen=True):
-    """One message: its author's name, its text, and its role."""
+    """One message: its author's name, its text, its role, and the files that go with it."""
 
     name: str
     content: str
     role: Role = "assistant"
+    attachments: tuple[Artifact, ...] = ()
+
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data; `attachments` only where there are some."""
+        fields = super().to_json()
+        if not self.attachments:
+            del fields["attachments"]
+        return fields
 
 
 def _extended_digest(before: str, messages: Sequence[Message]) -> str:
@@ -32,6 +44,8 @@ def _extended_digest(before: str, messages: Sequence[Message]) -> str:
     for message in messages:
         name, role, content = message.name, message.role, message.content
         before = digest(f"{before} {role} {len(name)} {name} {content}")
+        if message.attachments:
+            before = digest(before, *(part for one in message.attachments for part in one.identity))
     return before
 
 

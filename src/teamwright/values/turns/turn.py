@@ -57,6 +57,8 @@ class Turn(Struct, frozen=True, dict=True):
     so that its prompts begin alike on every turn. No part of the digest."""
     prompts: PromptFormat = 2
     """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
+    attachments: tuple[Artifact, ...] = ()
+    """The files that go with the task; an agent reads one with `ctx.workspace.open`."""
 
     @property
     def digest(self) -> str:
@@ -68,6 +70,8 @@ class Turn(Struct, frozen=True, dict=True):
             head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
             if self.output_schema is not None:
                 head = digest(head, to_json(self.output_schema).decode())
+            if self.attachments:
+                head = digest(head, *(part for one in self.attachments for part in one.identity))
             known = kept["digest"] = digest(f"{head} {self.task}")
         return known
 

@@ -1,0 +1,125 @@
+"""The files in the conversation of a turn: read from the record when a request is sent, so never on a replay.
+
+A text is sent as text under its name; any other file as binary content, after a line with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import NamedTuple, TypeVar
+
+from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, UserContent, UserPromptPart
+
+from teamwright.agents.contract.context import Workspace
+from teamwright.agents.files.media import file_text, why_not_taken
+from teamwright.errors import AgentError, InvalidOutput, Refused
+from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.media_types import is_text_type
+from teamwright.values.turns.transcript import header_name, with_header
+
+T = TypeVar("T")
+Send = Callable[[list[ModelMessage]], Awaitable[T]]
+"""Sends the messages of a request."""
+
+REFUSALS = frozenset(
+    (
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    )
+)
+"""The answers of servers to a request with a file that they can't take."""
+
+
+class PlacedFile(NamedTuple):
+    """A file, and the position of the message that it belongs to; `from_tool` if a tool returned it."""
+
+    at: int
+    artifact: Artifact
+    from_tool: bool = False
+
+
+def check_files(files: Sequence[PlacedFile], agent: str, model: str) -> None:
+    """Raise `Refused` for a file of the task that the model is known not to take."""
+    for one in files:
+        if not one.from_tool and (reason := why_not_taken(one.artifact.media_type, model)) is not None:
+            raise Refused(_refusal([one], agent, model, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOfRequest:
+    """The files of one request to a model, with the authors in its conversation, whose names no text may imitate."""
+
+    files: Sequence[PlacedFile]
+    speakers: Collection[str]
+    model: str
+
+    async def send(self, messages: list[ModelMessage], workspace: Workspace, send: Send[T]) -> T:
+        """Send the messages with their files. If the server refuses them, send them again without those of tools.
+
+        The result of a tool names its files anyway, and a server that refuses a request charges nothing for it.
+        """
+        taken = [one for one in self.files if why_not_taken(one.artifact.media_type, self.model) is None]
+        contents = {one.artifact.hash: await workspace.open(one.artifact) for one in taken}
+        of_task = [one for one in taken if not one.from_tool]
+        try:
+            return await send(self._with_contents(messages, taken, contents))
+        except Exception as error:
+            if len(of_task) == len(taken) or not _refuses_files(error):
+                raise
+        return await send(self._with_contents(messages, of_task, contents))
+
+    def _with_contents(
+        self, messages: list[ModelMessage], files: Sequence[PlacedFile], contents: Mapping[str, str | bytes]
+    ) -> list[ModelMessage]:
+        """Return the messages with the contents of these files, each in the message that it belongs to."""
+        sent = list(messages)
+        for at in dict.fromkeys(one.at for one in files):
+            message, added = sent[at], list[UserContent]()
+            assert isinstance(message, ModelRequest)
+            for one in files:
+                if one.at == at:
+                    added += self._content(one.artifact, contents[one.artifact.hash])
+            *before, last = message.parts
+            if isinstance(last, UserPromptPart) and isinstance(last.content, str):
+                sent[at] = replace(message, parts=[*before, replace(last, content=[last.content, *added])])
+            else:
+                sent[at] = replace(message, parts=[*message.parts, UserPromptPart(added)])
+        return sent
+
+    def _content(self, file: Artifact, content: str | bytes) -> list[UserContent]:
+        if is_text_type(file.media_type):
+            text = content if isinstance(content, str) else content.decode("utf-8-sig", "replace")
+            return [with_header(f"file {file.name}", text, self.speakers)]
+        data = content.encode() if isinstance(content, str) else content
+        return [f"# file {header_name(file.name)}:", BinaryContent(data, media_type=file.media_type)]
+
+
+def name_files(
+    failure: AgentError, error: Exception, files: Sequence[PlacedFile], agent: str, model: str
+) -> AgentError:
+    """Return the failure of a request with files; names them if they are what the model may have refused."""
+    of_task = [one for one in files if not one.from_tool]
+    if not of_task or not _refuses_files(error) or not isinstance(failure, Refused | InvalidOutput):
+        return failure
+    reason = str(failure) if isinstance(error, AgentRunError) else f"it takes no such file ({error})"
+    return Refused(_refusal(of_task, agent, model, reason))
+
+
+def _refuses_files(error: Exception) -> bool:
+    """Whether an error may mean that the server, or pydantic-ai on its behalf, takes no such file."""
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in REFUSALS
+    return isinstance(error, UserError | NotImplementedError | AssertionError | RuntimeError) and not isinstance(
+        error, AgentRunError
+    )
+
+
+def _refusal(files: Sequence[PlacedFile], agent: str, model: str, reason: str) -> str:
+    named = ", ".join(file_text(one.artifact) for one in files)
+    return f"The model {model!r} of {agent!r} did not take {named}: {reason.rstrip('.')}; use a model that takes it."
