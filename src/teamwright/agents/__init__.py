@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import Attempt, Effect, Returned
     from teamwright.agents.contract.policy import Policy, PolicySettings
+    from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.schemas.schema import Schema
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.agent_tool import as_tool
+    from teamwright.agents.tools.file_result import FileResult
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
     from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
     from teamwright.agents.tools.registry import ToolLike
@@ -74,6 +76,7 @@ __all__ = [
     "Approve",
     "Arguments",
     "Artifact",
+    "Attachment",
     "Attempt",
     "Behaviour",
     "Bounds",
@@ -91,6 +94,7 @@ __all__ = [
     "Failure",
     "FallbackModel",
     "Fields",
+    "FileResult",
     "FilesSpec",
     "FilesTool",
     "FunctionAgent",
@@ -149,6 +153,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.agents.contract.context": "AgentLike Branch Branches Clock Context Workspace",
         "teamwright.agents.contract.effect": "Attempt Effect Returned",
+        "teamwright.agents.files.attachment": "Attachment",
+        "teamwright.agents.tools.file_result": "FileResult",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
         "teamwright.agents.contract.policy": "Policy PolicySettings",
