@@ -22,6 +22,7 @@ TeamwrightError
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
 │   ├── MisplacedEffect           a strategy made an effect itself
+│   ├── MissingDependency         a tool uses an object that the engine was not given
 │   └── VirtualTimeStuck          a wait that virtual time can't end
 ├── LimitReached                  a reservation was refused
 └── AgentError                    a member could not answer; becomes a Failure
@@ -33,7 +34,8 @@ TeamwrightError
     ├── InvalidInput              does not fit the agent's input schema
     ├── InvalidOutput             does not fit the agent's output schema
     ├── ToolError                 a tool failed; the model gets the message and can continue
-    │   └── CallInDoubt           the tool's server was lost during the call, which may have taken effect
+    │   ├── CallInDoubt           the tool's server was lost during the call, which may have taken effect
+    │   └── NotDone               it failed before it did anything
     ├── MemberFailed              a team failed because of a member
     ├── StaleWrite                a concurrent write changed the shared value
     ├── ArtifactNotFound          a pointer to no artifact of this run
@@ -232,6 +234,15 @@ class MisplacedEffect(RunError):
         )
 
 
+class MissingDependency(RunError):
+    """A tool uses an object that the engine was not given; the run can be resumed with an engine that has it."""
+
+    def __init__(self, kind: str, given: Sequence[str], *, ambiguous: bool = False) -> None:
+        has = f"it has {', '.join(given)}" if given else "it has none"
+        count = "more than one dependency" if ambiguous else "no dependency"
+        super().__init__(f"The engine has {count} of the type {kind!r} ({has}); pass one with  Engine(deps=[…])")
+
+
 class VirtualTimeStuck(RunError):
     """On a virtual clock, everything waits for something that only real time can bring."""
 
@@ -310,6 +321,12 @@ class CallInDoubt(ToolError):
     """The other side was lost before it answered. The call is made again once, recorded as a call in doubt."""
 
     unknown_cost = True
+
+
+class NotDone(ToolError):
+    """Raised by a tool that failed before it did anything: the same action may be made later, even with `once`."""
+
+    kind = "not_done"
 
 
 class MemberFailed(AgentError):

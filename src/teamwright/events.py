@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AgentCallFailed,
         AgentCallRejected,
         AgentFailed,
+        AgentProgressed,
         AgentRecovered,
         AgentReplied,
         AgentReturned,
@@ -79,6 +80,7 @@ __all__ = [
     "AgentCallRejected",
     "AgentCalled",
     "AgentFailed",
+    "AgentProgressed",
     "AgentRecovered",
     "AgentReplied",
     "AgentReturned",
@@ -144,8 +146,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.events.agent": """
-            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentFailed AgentRecovered
-            AgentReplied AgentReturned Tally
+            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentFailed AgentProgressed
+            AgentRecovered AgentReplied AgentReturned Tally
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """

@@ -9,10 +9,11 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.values.people.approvals import Approve, Notify
-    from teamwright.values.people.interventions import Answered, Cancel, Intervention, Mark, Pause, Undo
+    from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Intervention, Mark, Pause, Undo
     from teamwright.values.people.questions import Answer, Question
 
 __all__ = [
+    "ActionClaim",
     "Answer",
     "Answered",
     "Approve",
@@ -29,7 +30,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.people.approvals": "Approve Notify",
-        "teamwright.values.people.interventions": "Answered Cancel Intervention Mark Pause Undo",
+        "teamwright.values.people.interventions": "ActionClaim Answered Cancel Intervention Mark Pause Undo",
         "teamwright.values.people.questions": "Answer Question",
     },
 )

@@ -10,7 +10,7 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
-    from teamwright.agents.contract.effect import Attempt, Effect, Returned
+    from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
     from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from teamwright.agents.schemas.schema import Schema
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.agent_tool import as_tool
+    from teamwright.agents.tools.call_policy import CallPolicy
+    from teamwright.agents.tools.context import ToolContext
     from teamwright.agents.tools.file_result import FileResult
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
-    from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+    from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+    from teamwright.agents.tools.python import tool
     from teamwright.agents.tools.registry import ToolLike
     from teamwright.budget.money import Rate
     from teamwright.documents.nodes import Entry, Fields, Items, Place, Scalar
@@ -83,12 +86,14 @@ __all__ = [
     "Branch",
     "Branches",
     "BuildOptions",
+    "CallPolicy",
     "Clock",
     "Context",
     "CustomTool",
     "Cutback",
     "Data",
     "Distribution",
+    "DoubtPolicy",
     "Effect",
     "Entry",
     "Failure",
@@ -146,13 +151,14 @@ __all__ = [
     "Usage",
     "Workspace",
     "as_tool",
+    "tool",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.agents.contract.context": "AgentLike Branch Branches Clock Context Workspace",
-        "teamwright.agents.contract.effect": "Attempt Effect Returned",
+        "teamwright.agents.contract.effect": "Attempt DoubtPolicy Effect Returned",
         "teamwright.agents.files.attachment": "Attachment",
         "teamwright.agents.tools.file_result": "FileResult",
         "teamwright.agents.functions.agent": "FunctionAgent",
@@ -163,7 +169,10 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.agent_tool": "as_tool",
         "teamwright.agents.tools.kind": "BuildOptions ToolKind",
-        "teamwright.agents.tools.protocol": "Arguments ToolContext ToolDefinition ToolSource",
+        "teamwright.agents.tools.call_policy": "CallPolicy",
+        "teamwright.agents.tools.context": "ToolContext",
+        "teamwright.agents.tools.protocol": "Arguments ToolDefinition ToolSource",
+        "teamwright.agents.tools.python": "tool",
         "teamwright.values.people.approvals": "Approve Notify",
         "teamwright.values.turns.artifacts": "Artifact SharedValue",
         "teamwright.values.limits.limits": "Limits MessageLimits Pace",

@@ -8,6 +8,7 @@ from teamwright.errors import (
     ContextTooLong,
     InvalidInput,
     InvalidOutput,
+    NotDone,
     RateLimited,
     Refused,
     ScriptMismatch,
@@ -20,7 +21,7 @@ ERRORS: dict[str, type[AgentError]] = {
     error.kind: error
     for error in (
         AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidInput, InvalidOutput,
-        ScriptMismatch, ToolError,
+        ScriptMismatch, ToolError, NotDone,
     )
 }  # fmt: skip
 """Error classes by the kind that records and scripts use."""

@@ -302,7 +302,7 @@ class RunHistory:
         source = to_json(without_secrets(team.source.to_json())).decode()
         point = checkpoint_name(last, self.checkpoints())
         update = {
-            "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),
+            "origin": self._origin_of_fork(last, point),
             "task": self.started.task if task is None else keep(to_json(task).decode()),
             "manifest": keep(source),
             "strategies": team.strategies(),
@@ -319,6 +319,12 @@ class RunHistory:
             fact = TeamReopened() if self._ends_a_team(event) else event.fact
             facts.append(replace(event, run_id=run_id, number=number, fact=fact))
         return Batch(facts, bodies, source=self.events[0].run_id)
+
+    def _origin_of_fork(self, number: int, checkpoint: str) -> Origin:
+        """Return the origin of a fork of this run at an event."""
+        before = self.started.origin
+        root = before.root_run if before is not None and before.how == "fork" else ""
+        return Origin(run_id=self.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
 
     def _limits_with(self, given: Limits | None) -> Bounds | None:
         known = self.started.limits

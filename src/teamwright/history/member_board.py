@@ -12,6 +12,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
+    AgentProgressed,
     AgentReplied,
     AgentReturned,
 )
@@ -163,6 +164,9 @@ class Board:
                     self._set(row, "thinking")
             case AgentCalled(effect="tool") as fact if row:
                 self._set(row, "calling", fact.name)
+            case AgentProgressed(name=name, text=text, done=done) if row:
+                share = "" if done is None else f" {done:.0%}"
+                self._set(row, "calling", f"{name}: {text}{share}")
             case AgentCalled() if row:
                 row.streamed = ""
                 self._set(row, "thinking")

@@ -61,7 +61,8 @@ class Engine:
     The engine drives runs; `runs` reads, follows, answers, pauses and cancels them, in whichever process they are
     driven. `journal` is `"memory"`, a path to a database, or a `Journal`; by default a database in the user's data
     folder. `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
-    `grace` is how many seconds cancelled members have to end; one that takes longer is abandoned.
+    `grace` is how many seconds cancelled members have to end; one that takes longer is abandoned. `deps` are objects,
+    such as a database, that tools get from their context by type: `ctx.dep(Database)`.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class Engine:
         seed: Callable[[], int] = new_seed,
         monotonic: Callable[[], float] | None = None,
         grace: float | None = None,
+        deps: Sequence[object] = (),
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
+        from teamwright.agents.contract.dependencies import Dependencies
         from teamwright.agents.model.models import Models
         from teamwright.agents.tools.mcp_pool import McpPool
         from teamwright.runtime.admission.rate_limiter import RateLimiters
@@ -91,7 +94,7 @@ class Engine:
         self.journal = resolve_journal(journal)
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
-        self.models = Models()
+        self.models, self.dependencies = Models(), Dependencies(deps)
         self._mcp = McpPool()
         self._limiters = RateLimiters()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
@@ -244,7 +247,7 @@ class Engine:
 
         made = require_team(team)
         run = self._new_run(identity, made)
-        run.check_start()
+        run.check_start(self.dependencies)
         named = run_id is not None
         given = RunInput(task, self._seed(), history, origin, limits, conversation, named=named, attachments=files)
         handle = self._launch(run, given)
@@ -278,6 +281,7 @@ class Engine:
             ending = record.cancelled or record.aborted
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(record)
+                self.dependencies.require(made.everyone())
                 run = self._new_run(run_id, made, record, lock.pop_all())
                 return self._hand_out(self._launch(run, None))
         await self.runs.end(run_id, ending)
@@ -329,6 +333,7 @@ class Engine:
             made = require_team(team)
         else:
             made = await self._team_of(await self._read_record(run_id), limits)
+        self.dependencies.require(made.everyone())
         from teamwright.runtime.driver.redaction import Redactor
 
         redacted_task = None if task is None else Redactor(made.secrets).text(task)
@@ -387,7 +392,7 @@ class Engine:
         from teamwright.agents.tools.mcp_pool import McpPool
 
         servers = McpPool(self._mcp)
-        with self.models.shared(), servers.shared():
+        with self.models.shared(), self.dependencies.shared(), servers.shared():
             try:
                 yield
             finally:

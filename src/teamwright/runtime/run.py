@@ -14,6 +14,7 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.dependencies import Dependencies
 from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
@@ -24,6 +25,7 @@ from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.workspace import store_file
+from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
@@ -49,7 +51,7 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause, Undo
+from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
 from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
@@ -135,6 +137,7 @@ class Run:
             call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,
+            actions=ActionLedger(journal, run_id, self._record),
         )
         state.delivery.when_idle = self._on_idle
         self.last_inbox_id = 0
@@ -242,10 +245,11 @@ class Run:
         """The team and every agent below it."""
         return self._team.everyone()
 
-    def check_start(self) -> None:
-        """Raise `ManifestError` if a new run of the team can't start; a manifest was checked when it was loaded."""
+    def check_start(self, dependencies: Dependencies) -> None:
+        """Raise `UsageError` if a new run of the team can't start; a manifest was checked when it was loaded."""
         if self._team.declared is None:
             self._team.check_start(self._agents)
+        dependencies.require(self._agents)
 
     def _begin(self, run_input: RunInput) -> Turn:
         recorder, team = self._state.recorder, self._team
@@ -410,8 +414,8 @@ class Run:
             case Mark(name=name, by=by) as mark:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
-            case Undo():
-                pass  # it concerns the conversation of the run, once the run has ended
+            case Undo() | ActionClaim():
+                pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
 
     def set_interactive(self, interactive: bool) -> None:
         """Wait for answers in place, or pause once only an answer can unblock the run."""

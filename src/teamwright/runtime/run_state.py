@@ -15,6 +15,7 @@ from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
+from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
@@ -133,6 +134,8 @@ class RunState:
     call_returned: Callable[[], None] = lambda: None
     cancel: Callable[[], None] = lambda: None
     """Ends the run, after everything recorded has been replayed."""
+    actions: ActionLedger | None = None
+    """The actions that calls of this run and its forks have made; `None` without a journal."""
     path_locks: PathLocks = field(init=False)
 
     def __post_init__(self) -> None:

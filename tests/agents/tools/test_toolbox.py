@@ -36,7 +36,7 @@ class Point(BaseModel):
 
 async def call(tools: Sequence[ToolLike], name: str, arguments: dict[str, JsonValue], key: str = "k") -> JsonValue:
     async with Toolbox(tools).open(Recording().ctx) as opened:
-        return await opened.call_unrecorded(name, arguments, idempotency_key=key)
+        return await opened.call_recorded(name, arguments, key=key)
 
 
 async def test_a_function_is_offered_by_its_signature_and_docstring() -> None:
@@ -90,7 +90,7 @@ async def test_the_idempotency_key_is_filled_in_and_hidden() -> None:
     def pay(amount: int, *, idempotency_key: str) -> list[object]:
         return [amount, idempotency_key]
 
-    assert await call([pay], "pay", {"amount": 1}, key="run/tool-1") == [1, "run/tool-1"]
+    assert await call([pay], "pay", {"amount": 1}, key="run/tool-1") == [1, digest("run", "run/tool-1")]
     async with Toolbox([pay]).open(Recording().ctx) as tools:
         assert "idempotency_key" not in json.dumps(tools.definitions[0].parameters)
         with pytest.raises(ToolError, match="idempotency_key"):
@@ -153,7 +153,7 @@ async def test_only_allowed_tools_are_seen_and_used() -> None:
     async with toolbox.open(Recording().ctx, allow=[TERMINATE]) as tools:
         assert [offer.name for offer in tools.definitions] == [TERMINATE]
         with pytest.raises(ToolError, match="There is no tool 'search'"):
-            await tools.call_unrecorded("search", {"query": "q"}, idempotency_key="k")
+            await tools.call_recorded("search", {"query": "q"}, key="k")
     async with toolbox.open(Recording().ctx, allow=[]) as tools:
         assert tools.definitions == []
         assert not tools.may_terminate
@@ -165,7 +165,7 @@ async def test_a_function_by_import_path_may_have_its_own_name_and_description()
         Recording().ctx
     ) as tools:
         assert [(offer.name, offer.description) for offer in tools.definitions] == [("upper", "Big.")]
-        assert await tools.call_unrecorded("upper", {"s": "a b"}, idempotency_key="k") == "A B"
+        assert await tools.call_recorded("upper", {"s": "a b"}, key="k") == "A B"
     with pytest.raises(UsageError, match="'total' has the positional parameter"):
         Toolbox([tool])
 

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
 from teamwright.values.events.agent import EffectKind, ValueForm
+from teamwright.values.events.event import Fact
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
@@ -34,6 +35,10 @@ def _ignore(text: str, part: ReplyPart) -> None:
     """Drop a piece: there are no observers."""
 
 
+def _ignore_fact(fact: Fact) -> None:
+    """Record nothing: there is no run."""
+
+
 class Effect(Struct, frozen=True):
     """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
@@ -42,6 +47,8 @@ class Effect(Struct, frozen=True):
     that name the same `model` share one queue in the engine; `pace` is the rate limit of that model. `rate` returns the
     highest price of tokens for a prompt of a given size; it is called only if a limit on money applies. `note` is the
     number of tokens that the prompt grows by if the call states that its output cap was cut.
+
+    `doubt` says what happens to a call that began and whose end was not recorded; without it the call is made again.
 
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
     `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers.
@@ -64,6 +71,7 @@ class Effect(Struct, frozen=True):
     max_bytes: int = MAX_BYTES
     arguments: JsonValue = None
     media_tokens: int = 0
+    doubt: DoubtPolicy | None = None
 
     @property
     def pace_bytes(self) -> int:
@@ -71,12 +79,26 @@ class Effect(Struct, frozen=True):
         return self.prompt_bytes + 4 * self.media_tokens
 
 
+class DoubtPolicy(Struct, frozen=True):
+    """What happens to a call if it is unknown whether it was made, because the process died or the call failed.
+
+    `check` asks the outside world: it returns the result of the call, or `None` if the call was not made. Without it,
+    the call is made again if `repeat`, and fails otherwise. If `action` is set, no other call of this run or its forks
+    makes the same action: it gets the recorded result. `key` identifies the call if several effects belong to it.
+    """
+
+    repeat: bool = True
+    check: Callable[[Attempt], Awaitable[Returned | None]] | None = None
+    action: str = ""
+    key: str = ""
+
+
 class Attempt(Struct, frozen=True):
     """The engine's input to one attempt of a call.
 
     `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
     reply to observers, and `part_delta` a piece of any part; `is_followed` says whether there are any. `cut` says that
-    `max_output` was reduced because the budget is low.
+    `max_output` was reduced because the budget is low. `emit` records a fact of the call, such as a log line.
     """
 
     run_id: str
@@ -88,6 +110,7 @@ class Attempt(Struct, frozen=True):
     cut: bool = False
     is_followed: bool = True
     part_delta: Callable[[str, ReplyPart], None] = _ignore
+    emit: Callable[[Fact], None] = _ignore_fact
 
     @property
     def idempotency_key(self) -> str:

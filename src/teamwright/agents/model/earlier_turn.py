@@ -248,7 +248,7 @@ class RecordedTools(AbstractToolset[None]):
                 max_retries=TOOL_RETRIES,
                 args_validator=ANY_ARGUMENTS,
             )
-            for one in self._tools.definitions
+            for one in (offered.earlier or offered for offered in self._tools.definitions)
         }
 
     async def call_tool(

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from teamwright.agents.contract.attributes import description_of, require_agent, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.schemas.schema import check
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key

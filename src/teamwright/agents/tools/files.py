@@ -17,9 +17,10 @@ from pathlib import Path, PurePosixPath
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import ToolValue
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError

@@ -9,14 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import ToolValue
-from teamwright.values.owned_paths import Owned
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal
 
@@ -25,24 +26,17 @@ Arguments = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a model sees it: its name, its description, and the JSON Schema of its arguments."""
+    """A tool as a model sees it: its name, its description, and the JSON Schema of its arguments.
+
+    The model does not see `policy`, which says how the tool is called. `earlier` is the definition in prompts of
+    format 1, if it was another one.
+    """
 
     name: str
     description: str
     parameters: dict[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """The engine's input to one call of a tool.
-
-    `idempotency_key` and `key` are the same whenever this call is repeated, even after a crash: the first is unique
-    among all runs, the second identifies the call within its turn. `owned` says which paths the call may write.
-    """
-
-    idempotency_key: str
-    key: str
-    owned: Owned = field(default_factory=Owned)
+    policy: CallPolicy = DEFAULT_POLICY
+    earlier: ToolDefinition | None = None
 
 
 @runtime_checkable

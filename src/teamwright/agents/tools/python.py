@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import typing
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, partial
 from types import MethodType
@@ -13,30 +13,40 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.own_modules import import_own
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion
+from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
+from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.docstrings import parse_docstring
 from teamwright.agents.tools.file_result import FileResult, ToolValue, find_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.signature import (
+    Function,
+    ToolSignature,
+    annotated_function,
+    arguments_adapter,
+    import_path_of,
+    read_signature,
+)
 from teamwright.documents.field_checks import check_import_path, import_path_in
 from teamwright.documents.nodes import Fields
 from teamwright.documents.problems import ProblemReport
-from teamwright.errors import ToolError, UsageError, nearest
+from teamwright.errors import NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import FunctionTool, ToolSpec
-
-KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
-HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
+from teamwright.values.specs.manifest import NOT_IMPORTABLE, FunctionTool, ToolSpec
 
 T = TypeVar("T")
-Function = Callable[..., object]
 
 
 class PythonTool(ToolSource):
-    """A Python function as a tool; its parameters `idempotency_key` and `owned` are injected and hidden from models."""
+    """A Python function as a tool.
+
+    Its docstring and annotations describe it to a model. A parameter with the annotation `ToolContext` receives the
+    context of the call; it, and the parameters `idempotency_key` and `owned`, are hidden from models.
+    """
 
     kind = "function"
 
@@ -47,32 +57,80 @@ class PythonTool(ToolSource):
         name: str | None = None,
         description: str | None = None,
         max_bytes: int = MAX_BYTES,
+        settings: FunctionTool | None = None,
+        check: Function | None = None,
         spec: str | ToolSpec | None = None,
     ) -> None:
-        self.name = check_name("tool", name or getattr(function, "__name__", type(function).__name__))
+        self.name = check_name("tool", name or function_name(function))
         self.tool_names = (self.name,)
-        self.spec = spec if spec is not None else import_path(function)
+        self.spec = spec if spec is not None else self._spec(function, name)
         self._function, self._max_bytes = function, max_bytes
-        self._description = description if description is not None else inspect.getdoc(function) or ""
-        self._parameters = _parameters(function, self.name)
-        self._hidden = [one for one in HIDDEN_PARAMETERS if one in inspect.signature(function).parameters]
+        self._signature = read_signature(function, self.name)
+        self.needs = self._signature.needs
+        self._docstring = parse_docstring(inspect.getdoc(function) or "", self._signature.all_names)
+        self._description = description
+        self.policy = self._call_policy(settings, check) if settings is not None else DEFAULT_POLICY
+
+    def _spec(self, function: Function, name: str | None) -> str | FunctionTool:
+        """Return the declaration from which the tool can be rebuilt under its name, or that says that it can't."""
+        path = import_path_of(function)
+        if path is not None and name in (None, path.rpartition(":")[2].rpartition(".")[2]):
+            return path
+        return FunctionTool(function=path or NOT_IMPORTABLE, name=self.name)
+
+    def _call_policy(self, settings: FunctionTool, check: Function | None) -> CallPolicy:
+        for one in settings.once:
+            if one not in self._signature.names:
+                raise UsageError(
+                    f"The tool {self.name!r} has no parameter {one!r} for `once`; {nearest(one, self._signature.names)}"
+                )
+        return CallPolicy(
+            timeout=settings.timeout,
+            retries=settings.retries,
+            idempotent=settings.idempotent,
+            once=partial(self._action, settings.once) if settings.once else None,
+            check=self._outcome_check(check) if check is not None else None,
+        )
+
+    def _outcome_check(self, check: Function) -> OutcomeCheck:
+        """Return the check of this tool; raises `UsageError` if it takes parameters that the tool does not have."""
+        signature = read_signature(check, f"{self.name} (check)")
+        for one in signature.names:
+            if one not in self._signature.names:
+                raise UsageError(
+                    f"The check of the tool {self.name!r} takes {one!r}, which is no parameter of the tool;"
+                    f" {nearest(one, self._signature.names)}"
+                )
+
+        async def find_outcome(arguments: Arguments, context: ToolContext) -> ToolValue:
+            given = self._validated_arguments(arguments)
+            return await self._result_of(check, signature, {one: given[one] for one in signature.names}, context)
+
+        return find_outcome
+
+    def _action(self, names: Sequence[str], arguments: Arguments) -> str:
+        """Return the identity of the action that a call makes: the values of these parameters, as validated."""
+        given = self._validated_arguments(arguments)
+        return json.dumps(
+            [to_jsonable_python(given.get(one)) for one in names], sort_keys=True, ensure_ascii=False, default=str
+        )
 
     @cached_property
     def _arguments(self) -> TypeAdapter[Any]:
         """Validates arguments against the function's signature, and returns them instead of calling it."""
-
-        def collect(**arguments: object) -> dict[str, object]:
-            return arguments
-
-        collect.__signature__ = inspect.Signature(self._parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        collect.__annotations__ = {one.name: one.annotation for one in self._parameters}
-        return TypeAdapter(cast("Any", collect))
+        return arguments_adapter(self._signature.described(self._docstring.parameters))
 
     @cached_property
     def definition(self) -> ToolDefinition:
         """The tool as a model sees it."""
         schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
-        return ToolDefinition(self.name, self._description, schema)
+        description = self._docstring.description if self._description is None else self._description
+        earlier = None
+        if self._docstring.parameters or self._signature.has_notes:
+            written = inspect.getdoc(self._function) or "" if self._description is None else self._description
+            plain = arguments_adapter(self._signature.parameters).json_schema()
+            earlier = ToolDefinition(self.name, written, cast("dict[str, JsonValue]", plain))
+        return ToolDefinition(self.name, description, schema, self.policy, earlier)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return its one definition."""
@@ -84,11 +142,13 @@ class PythonTool(ToolSource):
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call the function; a synchronous one runs in a thread."""
-        converted = self._validated_arguments(arguments)
-        for hidden in self._hidden:
-            converted[hidden] = context.idempotency_key if hidden == KEY_PARAMETER else context.owned
-        call = partial(self._function, **converted)
-        if inspect.iscoroutinefunction(_annotated_function(self._function)):
+        return await self._result_of(self._function, self._signature, self._validated_arguments(arguments), context)
+
+    async def _result_of(
+        self, function: Function, signature: ToolSignature, arguments: dict[str, object], context: ToolContext
+    ) -> ToolValue:
+        call = partial(function, **arguments, **signature.injected(context))
+        if inspect.iscoroutinefunction(annotated_function(function)):
             result = call()
         else:
             result = await run_in_thread(call, f"tool {self.name}")
@@ -124,40 +184,58 @@ class PythonKind(ToolKind[FunctionTool]):
     model = FunctionTool
 
     def build(self, settings: FunctionTool, options: BuildOptions) -> ToolSource:
-        """Import the function and create its source."""
+        """Import the function and create its source; raises `NotResumable` for one that was created in Python."""
+        name = options.name or settings.name
+        if settings.function == NOT_IMPORTABLE and can_load_code():
+            raise NotResumable(
+                f"The tool {name!r} can't be rebuilt from the record: it is no function that can be imported by name,"
+                " but a lambda, a closure or an object; pass the team that has it."
+            )
+        loaded = settings.function != NOT_IMPORTABLE and can_load_code()
         return PythonTool(
-            load_function(settings.function, "the tool"),
-            name=options.name,
+            load_function(settings.function, "the tool") if loaded else UnloadedFunction(settings.function),
+            name=name,
             description=settings.description,
             max_bytes=options.max_bytes,
+            settings=settings if loaded and isinstance(options.spec, FunctionTool) else None,
+            check=load_function(settings.check, "the check") if loaded and settings.check is not None else None,
             spec=options.spec,
         )
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
         """Return its one name: the declared one, else that of the function."""
+        if not name and fields and (given := fields.text("name")):
+            name = str(given.value)
         if name:
             return [name]
         path = fields.text("function") if fields else None
         return [str(path.value).rpartition(":")[2].rpartition(".")[2]] if path else []
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report an invalid import path."""
-        if function := fields.text("function"):
-            check_import_path(function, owner, report)
+        """Report invalid import paths."""
+        for field in ("function", "check"):
+            if path := fields.text(field):
+                check_import_path(path, owner, report)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report a function that can't be imported, or whose signature can't be a tool."""
-        path = import_path_in(fields)
+        """Report functions that can't be imported, and a signature that can't be a tool or does not fit `once`."""
+        path, check = import_path_in(fields), fields.text("check")
         if path is None:
             return
+        once = tuple(one for one, _ in fields.texts("once"))
         try:
-            PythonTool(load_function(str(path.value), "the tool"), name="tool")
+            function = load_function(str(path.value), "the tool")
+            find = load_function(str(check.value), "the check") if check is not None else None
+            settings = FunctionTool.model_construct(function=str(path.value), once=once)
+            PythonTool(function, name="tool", settings=settings, check=find)
         except UsageError as error:
             report.problem(path.place, f"{owner}: {error}")
 
     def code(self, settings: FunctionTool) -> Iterable[tuple[str, str]]:
-        """Return the function."""
+        """Return the function and its check."""
         yield "function", settings.function
+        if settings.check is not None:
+            yield "function", settings.check
 
 
 class MethodTools:
@@ -192,29 +270,42 @@ def _method_tool(owner: type, name: str) -> PythonTool:
     return PythonTool(MethodType(getattr(owner, name), owner))
 
 
-def _annotated_function(function: Function) -> Function:
-    """Unwrap partials and callable objects to the function that has the annotations."""
-    while isinstance(function, partial):
-        function = cast("partial[object]", function).func
-    return function if hasattr(function, "__annotations__") else cast("Function", type(function).__call__)
+def tool(
+    function: Function,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    retries: int = 0,
+    idempotent: bool | None = None,
+    once: Sequence[str] = (),
+    check: Function | None = None,
+) -> ToolSource:
+    """Make a tool of a function, with a name and settings of its own; a function without them is a tool by itself.
+
+    `timeout` bounds each call in seconds, `retries` is how often a failed call is repeated, and `idempotent` says
+    whether a call may be made again if a crash left it in doubt. `once` names the parameters that identify an action:
+    the same action is not made twice in a run or its forks. `check` takes parameters of the tool and asks the outside
+    world whether the call was made: it returns the result of the call, or `None`.
+    """
+    paths = [import_path_of(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
+    given: dict[str, Any] = {
+        "function": NOT_IMPORTABLE if NOT_IMPORTABLE in paths else paths[0],
+        "name": name or (function_name(function) if NOT_IMPORTABLE in paths else None),
+        "description": description,
+        "timeout": timeout,
+        "retries": retries or None,
+        "idempotent": idempotent,
+        "once": once if isinstance(once, str) else tuple(once),
+        "check": None if check is None else paths[1],
+    }
+    settings = FunctionTool(**{field: value for field, value in given.items() if value is not None and value != ()})
+    return PythonTool(function, name=name, description=description, settings=settings, check=check, spec=settings)
 
 
-def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
-    """The parameters that a model has to supply, as keyword parameters."""
-    try:
-        hints = typing.get_type_hints(_annotated_function(function), include_extras=True)
-        declared = inspect.signature(function).parameters.values()
-    except (NameError, TypeError, ValueError) as error:
-        raise UsageError(f"The tool {name!r} has a signature that can't be read: {error}.") from error
-    found: list[inspect.Parameter] = []
-    for one in declared:
-        if one.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            raise UsageError(f"The tool {name!r} has the positional parameter {one.name!r}; make it a named one.")
-        if one.name not in HIDDEN_PARAMETERS:
-            kind = one.kind if one.kind is inspect.Parameter.VAR_KEYWORD else inspect.Parameter.KEYWORD_ONLY
-            annotation = hints.get(one.name, typing.Any)
-            found.append(one.replace(kind=kind, annotation=annotation))
-    return found
+def function_name(function: Function) -> str:
+    """Return the name that a tool of this function has by default."""
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def load_function(path: str, what: str, form: str = "module:function") -> Function:

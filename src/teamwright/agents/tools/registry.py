@@ -17,9 +17,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.agents.tools.agent_tool import AgentSource
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
-from teamwright.agents.tools.python import Function, PythonTool
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.python import PythonTool
+from teamwright.agents.tools.signature import Function
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.specs.manifest import FunctionTool, ToolSpec
 from teamwright.values.text.validation_messages import misfits_of

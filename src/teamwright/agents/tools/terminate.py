@@ -12,8 +12,9 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.specs.manifest import TERMINATE

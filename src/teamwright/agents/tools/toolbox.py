@@ -1,6 +1,6 @@
 """The tools of one agent: combines sources of any kind, with unique names, approvals and size caps, called as effects.
 
-Nothing here may depend on a kind of tool or import a heavy library: scripted agents use tools without models. Messages
+Nothing here may import a heavy library: scripted agents use tools without models. Messages
 of `ToolError` go to models: they are part of prompts and must not change.
 """
 
@@ -15,27 +15,24 @@ from pydantic import JsonValue
 from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.contract.arguments import listed
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Returned
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.tools.agent_tool import AgentSource
-from teamwright.agents.tools.file_result import ToolValue, split_files
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.call import RecordedToolCall
+from teamwright.agents.tools.call_policy import CallPolicy
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
-from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
+from teamwright.errors import DuplicateName, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits.reply import MAX_BYTES, cut_warning
-from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
-from teamwright.values.specs.manifest import TERMINATE, ToolSpec
-from teamwright.values.turns.messages import digest
+from teamwright.values.specs.manifest import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
 from teamwright.values.turns.turn import Purpose
-
-LONGEST_ERROR = 500
-NO_RETRY = RetryPolicy.model_construct(attempts=0)
 
 
 class Toolbox:
@@ -58,7 +55,8 @@ class Toolbox:
         for tool in listed(f"The agent {owner!r}", "tools", tools):
             source = make_source(tool, self._sources, max_bytes)
             self._add(source)
-            self.specs += [source.spec] if source.spec is not None else []
+            created = FunctionTool(function=NOT_IMPORTABLE, name=source.name)
+            self.specs.append(source.spec if source.spec is not None else created)
         self._sources.sort(key=order_of)
         self._check_approvals()
 
@@ -101,6 +99,11 @@ class Toolbox:
                 )
             if name not in known and all(one.tool_names is not None for one in callable_):
                 raise UsageError(f"{self._owner!r} has no tool {name!r} to approve; {nearest(name, known)}")
+
+    @property
+    def needs(self) -> tuple[type, ...]:
+        """The types of the dependencies that the tools declare."""
+        return tuple(kind for one in self._sources if isinstance(one, PythonTool) for kind in one.needs)
 
     def problems(self) -> list[str]:
         """Return configuration problems of the tools, such as a missing package."""
@@ -153,6 +156,7 @@ class Tools:
         self._seconds, self._max_bytes = seconds, max_bytes
         self._owned = ctx.owned
         self._sources: dict[str, ToolSource] = {}
+        self._policies: dict[str, CallPolicy] = {}
         self.definitions: list[ToolDefinition] = []
         self.may_terminate = False
         self.spent: Usage = NOTHING
@@ -167,7 +171,7 @@ class Tools:
             raise DuplicateName("tool", name)
         self.definitions.append(definition)
         if source.signal is None:
-            self._sources[name] = source
+            self._sources[name], self._policies[name] = source, definition.policy
         else:
             self.may_terminate = True
 
@@ -181,21 +185,6 @@ class Tools:
         reason = "arguments" if name in self._sources else "unknown_tool"
         rejected = AgentCallRejected(name=name, reason=reason, message=str(error), arguments=written)
         await self.ctx.emit(rejected, key=key)
-
-    async def call_unrecorded(
-        self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = ""
-    ) -> ToolValue:
-        """Call a tool without recording it; raises its exceptions as `ToolError`."""
-        source = self._source(name)
-        try:
-            return await source.call(name, arguments, ToolContext(idempotency_key, place, self._owned))
-        except TeamwrightError as error:
-            # Limits, fencing and the like are not the tool's fault and stop the run.
-            if not isinstance(error, AgentError) or isinstance(error, ToolError):
-                raise
-            raise _tool_failure(name, error) from error
-        except Exception as error:
-            raise _tool_failure(name, error) from error
 
     def is_agent(self, name: str) -> bool:
         """Whether a tool is an agent, which is asked."""
@@ -224,24 +213,10 @@ class Tools:
             arguments = await self._approved_arguments(name, arguments, ctx, join_key(key, "approve"))
         if isinstance(source, AgentSource):
             return Returned(await self._ask(source, arguments, ctx, key))
-
-        async def call(attempt: Attempt) -> Returned:
-            result = await self.call_unrecorded(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
-            value, files = split_files(result)
-            return Returned(value, usage=Usage(tool_calls=1), files=files)
-
-        request = digest(name, json.dumps(arguments, sort_keys=True, ensure_ascii=False))
-        effect = Effect(
-            kind="tool",
-            name=name,
-            request=request,
-            call=call,
-            retry=NO_RETRY,
-            timeout=self._seconds,
-            max_bytes=self._max_bytes,
-            arguments=dict(arguments),
+        call = RecordedToolCall(ctx, source, name, arguments, key, policy=self._policies[name])
+        returned = await call.make(
+            member=self._owner, owned=self._owned, seconds=self._seconds, max_bytes=self._max_bytes
         )
-        returned = await ctx.effect(key, effect)
         self.spent += returned.usage
         if returned.capped is not None:
             self.warnings.append(cut_warning(f"{self._owner}: the result of the tool {name!r}", returned.capped))
@@ -278,10 +253,3 @@ class Tools:
         if name not in self._sources:
             raise ToolError(f"There is no tool {name!r} here; {nearest(name, self._sources)}")
         return self._sources[name]
-
-
-def _tool_failure(name: str, error: Exception) -> ToolError:
-    message = str(error)
-    if len(message) > LONGEST_ERROR:
-        message = message[: LONGEST_ERROR - 1] + "…"
-    return ToolError(f"The tool {name!r} failed: {type(error).__name__}{': ' if message else ''}{message}")

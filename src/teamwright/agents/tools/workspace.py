@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError

@@ -23,6 +23,7 @@ from teamwright.values.events.agent import (
     AgentCallFailed,
     AgentCallRejected,
     AgentFailed,
+    AgentProgressed,
     AgentReplied,
     AgentReturned,
 )
@@ -239,6 +240,8 @@ class LogBook:
         match event.fact:
             case AgentCalled(in_doubt=False, effect=effect, name=name, attempt=attempt):
                 return f"calls the {effect} {name}{f', attempt {attempt}' if attempt > 1 else ''}"
+            case AgentProgressed(name=name, text=text, done=done):
+                return f"{name}: {text}{'' if done is None else f' ({done:.0%})'}"
             case AgentReturned(usage=usage):
                 return f"the call returned, {number_text(usage.total_tokens)} tokens in {took}"
             case AgentReplied() as fact:

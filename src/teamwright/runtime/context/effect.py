@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
@@ -12,10 +13,11 @@ from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart,
 from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
-from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, RunError
+from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
+from teamwright.runtime.context.doubt import DoubtfulCall
 from teamwright.runtime.context.part_stream import PartStream
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes, store_file
@@ -25,6 +27,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
+from teamwright.values.events.event import Fact
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.key import join_key
 from teamwright.values.limits.limits import tighter
@@ -37,12 +40,12 @@ from teamwright.values.turns.messages import digest
 class EffectCall:
     """All attempts of one effect."""
 
-    __slots__ = ("_effect", "_key", "_number", "_permit", "_place", "_scope", "_streams")
+    __slots__ = ("_effect", "_emitted", "_key", "_number", "_permit", "_place", "_scope", "_streams")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._key = join_key(scope.path, place)
-        self._number = 0
+        self._number = self._emitted = 0
         self._permit = UNBOUNDED
         self._streams: dict[ReplyPart, PartStream] = {}
 
@@ -134,7 +137,8 @@ class EffectCall:
             permit.cancel()
             raise
         try:
-            returned = await self._send(max_output, cut=permit.reservation is not None and permit.reservation.cut)
+            cut = permit.reservation is not None and permit.reservation.cut
+            returned = await self._send(max_output, cut=cut, in_doubt=in_doubt)
         except asyncio.CancelledError:
             if self._is_in_flight:
                 self._charge_in_full(permit)
@@ -184,7 +188,7 @@ class EffectCall:
         run = self._scope.run
         return run.recorder.store(run.redactor.value(self._effect.arguments))
 
-    async def _send(self, max_output: int | None, *, cut: bool) -> Returned:
+    async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
         stream = partial(self._stream, self._number)
         attempt = Attempt(
             run_id=self._scope.run.run_id,
@@ -196,12 +200,18 @@ class EffectCall:
             cut=cut,
             is_followed=self._scope.run.bus.has_listeners,
             part_delta=stream,
+            emit=self._emit,
         )
-        timeout = self._timeout
+        timeout, call = self._timeout, self._effect.call
+        if self._effect.doubt is not None:
+            call = DoubtfulCall(self._scope, self._effect, in_doubt=in_doubt).make
         try:
             if timeout is None:
-                return within_cap(await self._effect.call(attempt), self._effect)
-            return within_cap(await self._call_with_timeout(attempt, timeout), self._effect)
+                return within_cap(await call(attempt), self._effect)
+            return within_cap(await self._call_with_timeout(call, attempt, timeout), self._effect)
+        except MissingDependency as error:  # no member can help it: the run waits for an engine that has it
+            self._scope.run.abort(error)
+            raise
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
@@ -216,12 +226,14 @@ class EffectCall:
                 raise
             raise AgentError(error_text(error)) from error
 
-    async def _call_with_timeout(self, attempt: Attempt, seconds: float) -> Returned:
+    async def _call_with_timeout(
+        self, send: Callable[[Attempt], Awaitable[Returned]], attempt: Attempt, seconds: float
+    ) -> Returned:
         """Return the result of the call or raise `TimeoutError`; a call that does not end even then is abandoned."""
         scope, effect = self._scope, self._effect
 
         async def call() -> Returned:
-            return await effect.call(attempt)
+            return await send(attempt)
 
         def abandoned() -> None:
             if not scope.is_closed:
@@ -360,6 +372,14 @@ class EffectCall:
     def _mark_count(self, mark: str) -> int:
         member = self._scope.member
         return self._scope.run.record.charges.marks[member, mark] + self._scope.run.marks[member, mark]
+
+    def _emit(self, fact: Fact) -> None:
+        """Record a fact of the call, redacted; nothing is recorded once the call has ended."""
+        if self._is_in_flight and not self._scope.is_closed:
+            self._emitted += 1
+            place = f"{self._place}/event-{self._number}-{self._emitted}"
+            run = self._scope.run
+            run.recorder.add(self._scope.path, place, run.redactor.fact(fact))
 
     def _stream(self, attempt: int, piece: str, part: ReplyPart = REPLY) -> None:
         """Publish a piece of the reply, except for what may be the beginning of a secret."""

@@ -6,7 +6,6 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from teamwright.errors import UsageError
-from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.events.custom import Custom
@@ -32,20 +31,10 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
         if isinstance(fact, Custom):
             fact = fact.changed(data=_json(run.redactor.value(fact.data)))
         else:
-            fact = _redacted(fact, run.redactor)
+            fact = run.redactor.fact(fact)
         if isinstance(fact, AgentCallRejected):  # emitted with the text that becomes its body
             fact = fact.changed(arguments=run.recorder.store(fact.arguments))
         run.recorder.add(scope.path, place, fact)
-
-
-def _redacted(fact: Fact, redactor: Redactor) -> Fact:
-    """Return the fact with secrets masked in its texts."""
-    changed: dict[str, str] = {}
-    for name in fact.__struct_fields__:
-        text: object = getattr(fact, name)
-        if isinstance(text, str) and (clean := redactor.text(text)) is not text:
-            changed[name] = clean
-    return fact.changed(**changed) if changed else fact
 
 
 def _json(data: JsonValue) -> JsonValue:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from teamwright.values.events.event import Fact
 from teamwright.values.secrets.classification import (
     HIDDEN,
     SHORTEST,
@@ -35,6 +36,15 @@ class Redactor:
         self.values = sorted(known)
         """Every form of every secret."""
         self._needles: dict[str, Needle] = {}
+
+    def fact(self, fact: Fact) -> Fact:
+        """Return the fact with secrets masked in its texts."""
+        changed: dict[str, str] = {}
+        for name in fact.__struct_fields__:
+            text: object = getattr(fact, name)
+            if isinstance(text, str) and (clean := self.text(text)) is not text:
+                changed[name] = clean
+        return fact.changed(**changed) if changed else fact
 
     def text(self, text: str) -> str:
         """Return the text with secrets masked."""

@@ -12,7 +12,8 @@ from teamwright.values.turns.envelope import HandoffNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 
 EffectKind = Literal["model", "tool", "function"]
-ValueForm = Literal["reply", "data"]
+ValueForm = Literal["reply", "data", "question"]
+"""How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
 
 
 class AgentAsked(Record, frozen=True):
@@ -118,6 +119,15 @@ class AgentCallRejected(Record, frozen=True):
     reason: Literal["unknown_tool", "arguments"]
     message: str
     arguments: Body
+
+
+class AgentProgressed(Record, frozen=True):
+    """A tool reports how far a call is; `done` is the finished share, from 0 to 1."""
+
+    kind: ClassVar = "agent.progressed"
+    name: str
+    text: str
+    done: float | None = None
 
 
 class AgentRecovered(Record, frozen=True):

@@ -17,6 +17,7 @@ from teamwright.values.events.agent import (
     AgentCallFailed,
     AgentCallRejected,
     AgentFailed,
+    AgentProgressed,
     AgentRecovered,
     AgentReplied,
     AgentReturned,
@@ -84,7 +85,7 @@ Fact = (
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered | AgentCallRejected
+    | AgentRecovered | AgentCallRejected | AgentProgressed
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
@@ -96,7 +97,7 @@ Fact = (
 ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
     RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunAborted, RunEnded, RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
-    AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed,
+    AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed, AgentProgressed,
     BudgetOpened, BudgetRefused, BudgetExceeded, PersonAsked, PersonAnswered,
     WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
 ))  # fmt: skip

@@ -20,12 +20,21 @@ the task comes last, and pydantic-ai writes the corrections. 2: everything is in
 
 
 class Origin(Record, frozen=True):
-    """The source of a forked or continued run; `checkpoint` is the name of the point, where it has one."""
+    """The source of a forked or continued run; `checkpoint` is the name of the point, where it has one.
+
+    `root` is the run that the first of several forks was made of; empty if that is `run_id`.
+    """
 
     run_id: str
     number: int
     how: Literal["fork", "continue"]
     checkpoint: str = ""
+    root: str = ""
+
+    @property
+    def root_run(self) -> str:
+        """The run that all forks of a family go back to; a continued run is a family of its own."""
+        return self.root or self.run_id
 
 
 class RunStarted(Record, frozen=True):

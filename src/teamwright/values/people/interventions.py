@@ -1,4 +1,4 @@
-"""What people send to a run: answers, and commands to cancel it, pause it, name a checkpoint or undo it."""
+"""What the inbox of a run contains: answers and commands of people, and claims of calls on actions."""
 
 from __future__ import annotations
 
@@ -50,4 +50,23 @@ class Undo(Record, frozen=True, tag_field="kind", tag="undo"):
 
 UNDO_VERSION = 2
 
-Intervention = Answered | Cancel | Pause | Mark | Undo
+
+class ActionClaim(Record, frozen=True, tag_field="kind", tag="claim"):
+    """The claim of a call on an action that is not made twice, in the inbox of the root run; no person sends it.
+
+    `run_id` and `key` are the call. The first claim of an action holds. A claim `after` the id of another replaces it:
+    the first to do so holds, in turn.
+    """
+
+    kind: ClassVar = "claim"
+    action: str
+    run_id: str
+    key: str
+    version: int
+    """The schema version that added this kind."""
+    after: int = 0
+
+
+CLAIM_VERSION = 2
+
+Intervention = Answered | Cancel | Pause | Mark | Undo | ActionClaim

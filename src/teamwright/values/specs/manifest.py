@@ -91,11 +91,37 @@ def model_key(model: AnyModel) -> str:
             return f"{model.name} at {model.url}"
 
 
+NOT_IMPORTABLE = "<created in Python>"
+"""Recorded in place of the import path of a tool that has none, such as a lambda or a closure."""
+
+
 class FunctionTool(Value):
     """A Python function, by import path."""
 
     function: str = Field(description="module:function")
+    name: Name | None = Field(default=None, description="the name of the tool; that of the function by default")
     description: str | None = None
+    timeout: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="seconds of one call; the agent's `timeout` by default"
+    )
+    retries: int = Field(default=0, ge=0, le=20, description="how often a failed call is repeated")
+    idempotent: bool | None = Field(
+        default=None, description="whether a call that a crash left in doubt is made again; yes, unless `once` is set"
+    )
+    once: tuple[str, ...] = Field(
+        default=(), description="the parameters that identify an action, which is not made twice in a run or its forks"
+    )
+    check: str | None = Field(
+        default=None,
+        description="module:function that returns the result of a call in doubt, None if it was not made",
+    )
+
+    @model_validator(mode="after")
+    def _retries_are_safe(self) -> Self:
+        """Reject retries of a call that must not be made twice."""
+        if self.retries and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
+            raise ValueError("retries repeat a call that must not be made twice: add  check  or  idempotent: true")
+        return self
 
 
 class McpTool(Value):

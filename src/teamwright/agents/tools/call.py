@@ -1,0 +1,218 @@
+"""One call of a tool: an effect, and one more after each question that the tool asks a person.
+
+Messages of `ToolError` go to models: they are part of prompts and must not change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar, cast
+
+from msgspec import convert, to_builtins
+from pydantic import JsonValue
+
+from teamwright.agents.contract.context import Context, Workspace
+from teamwright.agents.contract.dependencies import shared_dependencies
+from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
+from teamwright.agents.tools.call_policy import CallPolicy
+from teamwright.agents.tools.call_workspace import CallWorkspace
+from teamwright.agents.tools.context import LogLevel, ToolContext
+from teamwright.agents.tools.file_result import ToolValue, split_files
+from teamwright.agents.tools.protocol import Arguments, ToolSource
+from teamwright.errors import AgentError, NotDone, TeamwrightError, ToolError
+from teamwright.values.events.agent import AgentProgressed
+from teamwright.values.events.event import Fact
+from teamwright.values.events.run import RunLogged
+from teamwright.values.key import join_key
+from teamwright.values.limits.usage import Usage
+from teamwright.values.owned_paths import Owned
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.messages import digest
+
+LONGEST_ERROR = 500
+
+T = TypeVar("T")
+
+
+class RecordedToolCall:
+    """One call of a tool, with all its executions. `make` returns its result, from the record where it has one."""
+
+    def __init__(
+        self, ctx: Context, source: ToolSource, name: str, arguments: Arguments, key: str, *, policy: CallPolicy
+    ) -> None:
+        self._ctx, self._source, self._name, self._arguments, self._key = ctx, source, name, arguments, key
+        self._policy = policy
+        self._answers: list[tuple[Question, Answer]] = []
+        self._first_key = ""
+        self._workspace: CallWorkspace | None = None
+
+    async def make(self, *, member: str, owned: Owned, seconds: float | None, max_bytes: int) -> Returned:
+        """Call the tool as an effect: recorded, counted, and not repeated on a replay.
+
+        If the tool asks a person, the effect ends with the question. The next effect executes the tool again.
+        """
+        policy = self._policy
+        request = [self._name, json.dumps(self._arguments, sort_keys=True, ensure_ascii=False)]
+        effect_key = self._key
+        while True:
+            effect = Effect(
+                kind="tool",
+                name=self._name,
+                request=digest(*request),
+                call=partial(self._call, member, owned),
+                retry=policy.retry,
+                timeout=seconds if policy.timeout is None else policy.timeout,
+                max_bytes=max_bytes,
+                arguments=dict(self._arguments),
+                doubt=None if policy.is_default else self._doubt(member, owned),
+            )
+            returned = await self._ctx.effect(effect_key, effect)
+            if returned.form != "question":
+                return returned
+            number = len(self._answers) + 1
+            record = cast("dict[str, JsonValue]", returned.value)
+            question, self._first_key = convert(record["question"], Question), str(record["idempotency_key"])
+            answer = await self._ctx.ask_person(question, key=join_key(self._key, f"ask-{number}"))
+            self._answers.append((question, answer))
+            request.append(json.dumps(to_builtins(answer), sort_keys=True, ensure_ascii=False))
+            effect_key = join_key(self._key, f"again-{number}")
+
+    def _doubt(self, member: str, owned: Owned) -> DoubtPolicy:
+        policy = self._policy
+        check = None if policy.check is None else partial(self._check, member, owned)
+        action = digest(self._name, policy.once(self._arguments)) if policy.once is not None else ""
+        return DoubtPolicy(repeat=policy.repeats_in_doubt, check=check, action=action, key=self._key)
+
+    async def _call(self, member: str, owned: Owned, attempt: Attempt) -> Returned:
+        """Execute the tool."""
+        link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
+        context = self._context(member, owned, attempt, link)
+        try:
+            result = await called(self._name, self._source.call(self._name, self._arguments, context))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if link.question is None:
+                # The retry policy of the tool decides whether it is called again, whatever it raised.
+                if isinstance(error, ToolError) and not isinstance(error, NotDone):
+                    error.retryable = self._policy.retries > 0
+                raise
+        else:
+            if link.question is None:
+                return _returned(result)
+        asked: JsonValue = {"question": to_builtins(link.question), "idempotency_key": context.idempotency_key}
+        return Returned(asked, form="question")
+
+    async def _check(self, member: str, owned: Owned, attempt: Attempt) -> Returned | None:
+        """Ask the outside world for the result of the call."""
+        assert self._policy.check is not None
+        link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
+        context = self._context(member, owned, attempt, link)
+        result = await called(self._name, self._policy.check(self._arguments, context))
+        return None if result is None else _returned(result)
+
+    def _context(self, member: str, owned: Owned, attempt: Attempt, link: RunLink) -> ToolContext:
+        idempotency_key = self._first_key or attempt.idempotency_key
+        return ToolContext(idempotency_key, self._key, owned, attempt.run_id, member, link)
+
+    def _shared_workspace(self) -> Workspace:
+        """The workspace of all executions of this call, which make each write once."""
+        if self._workspace is None:
+            self._workspace = CallWorkspace(self._ctx.workspace, self._key)
+        self._workspace.restart()
+        return self._workspace
+
+
+class QuestionAsked(BaseException):
+    """Ends an execution of a tool at a question without an answer. No `except Exception` of a tool catches it."""
+
+
+class RunLink:
+    """Connects the context of one execution of a tool to its run."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        tool: str,
+        open_workspace: Callable[[], Workspace],
+        attempt: Attempt,
+        answers: list[tuple[Question, Answer]],
+    ) -> None:
+        self._ctx, self._tool, self._open_workspace = ctx, tool, open_workspace
+        self._attempt, self._answers, self._asked = attempt, answers, 0
+        self._loop, self._dependencies = asyncio.get_running_loop(), shared_dependencies()
+        self._opened: Workspace | None = None
+        self.question: Question | None = None
+        """The question without an answer that ended this execution."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace of the run, for this call."""
+        if self._opened is None:
+            self._opened = self._open_workspace()
+        return self._opened
+
+    def log(self, text: str, level: LogLevel) -> None:
+        """Record a log line."""
+        self._emit(RunLogged(text=text, level=level))
+
+    def progress(self, text: str, done: float | None) -> None:
+        """Record how far the call is."""
+        self._emit(AgentProgressed(name=self._tool, text=text, done=done))
+
+    def ask_person(self, question: Question) -> Answer:
+        """Return the recorded answer to the next question of this execution, or end the execution."""
+        if self.question is None and self._asked < len(self._answers):
+            asked, answer = self._answers[self._asked]
+            self._asked += 1
+            if asked != question:
+                raise ToolError(
+                    f"The tool {self._tool!r} asked something else when it was executed again: {question.text!r},"
+                    f" where it had asked {asked.text!r}"
+                )
+            return answer
+        self.question = self.question or question
+        raise QuestionAsked
+
+    def dep(self, kind: type[T]) -> T:
+        """Return the engine's object of this type."""
+        return self._dependencies.get(kind)
+
+    def _emit(self, fact: Fact) -> None:
+        """Record a fact from any thread; a tool may be in a thread and outlive the loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._attempt.emit, fact)
+        else:
+            self._attempt.emit(fact)
+
+
+async def called(name: str, call: Awaitable[ToolValue]) -> ToolValue:
+    """Await a call of a tool; raises its exceptions as `ToolError`."""
+    try:
+        return await call
+    except TeamwrightError as error:
+        # Limits, fencing and the like are not the tool's fault and stop the run.
+        if not isinstance(error, AgentError) or isinstance(error, ToolError):
+            raise
+        raise _tool_failure(name, error) from error
+    except Exception as error:
+        raise _tool_failure(name, error) from error
+
+
+def _returned(result: ToolValue) -> Returned:
+    value, files = split_files(result)
+    return Returned(value, usage=Usage(tool_calls=1), files=files)
+
+
+def _tool_failure(name: str, error: Exception) -> ToolError:
+    message = str(error)
+    if len(message) > LONGEST_ERROR:
+        message = message[: LONGEST_ERROR - 1] + "…"
+    return ToolError(f"The tool {name!r} failed: {type(error).__name__}{': ' if message else ''}{message}")

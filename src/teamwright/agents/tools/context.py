@@ -1,0 +1,89 @@
+"""The context of one call of a tool: what the engine tells the tool, and what the tool may ask of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol
+
+from typing_extensions import TypeVar
+
+from teamwright.agents.contract.context import Workspace
+from teamwright.errors import ToolError, UsageError
+from teamwright.values.owned_paths import Owned
+from teamwright.values.people.questions import Answer, Question
+
+D_co = TypeVar("D_co", default=object, covariant=True)
+T = TypeVar("T")
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class CallLink(Protocol):
+    """What connects a context to its run."""
+
+    @property
+    def workspace(self) -> Workspace: ...
+
+    def log(self, text: str, level: LogLevel) -> None: ...
+
+    def progress(self, text: str, done: float | None) -> None: ...
+
+    def ask_person(self, question: Question) -> Answer: ...
+
+    def dep(self, kind: type[T]) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext(Generic[D_co]):
+    """The context of one call of a tool. A function tool receives it as the parameter with this annotation.
+
+    `idempotency_key` and `key` are the same whenever this call is repeated, even after a crash: the first is unique
+    among all runs, the second identifies the call within its turn. `owned` says which paths the call may write.
+    `member` is the agent that calls the tool. The annotation `ToolContext[Db]` says that the tool uses `dep(Db)`: a run
+    then starts only if the engine was given one.
+    """
+
+    idempotency_key: str
+    key: str
+    owned: Owned = field(default_factory=Owned)
+    run_id: str = ""
+    member: str = ""
+    _link: CallLink | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The data that the run shares. Writes of a call that is repeated are made once."""
+        return self._run.workspace
+
+    def log(self, text: str, level: LogLevel = "info") -> None:
+        """Record a line for `runs logs`; any thread may call it."""
+        if self._link is not None:
+            self._link.log(text, level)
+
+    def progress(self, text: str, done: float | None = None) -> None:
+        """Show how far the call is; `done` is the finished share, from 0 to 1. Any thread may call it."""
+        if done is not None and not 0 <= done <= 1:
+            raise UsageError(f"Progress is a share from 0 to 1, not {done!r}.")
+        if self._link is not None:
+            self._link.progress(text, done)
+
+    async def ask_person(self, question: str | Question, *, choices: Sequence[str] = (), to: str = "") -> Answer:
+        """Ask a person and return the answer, however long it takes and across processes.
+
+        While the answer is missing, the call ends here. Once it is recorded, the tool is executed again from its start
+        and gets the answer, so ask before doing anything that must not be done twice.
+        """
+        if isinstance(question, str):
+            question = Question(text=question, choices=tuple(choices), to=to)
+        return self._run.ask_person(question)
+
+    def dep(self, kind: type[T]) -> T:
+        """Return the dependency of this type that the engine was given: `Engine(deps=[…])`."""
+        return self._run.dep(kind)
+
+    @property
+    def _run(self) -> CallLink:
+        if self._link is None:
+            raise ToolError("This call belongs to no run: it has no workspace, no people and no dependencies.")
+        return self._link

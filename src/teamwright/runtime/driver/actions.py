@@ -1,0 +1,140 @@
+"""The actions of tools with `once`: which call of a run, or of its forks, makes each of them, and how it ended.
+
+A call claims its action in the inbox of the root run, which all forks and processes share and which orders the claims.
+The outcome of a call is what its own run has recorded. Nothing else may be kept here: a crash must lose nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from teamwright.agents.contract.effect import Returned
+from teamwright.errors import NotDone
+from teamwright.history.record.run_record import RunRecord
+from teamwright.journal.decoder import decode_body
+from teamwright.journal.protocol import InboxItem, Journal
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.key import is_inside
+from teamwright.values.people.interventions import CLAIM_VERSION, ActionClaim
+
+POLL_SECONDS = 0.2
+"""Seconds between two looks at a call that another process makes."""
+
+Unmade = Literal["not_done", "in_doubt", "asking"]
+"""A call without a result: it did nothing, its outcome is unknown, or it waits for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The claim that holds: its id, and the call that made it."""
+
+    id: int
+    run_id: str
+    key: str
+
+
+class ActionLedger:
+    """The actions of one run, as its driver sees them."""
+
+    def __init__(self, journal: Journal, run_id: str, record: RunRecord) -> None:
+        self._journal, self._run_id, self._record = journal, run_id, record
+        self._here: dict[str, asyncio.Future[Returned | Unmade]] = {}
+
+    @property
+    def _root(self) -> str:
+        """The run whose inbox has the claims: the same for a run and all its forks."""
+        origin = self._record.started.origin if self._record.started is not None else None
+        return origin.root_run if origin is not None and origin.how == "fork" else self._run_id
+
+    async def claim(self, action: str, key: str, replaced: Holder | None = None) -> Holder:
+        """ActionClaim an action for a call of this run, unless it is held; returns the holder.
+
+        A claim in place of another one takes effect if no other call was faster.
+        """
+        held = await self._holder(action)
+        if held is not None and (replaced is None or held.id != replaced.id):
+            return held
+        after = replaced.id if replaced is not None else 0
+        claim = ActionClaim(action=action, run_id=self._run_id, key=key, after=after, version=CLAIM_VERSION)
+        await self._journal.send(self._root, claim)
+        held = await self._holder(action)
+        assert held is not None
+        return held
+
+    def is_own(self, holder: Holder, key: str) -> bool:
+        """Whether a call of this run holds the claim."""
+        return (holder.run_id, holder.key) == (self._run_id, key)
+
+    def begin(self, key: str) -> None:
+        """Note that a call of this driver makes its action now."""
+        if key not in self._here or self._here[key].done():
+            self._here[key] = asyncio.get_running_loop().create_future()
+
+    def end(self, key: str, outcome: Returned | BaseException) -> None:
+        """Note how the call ended."""
+        if isinstance(outcome, Returned):
+            ended: Returned | Unmade = "asking" if outcome.form == "question" else outcome
+        else:
+            ended = "not_done" if isinstance(outcome, NotDone) else "in_doubt"
+        self._here[key].set_result(ended)
+
+    async def outcome(self, holder: Holder) -> Returned | Unmade:
+        """Return how a call ended; waits while a living process makes it."""
+        if holder.run_id == self._run_id and holder.key in self._here:
+            return await asyncio.shield(self._here[holder.key])
+        while True:
+            driven = holder.run_id != self._run_id and await self._journal.is_driven(holder.run_id)
+            events = await self._journal.read(holder.run_id)
+            found = _outcome(events, holder.key)
+            if isinstance(found, AgentReturned):
+                text = (await self._journal.bodies([found.body]))[found.body]
+                return Returned(decode_body(text))
+            if found is not None or not driven:
+                return found or "in_doubt"
+            await anyio.sleep(POLL_SECONDS)
+
+    async def _holder(self, action: str) -> Holder | None:
+        return _current_holder(await self._journal.inbox(self._root), action)
+
+
+def _current_holder(items: Sequence[InboxItem], action: str) -> Holder | None:
+    """Return the last of the claims on an action that each replaced the one before it."""
+    held: Holder | None = None
+    for item in items:
+        claim = item.intervention
+        if isinstance(claim, ActionClaim) and claim.action == action and claim.after == (held.id if held else 0):
+            held = Holder(item.id, claim.run_id, claim.key)
+    return held
+
+
+def _outcome(events: Sequence[Event], key: str) -> AgentReturned | Unmade | None:
+    """Return the recorded outcome of a call; `None` while it is being made.
+
+    A call that asked a person is executed again: its outcome is that of the last execution.
+    """
+    found: AgentReturned | Unmade | None = None
+    for event in events:
+        match event.fact:
+            case AgentCalled() if _belongs(event.key, key):
+                found = None
+            case AgentReturned(form="question") if _belongs(event.key, key):
+                found = "asking"
+            case AgentReturned() as fact if _belongs(event.key, key):
+                found = fact
+            case AgentCallFailed(retry_in=None, error=error) if _belongs(event.key, key):
+                found = "not_done" if error == NotDone.kind else "in_doubt"
+            case AgentReplied() | AgentFailed() if found is None and is_inside(key, event.key):
+                found = "in_doubt"
+            case _:
+                pass
+    return found
+
+
+def _belongs(key: str, call: str) -> bool:
+    return key == call or key.startswith(f"{call}/again-")

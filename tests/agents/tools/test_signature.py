@@ -1,0 +1,109 @@
+"""Signatures of function tools: how a model sees the parameters, and what is hidden from it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.python import PythonTool, tool
+from teamwright.agents.tools.signature import import_path_of, read_signature
+from teamwright.errors import UsageError
+
+
+def order(
+    ctx: ToolContext,
+    article: str,
+    count: Annotated[int, "how many, at most ten"] = 1,
+    colour: Annotated[str, Field(description="by name")] = "red",
+    express: bool = False,
+) -> str:
+    """Order an article.
+
+    It arrives within a week.
+
+    Args:
+        article: The number in the catalogue.
+        count: The annotation has another text.
+        express: Deliver on the next day,
+            for a fee.
+        ctx: Nothing for a model.
+    """
+    return article
+
+
+def test_parameters_are_described_by_the_docstring_and_by_their_annotations() -> None:
+    definition = PythonTool(order).definition
+    assert definition.description == "Order an article.\n\nIt arrives within a week."
+    properties = definition.parameters["properties"]
+    assert isinstance(properties, dict)
+    assert {name: one["description"] for name, one in properties.items() if isinstance(one, dict)} == {
+        "article": "The number in the catalogue.",
+        "count": "how many, at most ten",
+        "colour": "by name",
+        "express": "Deliver on the next day, for a fee.",
+    }
+
+
+def test_a_run_of_an_earlier_version_keeps_the_description_that_it_sent() -> None:
+    earlier = PythonTool(order).definition.earlier
+    assert earlier is not None
+    assert "Args:\n    article: The number" in earlier.description
+    assert "how many" not in str(earlier.parameters)
+
+
+def test_a_tool_without_descriptions_of_parameters_is_as_it_was() -> None:
+    def plain(article: str) -> str:
+        """Order it."""
+        return article
+
+    assert PythonTool(plain).definition.earlier is None
+
+
+class Database: ...
+
+
+class Client: ...
+
+
+def test_the_context_may_have_any_name_and_says_what_it_needs() -> None:
+    def one(call: ToolContext[Database], article: str) -> None: ...
+    def two(article: str, ctx: ToolContext[Database | Client] | None = None) -> None: ...
+    def three(ctx: ToolContext) -> None: ...
+
+    assert [read_signature(f, "f").contexts for f in (one, two, three)] == [("call",), ("ctx",), ("ctx",)]
+    assert [read_signature(f, "f").names for f in (one, two, three)] == [("article",), ("article",), ()]
+    assert [read_signature(f, "f").needs for f in (one, two, three)] == [(Database,), (Database, Client), ()]
+
+
+def test_a_function_has_an_import_path_only_if_that_leads_to_it() -> None:
+    def closure() -> None: ...
+
+    assert import_path_of(order) == f"{__name__}:order"
+    assert import_path_of(Database) == f"{__name__}:Database"
+    for function in (closure, lambda: None, partial(order), Shop().sell):
+        assert import_path_of(function) is None
+
+
+class Shop:
+    def sell(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"timeout": 0}, "timeout: must be more than 0"),
+        ({"retries": -1}, "retries: must be at least 0"),
+        ({"once": ["articel"]}, "no parameter 'articel' for `once`; did you mean 'article'"),
+        ({"once": ["article"], "retries": 2}, "add  check  or  idempotent: true"),
+        ({"idempotent": False, "retries": 2}, "add  check  or  idempotent: true"),
+        ({"name": "no name"}, "'no name' is no name"),
+        ({"check": lambda colours: None}, "takes 'colours', which is no parameter of the tool; did you mean 'colour'"),
+    ],
+)
+def test_wrong_settings_are_refused_when_the_tool_is_made(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        tool(order, **settings)  # pyright: ignore[reportArgumentType]
