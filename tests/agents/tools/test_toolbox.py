@@ -19,6 +19,7 @@ from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, ToolError, UsageError
 from teamwright.values.specs.manifest import TERMINATE, FunctionTool
+from teamwright.values.turns.messages import digest
 from tests.agents.recording import Recording
 from tests.paths import ROOT
 
