@@ -60,11 +60,13 @@ async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
     assert (account.held[TOKENS], account.spent[TOKENS], account.spent[CALLS]) == (0, 12, 1)
 
 
-async def test_without_its_own_cap_a_request_gets_4096_or_what_is_left() -> None:
+async def test_without_its_own_cap_a_request_gets_4096_or_what_is_left_and_none_where_nothing_is_limited() -> None:
     rich, poor = Account("rich", Limits(tokens=100_000), None), Account("poor", Limits(tokens=1000), None)
     assert (await reserve(rich, 10)).max_output == DEFAULT_OUTPUT
     assert (await reserve(poor, 10)).max_output == 990
-    assert (await reserve(Account("free", None, None), 10)).max_output == DEFAULT_OUTPUT
+    assert (await reserve(Account("free", None, None), 10)).max_output is None
+    assert (await reserve(Account("counted", Limits(calls=3), None), 10)).max_output is None
+    assert (await reserve(Account("unpriced", Limits(usd=1), None), 10)).max_output is None
 
 
 async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
@@ -387,12 +389,12 @@ def test_spent_and_held_never_pass_a_limit(
             except Refusal:
                 return
             check()
-            assert held.max_output is not None
-            assert 1 <= held.max_output <= (DEFAULT_OUTPUT if cap is None else cap)
+            output = DEFAULT_OUTPUT if held.max_output is None else held.max_output
+            assert 1 <= output <= (DEFAULT_OUTPUT if cap is None else cap)
             assert bound is None or held.cost.tokens <= (bound.tokens or 0)
             for _ in range(int(share * 5)):
                 await asyncio.sleep(0)
-            used = int(share * prompt), int(share * held.max_output)
+            used = int(share * prompt), int(share * output)
             held.settle(Cost(sum(used), CHEAP.cost(*used)))
             check()
 

@@ -164,7 +164,8 @@ class Account:
         `take_other` takes whatever else the call needs, at the instant of the grant, or raises `Unavailable`. Raises
         `Refusal` if the call would not fit even if nothing were held. For a model request the worst case is the prompt
         plus the output cap. If the request sets no cap, the cap is the smaller of 4096 and a fair share of what
-        remains. A cap that is set but does not fit is reduced, as long as a useful output remains.
+        remains; there is none where neither tokens nor money are limited. A cap that is set but does not fit is
+        reduced, as long as a useful output remains.
         """
         if (granted := self.reserve_now(request, take_other)) is not None:
             return granted
@@ -231,12 +232,19 @@ class Account:
         if not request.model:
             return ONE_CALL, None, False
         rate = request.rate or NO_RATE
+        if request.cap is None and not self._limits_output(rate):
+            return Cost(request.prompt + DEFAULT_OUTPUT, rate.cost(request.prompt, DEFAULT_OUTPUT)), None, False
         cap = self._cap(request, rate, request.prompt)
         cut = cap < (AMPLE_OUTPUT if request.cap is None else request.cap)
         prompt = request.prompt + (request.note if cut else 0)
         if prompt > request.prompt:
             cap = min(cap, self._cap(request, rate, prompt))
         return Cost(prompt + cap, rate.cost(prompt, cap)), cap, cut
+
+    def _limits_output(self, rate: Rate) -> bool:
+        """Whether a limit on tokens, or on money where the price is known, applies to this account."""
+        limited = {index for level in self.chain() for index, _ in level.bounds}
+        return TOKENS in limited or (USD in limited and rate.output > 0)
 
     def _cap(self, request: ReservationRequest, rate: Rate, prompt: int) -> int:
         """Return the output cap of a request: its own as far as it fits, or 4096 or an equal share of what remains.

@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from teamwright.agents.prices import cost_of, declared_price
-from teamwright.values.limits.reply import cut_text, text_size
+from teamwright.values.limits.reply import OutputLimit, cut_text, text_size
 from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.messages import Message, digest
@@ -39,6 +39,8 @@ KEYS, HASHED = "tool_keys", "hashed"
 """The field of a recorded response that says how the keys of its tool calls are formed; absent in old records."""
 MODE = "output_mode"
 """The field of a recorded response that names the mode of its answer, if it is not the one that was tried first."""
+LIMIT = "output_limit"
+"""The field of a recorded response that names the output limit at which it was cut: who set it, and its tokens."""
 KEY_DIGITS = 12
 """Short, because people type these keys to answer a question. On a collision, the second id is replaced."""
 LONGEST_ID = 512
@@ -71,10 +73,24 @@ def text_under_name(message: Message, speakers: Collection[str] | None) -> str:
     return with_header(message.name, message.content, speakers)
 
 
-def to_record(response: ModelResponse, output_mode: str | None = None) -> JsonValue:
-    """Convert a response to JSON for the record, with the mode of its answer where that needs to be said."""
+def to_record(response: ModelResponse, output_mode: str | None = None, limit: OutputLimit | None = None) -> JsonValue:
+    """Convert a response to JSON for the record, with its output mode and the limit that cut it, where there is one."""
     dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-    return {**dumped, KEYS: HASHED} if output_mode is None else {**dumped, KEYS: HASHED, MODE: output_mode}
+    record: dict[str, JsonValue] = {**dumped, KEYS: HASHED}
+    if output_mode is not None:
+        record[MODE] = output_mode
+    if limit is not None:
+        record[LIMIT] = [limit.by, limit.tokens]
+    return record
+
+
+def output_limit_of(record: JsonValue) -> OutputLimit | None:
+    """Return the output limit that cut a recorded response; `None` if none did, or an earlier version recorded it."""
+    match record.get(LIMIT) if isinstance(record, dict) else None:
+        case ["max_tokens" | "asker" | "budget" | "model" as by, int() | None as tokens]:
+            return OutputLimit(by, tokens)
+        case _:
+            return None
 
 
 def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:

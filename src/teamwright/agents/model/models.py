@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from teamwright.agents.model.own_model import OwnModel
 
 HEAVY = "teamwright.agents.model.turn"
-EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
+EXTRAS = {
+    "local": "xllamacpp",
+    "anthropic": "anthropic",
+    "azure": "openai",
+    "bedrock": "boto3",
+    "google": "google.genai",
+    "groq": "groq",
+    "mistral": "mistralai",
+    "ollama": "openai",
+    "openai": "openai",
+}
 """The module that each provider needs; its extra has the provider's name, and `openai` is part of `models`."""
 
 

@@ -24,6 +24,7 @@ from teamwright.agents.model.messages import (
     cut_response,
     from_record,
     new_output,
+    output_limit_of,
     output_size,
     response_text,
     to_record,
@@ -38,7 +39,7 @@ from teamwright.agents.model.thinking import with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.limits.limits import Pace
-from teamwright.values.limits.reply import REPLY_SECONDS
+from teamwright.values.limits.reply import REPLY_SECONDS, OutputLimit
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.specs.manifest import AnyModel, model_key
 from teamwright.values.turns.messages import digest
@@ -72,6 +73,8 @@ class ModelRequests:
         """Whether the last response was cut, by a limit of the provider or of ours."""
         self.capped: int | None = None
         """The size cap at which the last response was cut, if that is why."""
+        self.limit: OutputLimit | None = None
+        """The output limit at which the last response was cut, if that is why."""
         self.mode: OutputMode = "text"
         """The mode of the answer in the last response."""
         self.tool_keys: dict[str, str] = {}
@@ -102,6 +105,7 @@ class ModelRequests:
         returned = await self._ctx.effect(f"request-{self.count}", effect)
         self.usage += returned.usage
         self.truncated, self.capped = returned.truncated, returned.capped
+        self.limit = output_limit_of(returned.value)
         response = from_record(returned.value, self.count, self.tool_keys)
         self.mode = output_mode_of(returned.value, offer.modes)
         conversation.add_response(response)
@@ -131,7 +135,9 @@ class ModelRequests:
                     response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
             response = with_plain_usage(with_thinking_apart(response))
             usage = usage_of_response(response, self._model)
-            record = to_record(response, mode if mode != offer.modes[0] else None)
+            is_cut = response.finish_reason == "length" and stopped is not Stop.SIZE
+            limit = self._limit(attempt) if is_cut else None
+            record = to_record(response, mode if mode != offer.modes[0] else None, limit)
             from_record(record, self.count, {})  # a record that can't be decoded must not be written
         except TeamwrightError:
             raise
@@ -150,6 +156,16 @@ class ModelRequests:
     ) -> Exchanged:
         files = FilesOfRequest(conversation.files, conversation.speakers, model_key(self._model))
         return await files.send(messages, self._ctx.workspace, send)
+
+    def _limit(self, attempt: Attempt) -> OutputLimit:
+        """Return the output limit of a request, and who set it."""
+        cap = attempt.max_output
+        if cap is None:
+            return OutputLimit("model")
+        if cap != self._max_output:
+            return OutputLimit("budget", cap)
+        is_own = self._agent.settings_for(self._model).get("max_tokens") == cap
+        return OutputLimit("max_tokens" if is_own else "asker", cap)
 
     async def _exchange(
         self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt

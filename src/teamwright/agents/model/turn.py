@@ -29,7 +29,7 @@ from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import InvalidOutput, Refused
-from teamwright.values.limits.reply import reply_cut_warning
+from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Signal, Turn
@@ -162,7 +162,7 @@ class ModelTurn:
         if response.finish_reason == "length":
             raise InvalidOutput(
                 f"The model {self._client.name!r} gave no usable answer: it reached its output limit first;"
-                " raise  max_tokens"
+                f" {self._requests.limit.remedy if self._requests.limit else 'raise  max_tokens'}"
             )
         if response.finish_reason == "content_filter":
             raise Refused(f"The model {self._client.name!r} refused to answer: its content filter stopped the reply")
@@ -177,7 +177,11 @@ class ModelTurn:
 
     def _reply(self, content: str, data: JsonValue = None, signal: Signal | None = None) -> Reply:
         agent, requests = self._agent, self._requests
-        cut = () if requests.capped is None else (reply_cut_warning(agent.name, requests.capped),)
+        cut: tuple[str, ...] = ()
+        if requests.capped is not None:
+            cut = (reply_cut_warning(agent.name, requests.capped),)
+        elif requests.limit is not None:
+            cut = (output_cut_warning(agent.name, requests.limit),)
         return Reply(
             messages=(Message(name=agent.name, content=content),) if content or signal is None else (),
             data=data,

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
-from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
+from teamwright.budget.ledger import NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall
@@ -126,8 +126,6 @@ class EffectCall:
         """Announce the call, make it, and record its result and cost in one batch."""
         scope, run, effect = self._scope, self._scope.run, self._effect
         max_output = permit.reservation.max_output if permit.reservation else effect.max_output
-        if effect.kind == "model" and max_output is None:
-            max_output = DEFAULT_OUTPUT
         if not self._is_announced_by_ask:
             run.recorder.add(scope.path, self._place, self._called_fact(permit, max_output, in_doubt=in_doubt))
         try:

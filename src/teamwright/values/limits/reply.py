@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal, NamedTuple
 
 from teamwright.errors import UsageError
 
@@ -76,6 +77,41 @@ def cut_warning(what: str, cap: int) -> str:
 def reply_cut_warning(name: str, cap: int) -> str:
     """The warning that the reply of a member was truncated."""
     return cut_warning(f"{_REPLY}{name!r}", cap)
+
+
+CutBy = Literal["max_tokens", "asker", "budget", "model"]
+"""Who set the output limit that cut a reply: the agent or its model, the asker, the budget, or the provider itself."""
+
+
+class OutputLimit(NamedTuple):
+    """The output limit of a request, in tokens, and who set it."""
+
+    by: CutBy
+    tokens: int | None = None
+
+    @property
+    def remedy(self) -> str:
+        """What to do to get a longer reply."""
+        match self.by:
+            case "max_tokens":
+                return "raise  max_tokens"
+            case "asker":
+                return "raise the output limit of the ask"
+            case "budget":
+                return "raise the budget, or set  max_tokens"
+            case "model":
+                return "ask for less at once, or use another model"
+
+
+def output_cut_warning(name: str, limit: OutputLimit) -> str:
+    """The warning that the reply of a member reached an output limit; it says which."""
+    at = {
+        "max_tokens": f"{limit.tokens} tokens (max_tokens)",
+        "asker": f"{limit.tokens} tokens, as its asker set",
+        "budget": f"{limit.tokens} tokens, its share of the budget",
+        "model": "the output limit of its model",
+    }
+    return f"{_REPLY}{name!r} was cut at {at[limit.by]}; {limit.remedy}"
 
 
 def is_reply_cut_warning(warning: str) -> bool:

@@ -1,0 +1,82 @@
+"""No output cap is sent where nobody set one, and a reply that is cut says at which limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, Limits, ModelAgent, Team
+from teamwright.agents import ModelSettings, ServerModel
+from teamwright.errors import InvalidOutput
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.turns.turn import Turn
+from tests.agents.recording import Recording
+
+
+def long_server() -> ModelServer:
+    return ModelServer(lambda _: Say(text="word " * 8000))
+
+
+def at(server: ModelServer, settings: ModelSettings | None = None) -> ServerModel:
+    return ServerModel(url=server.url, name="tiny", settings=settings)
+
+
+@pytest.mark.parametrize("limits", [None, Limits(calls=3), Limits(seconds=500)])
+async def test_no_output_cap_is_sent_where_nobody_set_one(limits: Limits | None) -> None:
+    with long_server() as server:
+        async with Engine() as engine:
+            team = Team("t", members=[ModelAgent("a", model=at(server))], limits=limits)
+            result = await engine.run(team, "Write.")
+        (request,) = server.requests
+    assert not [name for name in request.body if "tokens" in name]
+    assert (len(result.output), result.status, result.warnings) == (8000 * 5 - 1, "completed", ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_tokens", "limits", "warning"),
+    [
+        (None, 500, None, "500 tokens (max_tokens); raise  max_tokens"),
+        ({"max_tokens": 400}, None, None, "400 tokens (max_tokens); raise  max_tokens"),
+        (None, None, Limits(tokens=2000), "{} tokens, its share of the budget; raise the budget, or set  max_tokens"),
+    ],
+)
+async def test_a_cut_reply_is_a_warning_that_names_the_limit(
+    tmp_path: Path, settings: ModelSettings | None, max_tokens: int | None, limits: Limits | None, warning: str
+) -> None:
+    with long_server() as server:
+        async with Engine(tmp_path / "runs.db") as engine:
+            agent = ModelAgent("a", model=at(server, settings), max_tokens=max_tokens)
+            result = await engine.run(Team("t", members=[agent], limits=limits), "Write.", run_id="r")
+            again = await engine.fork("r", at="step-1", new_id="f")
+        (request,) = server.requests
+    assert result.warnings == (f"t: the reply of 'a' was cut at {warning.format(request.max_tokens)}",)
+    assert result.status == "degraded"
+    assert (again.warnings, again.output) == (result.warnings, result.output)
+
+
+async def test_a_reply_that_the_model_cuts_itself_says_so() -> None:
+    with ModelServer(lambda _: Say(text="x" * 100)) as server:
+        record = Recording()
+        agent = ModelAgent("a", model=at(server, {"extra_body": {"max_completion_tokens": 5}}))
+        reply = await agent.respond(Turn("Write."), record.ctx)
+    assert reply.warnings == (
+        "the reply of 'a' was cut at the output limit of its model; ask for less at once, or use another model",
+    )
+    assert (await agent.respond(Turn("Write."), record.again().ctx)).warnings == reply.warnings
+
+
+async def test_the_limit_of_the_asker_is_told_from_that_of_the_agent() -> None:
+    with long_server() as server:
+        reply = await ModelAgent("a", model=at(server)).respond(Turn("Write.", max_output=7), Recording().ctx)
+    assert reply.warnings == (
+        "the reply of 'a' was cut at 7 tokens, as its asker set; raise the output limit of the ask",
+    )
+
+
+async def test_a_reply_that_is_cut_before_it_begins_fails_with_what_to_raise() -> None:
+    with ModelServer(lambda _: Say(text="<think>" + "hm " * 500 + "</think>yes")) as server:
+        agent = ModelAgent("a", model=at(server), max_tokens=20)
+        with pytest.raises(InvalidOutput, match="it reached its output limit first; raise  max_tokens"):
+            await agent.respond(Turn("?"), Recording().ctx)
