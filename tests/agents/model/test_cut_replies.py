@@ -1,4 +1,4 @@
-"""No output cap is sent where nobody set one, and a reply that is cut says at which limit."""
+"""No output cap is sent where none is set, and a reply that is cut says at which limit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def at(server: ModelServer, settings: ModelSettings | None = None) -> ServerMode
 
 
 @pytest.mark.parametrize("limits", [None, Limits(calls=3), Limits(seconds=500)])
-async def test_no_output_cap_is_sent_where_nobody_set_one(limits: Limits | None) -> None:
+async def test_no_output_cap_is_sent_where_none_is_set(limits: Limits | None) -> None:
     with long_server() as server:
         async with Engine() as engine:
             team = Team("t", members=[ModelAgent("a", model=at(server))], limits=limits)
             result = await engine.run(team, "Write.")
         (request,) = server.requests
     assert not [name for name in request.body if "tokens" in name]
-    assert (len(result.output), result.status, result.warnings) == (8000 * 5 - 1, "completed", ())
+    assert (len(result.output or ""), result.status, result.warnings) == (8000 * 5 - 1, "completed", ())
 
 
 @pytest.mark.parametrize(
