@@ -102,7 +102,7 @@ COVERED_BY = {
     "runtime/context/question.py": "laws/test_people.py",
     "runtime/context/timer.py": "runtime/context/test_clock.py",
     "runtime/context/turn_outcome.py": "runtime/context/test_ask.py",
-    "runtime/follow.py": "runtime/test_engine.py",
+    "runtime/followers/follow.py": "runtime/test_engine.py",
     "runtime/live_runs.py": "runtime/test_engine.py",
     "runtime/scope.py": "runtime/context/test_deadline.py",
     "strategies/conversation/selector_prompt.py": "strategies/conversation/test_selector.py",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from teamwright.agents.model.models import Models
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
+    from teamwright.runtime.followers.output_stream import PartialOutput
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.sync import resume_sync, run_sync
@@ -21,6 +22,7 @@ __all__ = [
     "Engine",
     "Handle",
     "Models",
+    "PartialOutput",
     "RunSummary",
     "Runs",
     "Status",
@@ -35,6 +37,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.runtime.engine": "Engine",
         "teamwright.runtime.sync": "resume_sync run_sync",
         "teamwright.runtime.handle": "Handle",
+        "teamwright.runtime.followers.output_stream": "PartialOutput",
         "teamwright.runtime.runs": "Runs",
         "teamwright.agents.model.models": "Models",
         "teamwright.values.results": "RunSummary Status",

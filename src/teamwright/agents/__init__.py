@@ -10,7 +10,7 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
-    from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
+    from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, ReplyPart, Returned
     from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
@@ -128,6 +128,7 @@ __all__ = [
     "Rate",
     "Recovery",
     "Reply",
+    "ReplyPart",
     "RetryPolicy",
     "Returned",
     "Rule",
@@ -158,7 +159,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.agents.contract.context": "AgentLike Branch Branches Clock Context Workspace",
-        "teamwright.agents.contract.effect": "Attempt DoubtPolicy Effect Returned",
+        "teamwright.agents.contract.effect": "Attempt DoubtPolicy Effect ReplyPart Returned",
         "teamwright.agents.files.attachment": "Attachment",
         "teamwright.agents.tools.file_result": "FileResult",
         "teamwright.agents.functions.agent": "FunctionAgent",

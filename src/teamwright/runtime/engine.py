@@ -345,11 +345,9 @@ class Engine:
 
     async def texts(self, event: Event) -> Texts:
         """Return the texts that an event refers to by hash, by name: a task, the arguments or the result of a call …"""
-        from teamwright.history.event_texts import bodies_of, texts_of
-        from teamwright.history.record.recorded_reply import RecordedBodies
+        from teamwright.runtime.run_reader import read_texts
 
-        async with deleted_is_not_found(self.journal, event.run_id):
-            return texts_of(event, RecordedBodies(await self.journal.bodies(set(bodies_of(event)))))
+        return await read_texts(self.journal, event)
 
     async def _read_attachments(self, team: Team, given: Sequence[AttachmentLike]) -> Sequence[Attachment]:
         """Read the files of a task, in a thread, and check that the models of the team can take them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from teamwright.history.event_texts import Texts, bodies_of, texts_of
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Journal
@@ -35,3 +36,9 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
                 record.apply_effect(event)
         record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
         return record
+
+
+async def read_texts(journal: Journal, event: Event) -> Texts:
+    """Return the texts that an event refers to, by name."""
+    async with deleted_is_not_found(journal, event.run_id):
+        return texts_of(event, RecordedBodies(await journal.bodies(set(bodies_of(event)))))

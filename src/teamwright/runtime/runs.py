@@ -10,7 +10,8 @@ import builtins
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.commit import commit
@@ -18,7 +19,7 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.follow import follow
+from teamwright.runtime.followers.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
+    from teamwright.runtime.followers.output_stream import PartialOutput
     from teamwright.runtime.webhooks.deliveries import Deliveries
 
+T = TypeVar("T")
 NewClock = Callable[[float], Callable[[], float]]
 """Makes a clock that starts no earlier than a given time."""
 
@@ -81,6 +84,19 @@ class Runs:
         It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.
         """
         return follow(self._journal, self._bus, self._live, run_id, after)
+
+    def follow_output(
+        self, run_id: str, output_type: type[T] | None = None, *, member: str | None = None
+    ) -> AsyncGenerator[PartialOutput[T]]:
+        """Yield the structured output of the run's members, or of one `member`, whenever it has grown.
+
+        `output_type` is a pydantic model or another type of data; what has arrived is validated as this type. A run
+        that this engine does not drive yields only final outputs.
+        """
+        from teamwright.runtime.followers.output_stream import OutputStream
+        from teamwright.runtime.run_reader import read_texts
+
+        return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(self.follow(run_id))
 
     async def wait(self, run_id: str) -> RunResult:
         """Wait until the run has no driver in any process; returns its result then."""

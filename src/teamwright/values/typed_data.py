@@ -17,7 +17,7 @@ from teamwright.values.models import JsonValue
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
 if TYPE_CHECKING:
-    from pydantic import PydanticSchemaGenerationError, PydanticUserError
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
 T = TypeVar("T")
 MOST_MISFITS = 5
@@ -28,14 +28,20 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
 
     `what` names the data at the beginning of the message.
     """
-    from pydantic import TypeAdapter
-
     try:
         with _worded(form):
-            return TypeAdapter(form).validate_json(to_json(data))
+            return type_adapter(form).validate_json(to_json(data))
     except ValidationError as error:
         text = misfits_text(misfits_of(error, data), most=MOST_MISFITS)
         raise InvalidOutput(f"{what} does not fit {_name(form)!r}: {text}.") from None
+
+
+def type_adapter(form: type[T]) -> TypeAdapter[T]:
+    """Return pydantic's adapter of a type, or raise a `UsageError` if it is no type of data."""
+    from pydantic import TypeAdapter
+
+    with _worded(form):
+        return TypeAdapter(form)
 
 
 def schema_of(form: type[object]) -> dict[str, JsonValue]:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
 from teamwright.values.events.agent import EffectKind, ValueForm
-from teamwright.values.events.event import Fact
+from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
@@ -21,11 +21,15 @@ from teamwright.values.turns.messages import digest
 
 
 class ReplyPart(NamedTuple):
-    """A part of a response that is streamed apart from the others: the reply, thinking, or the arguments of a call."""
+    """A part of a response that is streamed apart from the others: the reply, thinking, or the arguments of a call.
+
+    `output` says that the part is the structured output of the member, as `Delta.output` does.
+    """
 
     kind: Literal["text", "thinking", "arguments"] = "text"
     tool: str = ""
     call: int = 0
+    output: OutputForm | None = None
 
 
 REPLY, THINKING = ReplyPart(), ReplyPart("thinking")

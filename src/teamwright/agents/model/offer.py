@@ -18,6 +18,7 @@ from pydantic_ai.tools import ToolDefinition as ModelTool
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.values.events.event import OutputForm
 from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.model_settings import PrescribedMode
 from teamwright.values.turns.messages import digest
@@ -56,6 +57,8 @@ class Offer:
     has_instructions: bool
     requires_json: bool
     """Whether an answer that is no JSON can't be used."""
+    output: OutputForm | None
+    """The form of the structured output that the agent declares."""
     _plain: ModelRequestParameters
     _schema: Mapping[str, JsonValue]
 
@@ -109,6 +112,7 @@ def make_offer(
         prompt_bytes=text_size(instructions) + text_size(schemas),
         has_instructions=bool(instructions),
         requires_json=answer is not None and not answer.preferred,
+        output=None if answer is None or answer.preferred else "wrapped" if answer.wrapped else "data",
         _plain=plain,
         _schema=schema,
     )

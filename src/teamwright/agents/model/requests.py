@@ -211,7 +211,8 @@ class ModelRequests:
         attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
-        meter, deltas, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), ResponseDeltas(attempt), None
+        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
+        deltas = ResponseDeltas(attempt, offer.output, mode)
         response: ModelResponse | None = None
         async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
             try:

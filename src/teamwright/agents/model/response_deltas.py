@@ -16,16 +16,24 @@ from pydantic_ai.messages import (
 
 from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
 from teamwright.agents.model.messages import arguments_text
+from teamwright.agents.model.offer import ANSWER_TOOL, OutputMode
 from teamwright.agents.model.thinking import Piece, ThinkingFilter
+from teamwright.values.events.event import OutputForm
 
 
 class ResponseDeltas:
-    """The pieces of one response, for the observers of an attempt."""
+    """The pieces of one response, for the observers of an attempt.
 
-    __slots__ = ("_attempt", "_calls", "_divided")
+    If the response may be structured output, `output` is its form; in the mode `tool` a call of the answer tool gives
+    it, else the reply does.
+    """
 
-    def __init__(self, attempt: Attempt) -> None:
+    __slots__ = ("_attempt", "_calls", "_divided", "_output", "_reply")
+
+    def __init__(self, attempt: Attempt, output: OutputForm | None = None, mode: OutputMode = "text") -> None:
         self._attempt = attempt
+        self._output: OutputForm | None = output if mode == "tool" else None
+        self._reply = ReplyPart(output=None if mode == "tool" else output)
         self._divided = ThinkingFilter()
         self._calls: dict[int, ReplyPart] = {}
 
@@ -42,7 +50,8 @@ class ResponseDeltas:
             ) if text:
                 self._attempt.part_delta(text, THINKING)
             case PartStartEvent(index=index, part=ToolCallPart(tool_name=tool, args=args)):
-                self._calls[index] = ReplyPart("arguments", tool, len(self._calls) + 1)
+                output = self._output if tool == ANSWER_TOOL else None
+                self._calls[index] = ReplyPart("arguments", tool, len(self._calls) + 1, output)
                 self._add_arguments(index, args)
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
                 self._add_arguments(index, args)
@@ -57,7 +66,7 @@ class ResponseDeltas:
         if piece.thought:
             self._attempt.part_delta(piece.thought, THINKING)
         if piece.answer:
-            self._attempt.delta(piece.answer)
+            self._attempt.part_delta(piece.answer, self._reply)
 
     def _add_arguments(self, index: int, args: object) -> None:
         if index in self._calls and (text := arguments_text(args)):

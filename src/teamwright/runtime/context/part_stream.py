@@ -42,6 +42,7 @@ class PartStream:
                 attempt=self._attempt,
                 offset=self._offset,
                 text=text,
+                output=part.output,
                 tool=part.tool,
                 call=part.call,
             )
@@ -52,4 +53,5 @@ class PartStream:
             attempt=self._attempt,
             offset=self._offset,
             text=text,
+            output=part.output,
         )

@@ -139,10 +139,15 @@ class Event(Struct, frozen=True, gc=False):
         return head | self.fact.to_json()
 
 
-class _Piece(Record, frozen=True):
+OutputForm = Literal["data", "wrapped"]
+"""How structured output is written: as it is, or, if it is no object, as one under the key `value`."""
+
+
+class _Piece(Record, frozen=True, kw_only=True):
     """A piece of what a model is writing. It is no event and never stored; the recorded response replaces it.
 
-    `key` is the turn, and `offset` the characters of the same part before it: a piece at 0 begins the part.
+    `key` is the turn, and `offset` the characters of the same part before it: a piece at 0 begins the part. `output`
+    says that it is a piece of the member's structured output, in JSON.
     """
 
     kind: ClassVar[str]
@@ -152,6 +157,7 @@ class _Piece(Record, frozen=True):
     attempt: int
     offset: int
     text: str
+    output: OutputForm | None = None
 
 
 class Delta(_Piece, frozen=True):
@@ -166,7 +172,7 @@ class ThinkingDelta(_Piece, frozen=True):
     kind: ClassVar = "delta.thinking"
 
 
-class ArgumentsDelta(_Piece, frozen=True):
+class ArgumentsDelta(_Piece, frozen=True, kw_only=True):
     """A piece of the arguments of a tool call; `call` is its number among the calls of one response, from 1."""
 
     kind: ClassVar = "delta.arguments"
