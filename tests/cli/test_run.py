@@ -229,3 +229,35 @@ def test_the_first_team_runs_with_any_model(call: Call) -> None:
     assert (done.code, done.out.splitlines()[0]) == (0, "Visit today (2 of 3 guests):")
     said = [line.split()[0] for line in done.err.splitlines() if "▸" in line]
     assert said == ["postman", *["clerk", "listener"] * 3, "manager"]
+
+
+def test_files_are_attached_and_named_without_their_bytes(call: Call, team: Path, tmp_path: Path) -> None:  # L-A-1
+    photo, notes = tmp_path / "photo.png", tmp_path / "notes.md"
+    photo.write_bytes(b"\x89PNG\r\n\x1a\n" + b"\xff" * 100)
+    notes.write_text("Short.")
+    result = call("run", team, "Explain", "--run-id", "one", "--attach", photo, "--attach", notes, "--json").json
+    named = [(one["name"], one["media_type"], one["size"]) for one in result["attachments"]]
+    assert named == [("photo.png", "image/png", 108), ("notes.md", "text/markdown", 6)]
+    photo.unlink()
+    shown = call("runs", "show", "one").out
+    assert "  with 'photo.png' (image/png, 108 B)\n  with 'notes.md' (text/markdown, 6 B)\n" in shown
+    assert call("runs", "show", "one", "--json").json["attachments"] == result["attachments"]
+    assert "run started: Explain (with 'photo.png' (image/png, 108 B)" in call("runs", "logs", "one").out
+    exported = call("runs", "export", "one")
+    assert exported.json["events"][0]["attachments"] == result["attachments"]
+    assert "$bytes" not in exported.out
+    assert call("run", "--continue", "one", "And now?").code == 0
+
+
+def test_a_file_that_can_not_be_attached_is_an_error_before_the_run(call: Call, team: Path, tmp_path: Path) -> None:
+    done = call("run", team, "Explain", "--attach", tmp_path / "gone.png")
+    assert done.code == 2
+    assert "gone.png' can't be attached: No such file or directory." in done.err
+    assert call("runs", "list", "--json").json == []
+
+
+def test_an_attached_file_is_never_overwritten(call: Call, team: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("Short.")
+    assert call("run", team, "Explain", "--attach", notes, "--out", notes).code == 2
+    assert notes.read_text() == "Short."

@@ -20,9 +20,9 @@ from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-ERROR = "error"
+ERROR, TASK = "error", "task"
 Variables = Mapping[str, JsonValue]
-VARIABLES = ("text", "data", ERROR, "task", "state", "workspace")
+VARIABLES = ("text", "data", ERROR, TASK, "state", "workspace")
 """The variables that conditions and transforms of edges may read."""
 
 
@@ -60,8 +60,9 @@ class Edge(Value):
         if self.transform is None:
             return turn
         try:
-            task = Template(self.transform).render(variables())
-            return Turn(task, turn.history, turn.number, attachments=turn.attachments)
+            template = Template(self.transform)
+            files = turn.attachments if turn.attachments and TASK in template.uses else ()
+            return Turn(template.render(variables()), turn.history, turn.number, attachments=files)
         except ExpressionFailed as error:
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 
@@ -141,7 +142,7 @@ class RouteHistory:
             "text": last_reply.text,
             "data": last_reply.data,
             ERROR: self.failure.error if self.failure else None,
-            "task": self._task.text,
+            TASK: self._task.text,
             "state": {"turn": sum(self._turns.values()), "turns": turns, "replies": replies},
             "workspace": {name: entry.value for name, entry in shared.items() if entry is not None},
         }

@@ -107,7 +107,7 @@ class EnvelopeWriter:
         lead = lead_of(strategy, task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
-        self._escalation = Escalation((self._settings or DEFAULT_SETTINGS).escalate, leader, task.text, nested=nested)
+        self._escalation = Escalation((self._settings or DEFAULT_SETTINGS).escalate, leader, task, nested=nested)
 
     @property
     def warnings(self) -> list[str]:

@@ -14,6 +14,7 @@ from teamwright.agents.approval import Draft, ask_for_decision
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
+from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people.approvals import approval_question
@@ -48,7 +49,7 @@ class RiskRuling(NamedTuple):
 class Escalation:
     """Decides who rules on the risks of one team. In a nested team, risks without a ruling go to the outer team."""
 
-    def __init__(self, how: Escalate, lead: Agent | None, task: str, *, nested: bool) -> None:
+    def __init__(self, how: Escalate, lead: Agent | None, task: Task, *, nested: bool) -> None:
         self._how, self._lead, self._task, self._nested = how, lead, task, nested
         self.unruled: RiskLevel = "low"
         """The highest risk that continued without a ruling."""
@@ -78,8 +79,14 @@ class Escalation:
         self, lead: Agent, message: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
     ) -> RiskRuling | ParseFailure:
         """Ask the lead for a ruling. A failed or ambiguous reply is a `ParseFailure`."""
-        text = ASK.format(member=member.name, risk=message.envelope.risk_level, task=self._task)
-        turn = Turn(text, History.of((message,)), purpose="coordinate", output_schema=RULING_SCHEMA)
+        text = ASK.format(member=member.name, risk=message.envelope.risk_level, task=self._task.text)
+        turn = Turn(
+            text,
+            History.of((message,)),
+            purpose="coordinate",
+            output_schema=RULING_SCHEMA,
+            attachments=self._task.attachments,
+        )
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
             return ParseFailure(f"{lead.name!r} failed ({reply.error})")

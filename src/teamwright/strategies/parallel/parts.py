@@ -167,7 +167,8 @@ def part_turn(
     if output is not None and task.settings.share == "output":
         if own_task is None:
             return Turn(output(), number=number, purpose=purpose)
-        return Turn(own_task, History.of(inputs), number, purpose)
+        files = task.attachments if task.text in own_task else ()  # its template contains the task
+        return Turn(own_task, History.of(inputs), number, purpose, attachments=files)
     if own_task is None:
         history = History.of((*task.history, *inputs))
         return Turn(task.text, history, number, purpose, attachments=task.attachments)
