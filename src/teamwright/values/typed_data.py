@@ -67,10 +67,13 @@ def _worded(form: type[object]) -> Generator[None]:
     try:
         yield
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise UsageError(f"{_name(form)!r} can't be used as a type of structured data: {_next_step(error)}.") from error
+        raise UsageError(
+            f"{_name(form)!r} can't be used as a type of structured data: {unusable_type_hint(error)}."
+        ) from error
 
 
-def _next_step(error: PydanticSchemaGenerationError | PydanticUserError) -> str:
+def unusable_type_hint(error: PydanticSchemaGenerationError | PydanticUserError) -> str:
+    """Return the user's next step for a type that pydantic can't use."""
     match error.code:
         case "typed-dict-version":
             return "import TypedDict from typing_extensions, since Python before 3.12 does not keep what it needs"

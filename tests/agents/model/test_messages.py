@@ -16,7 +16,7 @@ from pydantic_ai.usage import RequestUsage
 from teamwright import Engine, Limits, Team
 from teamwright.agents.model import messages
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.messages import from_record, to_record, usage_of_response
+from teamwright.agents.model.messages import compact_arguments, from_record, to_record, usage_of_response
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
@@ -197,3 +197,8 @@ def test_a_declared_price_says_what_cached_tokens_saved() -> None:
     usage = RequestUsage(input_tokens=1_000_000, output_tokens=0, cache_read_tokens=400_000)
     used = usage_of_response(ModelResponse(parts=[], usage=usage), model)
     assert (used.usd, used.saved_usd) == (0.7, 0.3)
+
+
+@pytest.mark.parametrize("args", [None, "", "{}", {}, ' {"b": 1, "a": [2, "é"]} ', {"b": 1, "a": "é"}, "[1]", "{cut"])
+def test_arguments_in_a_digest_are_what_pydantic_ai_sends(args: str | dict[str, object] | None) -> None:
+    assert compact_arguments(args) == ToolCallPart("t", args).args_as_json_str()

@@ -162,7 +162,7 @@ async def test_a_call_that_never_fits_is_only_words() -> None:
         async with profiled(server, OpenAIModelProfile()) as models:
             reply = await counter(server, models).respond(COUNT, Recording().ctx)
         assert server.count == 3
-    assert (reply.data, reply.text) == (None, '{"n":"x"}')
+    assert (reply.data, reply.text) == (None, '{"n": "x"}')
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.files.model_request import PlacedFile
-from teamwright.agents.model.messages import text_under_name
+from teamwright.agents.model.messages import compact_arguments, text_under_name
 from teamwright.agents.model.prompt_cache import add_cache_points
 from teamwright.values.limits.reply import text_size
 from teamwright.values.turns.artifacts import Artifact
@@ -103,7 +103,7 @@ class ModelConversation:
             if isinstance(part, TextPart):
                 self._count("own", part.content)
             elif isinstance(part, ToolCallPart):
-                self._count("call", part.tool_name, part.args_as_json_str(), part.tool_call_id)
+                self._count("call", part.tool_name, compact_arguments(part.args), part.tool_call_id)
         self.messages.append(response)
 
     def add_results(self, results: Sequence[ToolResult]) -> None:

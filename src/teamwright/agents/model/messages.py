@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.usage import RequestUsage
+from pydantic_core import from_json, to_json
 
 from teamwright.agents.prices import cost_of, declared_price
 from teamwright.values.limits.reply import OutputLimit, cut_text, text_size
@@ -144,6 +145,17 @@ def arguments_text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def compact_arguments(value: object) -> str:
+    """The arguments of a tool call for a digest: compact JSON, whatever form and spaces a model has sent them in."""
+    read: object = value or {}
+    if isinstance(read, str):
+        try:
+            read = cast("object", from_json(read))
+        except ValueError:
+            read = None
+    return to_json(cast("object", read) if isinstance(read, dict) else {"INVALID_JSON": value}).decode()
 
 
 def response_text(response: ModelResponse) -> str:

@@ -53,7 +53,14 @@ class AnswerSchema:
             if not isinstance(output, dict) or WRAPPED not in output:
                 raise InvalidOutput(f"{what} does not fit its schema: {WRAPPED!r} is missing.")
             output = output[WRAPPED]
-        self.check(output)
+        try:
+            self.check(output)
+        except InvalidOutput:
+            # Some models send a list as a text of JSON inside the object.
+            data = self.parse_text(output) if self.wrapped and isinstance(output, str) else None
+            if data is None:
+                raise
+            return data
         return output
 
     def parse_json(self, text: str) -> JsonValue:

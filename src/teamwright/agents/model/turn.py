@@ -20,7 +20,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
-from teamwright.agents.model.messages import response_text
+from teamwright.agents.model.messages import arguments_text, response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
@@ -86,18 +86,20 @@ class ModelTurn:
         results = await call_tools(
             self._tools, [call for call in calls if call not in ending], self._requests.tool_keys
         )
+        terminate = next((call for call in ending if call.tool_name == TERMINATE), None)
         for call in ending:
-            if call.tool_name == TERMINATE:
-                content = final_response(call.args) or text
-                return self._reply(content, self._answer and self._answer.parse_text(content), "terminate")
-        for call in ending:
+            if call is terminate:
+                continue
             try:
-                return self._take_data(call.args_as_json_str())
+                return self._take_data(_answer_text(call), "terminate" if terminate else None)
             except InvalidOutput as error:
                 results.append(ToolResult(call, str(error), "retried"))
+        if terminate is not None:
+            content = final_response(terminate.args) or text
+            return self._reply(content, self._answer and self._answer.parse_text(content), "terminate")
         self._conversation.add_results(_in_order(results, calls))
         if ending:
-            return self._count_correction(results[-1].content, calls[-1].args_as_json_str())
+            return self._count_correction(results[-1].content, _answer_text(ending[-1]))
         self._check_rejected(results)
         return None
 
@@ -124,11 +126,11 @@ class ModelTurn:
         except InvalidOutput as error:
             return self._correct(str(error), text)
 
-    def _take_data(self, text: str) -> Reply:
+    def _take_data(self, text: str, signal: Signal | None = None) -> Reply:
         """Return the reply with the data of an answer in JSON; raises `InvalidOutput` if it does not fit."""
         assert self._answer is not None
         data = self._answer.parse_json(text)
-        return self._reply(json.dumps(data, ensure_ascii=False), data)
+        return self._reply(json.dumps(data, ensure_ascii=False), data, signal)
 
     def _correct(self, correction: str, text: str) -> Reply | None:
         """Ask the model to correct its answer."""
@@ -211,6 +213,11 @@ def _instructions(
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
     little = low_budget_notice(turn, model, agent.instructions, _output_cap(agent, model, turn))
     return "\n\n".join(filter(None, (agent.instructions, *context, handoff, little))).strip()
+
+
+def _answer_text(call: ToolCallPart) -> str:
+    """Return the answer that a model gave as a tool call, as it was sent; nothing is an empty object."""
+    return arguments_text(call.args) or "{}"
 
 
 def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:

@@ -9,7 +9,7 @@ from functools import cache, cached_property, partial
 from types import MethodType
 from typing import Any, TypeVar, cast
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.contract.context import Context
@@ -37,6 +37,7 @@ from teamwright.errors import NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, FunctionTool, ToolSpec
+from teamwright.values.typed_data import unusable_type_hint
 
 T = TypeVar("T")
 
@@ -70,6 +71,7 @@ class PythonTool(ToolSource):
         self._docstring = parse_docstring(inspect.getdoc(function) or "", self._signature.all_names)
         self._description = description
         self.policy = self._call_policy(settings, check) if settings is not None else DEFAULT_POLICY
+        self._check_types()
 
     def _spec(self, function: Function, name: str | None) -> str | FunctionTool:
         """Return the declaration from which the tool can be rebuilt under its name, or that says that it can't."""
@@ -114,6 +116,15 @@ class PythonTool(ToolSource):
         return json.dumps(
             [to_jsonable_python(given.get(one)) for one in names], sort_keys=True, ensure_ascii=False, default=str
         )
+
+    def _check_types(self) -> None:
+        """Raise `UsageError` for a parameter whose type no model could fill, here and not at the first turn."""
+        try:
+            self.definition  # noqa: B018 - built once, and kept
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            raise UsageError(
+                f"The tool {self.name!r} has a parameter of a type that can't be used: {unusable_type_hint(error)}."
+            ) from error
 
     @cached_property
     def _arguments(self) -> TypeAdapter[Any]:
