@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         AgentCalled,
         AgentCallFailed,
         AgentCallRejected,
+        AgentCompacted,
         AgentFailed,
         AgentProgressed,
         AgentRecovered,
@@ -79,6 +80,7 @@ __all__ = [
     "AgentCallFailed",
     "AgentCallRejected",
     "AgentCalled",
+    "AgentCompacted",
     "AgentFailed",
     "AgentProgressed",
     "AgentRecovered",
@@ -146,8 +148,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.events.agent": """
-            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentFailed AgentProgressed
-            AgentRecovered AgentReplied AgentReturned Tally
+            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentCompacted AgentFailed
+            AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """

@@ -12,6 +12,7 @@ from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallRejected,
+    AgentCompacted,
     AgentFailed,
     AgentReplied,
     AgentReturned,
@@ -74,6 +75,8 @@ def _named(event: Event) -> dict[str, Body]:
             named = {"task": task}
         case AgentCalled(arguments=arguments) | AgentCallRejected(arguments=arguments):
             named = {"arguments": arguments}
+        case AgentCompacted(summary=summary):
+            named = {"summary": summary}
         case PersonAsked(draft=draft):
             named = {"draft": draft}
         case WorkspaceWritten(body=body) | WorkspaceConflicted(body=body):

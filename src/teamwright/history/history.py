@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.prices import is_local_model
+from teamwright.agents.summary import summary_message
 from teamwright.errors import UsageError, nearest
 from teamwright.history.checkpoints import (
     Checkpoint,
@@ -30,7 +31,14 @@ from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentCompacted,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+)
 from teamwright.values.events.budget import BudgetOpened, BudgetRefused
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -54,7 +62,7 @@ from teamwright.values.limits.usage import NOTHING, Bounds, Usage
 from teamwright.values.people.questions import Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.secrets.classification import without_secrets
-from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.messages import History, Message, digest
 from teamwright.values.turns.turn import Failure
 
 ENDINGS = ("agent.replied", "agent.failed")
@@ -82,6 +90,8 @@ class RunHistory:
                     needed.update(ref.body for ref in event.fact.messages)
                 case RunEnded():
                     needed.update(body for body in (event.fact.output, event.fact.data) if body)
+                case AgentCompacted(summary=summary):
+                    needed.add(summary)
                 case PersonAsked(draft=str() as draft):
                     needed.add(draft)
                 case _:
@@ -176,11 +186,21 @@ class RunHistory:
         return (call for call in found.values() if not self.record.is_superseded(call[0]))
 
     def conversation(self) -> tuple[Message, ...]:
-        """The history for a follow-up run: the messages before the run, its task and its replies."""
+        """The history for a follow-up run: the messages before the run, its task and its replies.
+
+        If a member has compacted its history, the summary stands for the messages that it replaced.
+        """
         task = Message(name="user", content=self.task, role="user", attachments=self.started.attachments)
         ending = self.ending()
         said = self.record.bodies.messages(ending.messages) if ending else self.messages_so_far()
-        return (*self.record.bodies.messages(self.started.history), task, *said)
+        before = self.record.bodies.messages(self.started.history)
+        for event in reversed(self.events):
+            if isinstance(fact := event.fact, AgentCompacted) and fact.digest:
+                after = max(0, fact.messages - len(before))
+                if History.of([*before, *said][: fact.messages]).digest == fact.digest:
+                    summary = summary_message([str(self.record.bodies.value(fact.summary))])
+                    return (summary, *before[fact.messages :], task, *said[after:])
+        return (*before, task, *said)
 
     def questions(self) -> dict[str, Question]:
         """The open questions by key, with their drafts."""

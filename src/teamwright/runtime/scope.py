@@ -20,6 +20,7 @@ from teamwright.runtime.ordering.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
@@ -79,6 +80,7 @@ class Scope:
         "answered_at",
         "call_announced",
         "charges",
+        "compact",
         "deadline",
         "decides_degradation",
         "degradation",
@@ -124,12 +126,14 @@ class Scope:
         self._horizon: Horizon | None = None
         if parent is not None:  # a scope inherits from its parent
             self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
+            self.compact = parent.compact
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent = parent.holding, parent.in_agent
             self.charges, self.policy = parent.charges, parent.policy
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
+        self.compact: Compact | None = None
         self.fallback: AgentLike | None = None
         self.holding: Holding = run.path_locks.root
         self.degradation: DegradationLadder | None = None

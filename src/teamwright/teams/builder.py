@@ -113,6 +113,7 @@ class Builder:
                 limits=spec.limits,
                 output_schema=spec.output_schema,
                 options=spec.options,
+                compact=spec.compact,
                 recovery=spec.recovery,
                 approve=spec.approve,
                 notify=spec.notify,

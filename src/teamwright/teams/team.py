@@ -25,6 +25,7 @@ from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.team import TeamEnded, TeamStarted
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
@@ -63,6 +64,7 @@ class Team(PolicyAttributes):
         limits: Limits | None = None,
         output_schema: Schema | type[object] | None = None,
         options: Mapping[str, JsonValue] | Value | None = None,
+        compact: Compact | None = None,
         recovery: Recovery | None = None,
         approve: Approve | None = None,
         notify: Notify | None = None,
@@ -78,7 +80,7 @@ class Team(PolicyAttributes):
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         self.description = description
         settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
-        self.policy = policy_for(name, None, settings, recovery=recovery)
+        self.policy = policy_for(name, None, settings, recovery=recovery, compact=compact)
         self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
         given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
         check_arguments(owner, TeamSpec, description=description, **given)
@@ -242,6 +244,7 @@ class Team(PolicyAttributes):
             limits=self.limits,
             output_schema=self.output_schema,
             options=dict(self.settings.options),
+            compact=self.compact,
             recovery=self.recovery,
             approve=self.approve,
             notify=self.notify,

@@ -8,9 +8,9 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.summary import CHUNK, SUMMARISE, split_transcript
 from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.context.recovery import CHUNK, SUMMARISE, split_transcript
 from teamwright.teams.load import load_team
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
 from teamwright.values.events.event import Event

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_v
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import UsageError, nearest
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
@@ -214,6 +215,7 @@ class PolicyAttributes:
     priority = FromPolicy[int]()
     retry = FromPolicy[RetryPolicy]()
     too_long = FromPolicy[TooLong | None]()
+    compact = FromPolicy[Compact | None]()
     fallback = FromPolicy[AgentLike | None]()
     recovery = FromPolicy[Recovery | None]()
     can_terminate = FromPolicy[bool]()

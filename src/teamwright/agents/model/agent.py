@@ -18,6 +18,7 @@ from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS, check_idle_timeout, check_max_requests
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, model_key
@@ -33,6 +34,7 @@ from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
+    from teamwright.agents.model.compaction import TurnCompaction
     from teamwright.agents.model.own_model import OwnModel
 
 
@@ -47,6 +49,7 @@ class ModelAgent(PolicyAttributes):
     given, and `max_requests` bounds the requests of a turn (50).
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    `compact` says when older messages are replaced by a summary, before the context window of the model is full.
     `cache` says whether providers that have to be asked are asked to cache prompts that will be sent again.
     The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
     """
@@ -74,6 +77,7 @@ class ModelAgent(PolicyAttributes):
         timeout: float | None = None,
         idle_timeout: float | None = None,
         cache: CacheMode = "auto",
+        compact: Compact | None = None,
         policy: Policy | None = None,
         models: Models | None = None,
         **policy_settings: Unpack[PolicySettings],
@@ -106,7 +110,7 @@ class ModelAgent(PolicyAttributes):
         self.output_mode = check_output_mode(name, output_mode)
         self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
-        own = policy_for(name, policy, policy_settings, economy=economy, priority=priority)
+        own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
         self.tool_agents = self.toolbox.agents
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
@@ -170,6 +174,27 @@ class ModelAgent(PolicyAttributes):
                 ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose
             ) as tools:
                 return await run_turn(self, model, turn, ctx, client, tools)
+
+    def compaction(self, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
+        """Return what compacts the conversation of a turn; `None` if it is not set, or the window is not known."""
+        compact = self.policy.compact or turn.compact
+        if compact is None:
+            return None
+        from teamwright.agents.model.compaction import TurnCompaction, window_of
+
+        window = compact.window or window_of(model)
+        if window is None:
+            return None
+        summariser = ModelAgent(
+            self.name,
+            model=self._own_model if self._own_model is not None and model == self.model else model,
+            timeout=self.timeout,
+            idle_timeout=self.idle_timeout,
+            settings=self.settings,
+            retry=self.retry,
+            models=self._models,
+        )
+        return TurnCompaction(self, summariser, compact, window, ctx)
 
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems (a missing extra, key or model) without making a request."""

@@ -45,7 +45,7 @@ class ToolResult(NamedTuple):
 class ModelConversation:
     """The messages for a model, in order of time, with their digest and size so far."""
 
-    __slots__ = ("count", "digest", "files", "messages", "prompt_bytes", "speakers")
+    __slots__ = ("_prompt", "count", "digest", "files", "messages", "prompt_bytes", "speakers")
 
     def __init__(self, speakers: Collection[str] = ()) -> None:
         self.messages: list[ModelMessage] = []
@@ -53,6 +53,12 @@ class ModelConversation:
         self.speakers = speakers
         self.digest = ""
         self.prompt_bytes = self.count = 0
+        self._prompt = (0, "", 0, 0)
+
+    @property
+    def prompt_length(self) -> int:
+        """The number of messages before the first response of this turn."""
+        return self._prompt[0]
 
     @classmethod
     def of_turn(cls, turn: Turn, name: str, *, marks_shared: bool = False) -> ModelConversation:
@@ -75,7 +81,35 @@ class ModelConversation:
             add_cache_points(conversation.messages)
         if turn.since is not None:
             conversation.add_user(YOUR_TURN.format(name=name))
+        conversation._prompt = (
+            len(conversation.messages), conversation.digest, conversation.prompt_bytes, conversation.count,
+        )  # fmt: skip
         return conversation
+
+    def compact(self, cut: int, summary: str) -> None:
+        """Replace what this turn has added before the message at `cut` by a summary."""
+        kept, files = self.messages[cut:], self.files
+        length, self.digest, self.prompt_bytes, self.count = self._prompt
+        self.messages = self.messages[:length]
+        self.files = [one for one in files if one.at < length]
+        self.add_user(summary)
+        for index, message in enumerate(kept, start=cut):
+            self._add_again(message)
+            for one in files:
+                if one.at == index:
+                    self._add_files((one.artifact,), from_tool=one.from_tool)
+
+    def _add_again(self, message: ModelMessage) -> None:
+        """Add a message that stays when those before it are replaced."""
+        if isinstance(message, ModelResponse):
+            self.add_response(message)
+        else:
+            for part in message.parts:
+                if isinstance(part, ToolReturnPart):
+                    self._count("result", part.tool_name, part.model_response_str(), part.tool_call_id, part.outcome)
+                elif isinstance(part, UserPromptPart):
+                    self._count("user", part.content if isinstance(part.content, str) else "")
+            self.messages.append(message)
 
     def _add(self, message: Message, name: str, speakers: Collection[str]) -> None:
         """Add a message of the history: the member's own as the assistant's, others under their names.

@@ -28,7 +28,7 @@ from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
-from teamwright.errors import InvalidOutput, Refused
+from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
 from teamwright.values.turns.messages import Message
@@ -36,6 +36,7 @@ from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
+    from teamwright.agents.model.compaction import TurnCompaction
 
 MOST_CORRECTIONS = 2
 """How often a model may correct an answer that can't be used."""
@@ -64,6 +65,8 @@ class ModelTurn:
             answer_modes(client.model, self._answer, native=client.native_output, prescribed=prescribed),
             prescribed,
         )
+        self._number = turn.number
+        self.compaction: TurnCompaction | None = None
         self._corrections = 0
         self._rejected: Counter[str] = Counter()
 
@@ -71,10 +74,31 @@ class ModelTurn:
         """Return the reply of the turn."""
         most = self._agent.max_requests
         while self._requests.count < most:
-            response = await self._requests.send(self._conversation, self._offer)
+            response = await self._send()
             if (reply := await self._handle(response)) is not None:
                 return reply
         raise InvalidOutput(f"{self._agent.name!r} made {most} requests and still had no answer; raise  max_requests")
+
+    async def _send(self) -> ModelResponse:
+        """Send the next request, after compacting the work of this turn if it would fill the model's window."""
+        if self.compaction is None:
+            return await self._requests.send(self._conversation, self._offer)
+        if self.compaction.is_due(self.prompt_bytes):
+            await self.compaction.compact(self._conversation, self._number)
+        size, before = self.prompt_bytes, self._requests.usage.input_tokens
+        try:
+            response = await self._requests.send(self._conversation, self._offer)
+        except ContextTooLong:
+            if not await self.compaction.compact(self._conversation, self._number):
+                raise
+            return await self._requests.send(self._conversation, self._offer)
+        self.compaction.measure(size, self._requests.usage.input_tokens - before)
+        return response
+
+    @property
+    def prompt_bytes(self) -> int:
+        """The size of the next request."""
+        return self._conversation.prompt_bytes + self._offer.prompt_bytes
 
     async def _handle(self, response: ModelResponse) -> Reply | None:
         """Call the tools of a response; return the reply if the response ends the turn."""
@@ -198,7 +222,12 @@ async def run_turn(
     agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
 ) -> Reply:
     """Answer one turn with this model, and return the reply."""
-    return await ModelTurn(agent, model, turn, ctx, client, tools).run()
+    model_turn = ModelTurn(agent, model, turn, ctx, client, tools)
+    if (compaction := agent.compaction(model, turn, ctx)) is not None:
+        if compaction.is_due(model_turn.prompt_bytes):
+            model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools)
+        model_turn.compaction = compaction
+    return await model_turn.run()
 
 
 def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn) -> int | None:

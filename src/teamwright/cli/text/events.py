@@ -13,6 +13,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentCallRejected,
+    AgentCompacted,
     AgentFailed,
     AgentRecovered,
     AgentReplied,
@@ -351,6 +352,8 @@ def _note_of_recovery(event: Event) -> str | None:
             return f"{member} failed ({error}); falling back to {fallback}"
         case AgentRecovered(member=member, how="summarised"):
             return f"the conversation is too long for {member}; retrying with a summary"
+        case AgentCompacted(member=member, messages=messages):
+            return f"{member} replaced {count_text(messages, 'older message')} by a summary"
         case AgentRecovered(member=member, error=error):
             return f"{member} failed ({error}), and the team can't continue without it"
         case _:

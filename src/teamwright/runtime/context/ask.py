@@ -117,6 +117,8 @@ class Ask:
             self.turn = replace(self.turn, quoting="none")
         if run.prompts == 1:
             self.turn = replace(self.turn, prompts=1)
+        if child.compact is not None:
+            self.turn = replace(self.turn, compact=child.compact)
         if asked.left is not None or asked.tier != "primary":
             self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
         return child, seconds
@@ -315,6 +317,8 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
         return child
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
+    if policy.compact is not None:
+        child.compact = policy.compact
     if policy.recovery is not None:
         child.recovery = policy.recovery
         child.fallback = member.member_fallback if isinstance(member, Team) else None

@@ -7,7 +7,7 @@ from pydantic_core import from_json, to_json
 
 from teamwright.errors import UsageError
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.agent import AgentCallRejected
+from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact
 
@@ -34,6 +34,8 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
             fact = run.redactor.fact(fact)
         if isinstance(fact, AgentCallRejected):  # emitted with the text that becomes its body
             fact = fact.changed(arguments=run.recorder.store(fact.arguments))
+        elif isinstance(fact, AgentCompacted):
+            fact = fact.changed(summary=run.recorder.store(fact.summary))
         run.recorder.add(scope.path, place, fact)
 
 

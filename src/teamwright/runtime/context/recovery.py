@@ -5,14 +5,12 @@ Retries of single calls come before all this, inside the turn. If nothing helps,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NoReturn
-
-from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.summary import CHUNK, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
@@ -23,18 +21,10 @@ from teamwright.values.events.run import RunAborted
 from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
 from teamwright.values.limits.retry import Recovery, TooLong
 from teamwright.values.people.questions import ABORT, Question
-from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.transcript import transcript
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply
 
 UNRECOVERABLE = frozenset(("budget", "cancelled", "deadline", REJECTED))
 """Failures after which nothing is tried: the run is being stopped, or a person has rejected."""
-CHUNK = 12_000
-"""Characters of a conversation that are summarised at once; small enough for any model."""
-SUMMARISE = (
-    "Summarise this part of a conversation for somebody who has to go on with it. Keep names, figures, decisions and"
-    " open questions; leave out everything else.\n\n"
-)
 NO_RECOVERY = Recovery.model_construct()
 
 
@@ -108,15 +98,13 @@ class AskRecovery:
         parts = list(split_transcript(earlier, quote=self._scope.run.format > 1))
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
-            turn = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
+            turn = summary_turn(part, self._turn.number)
             key = self._scope.claim(f"{self._key}/summary-{number}")
             reply = await Ask(self._scope, self._member, turn, key, self._new_context, self._policy).resolve()
             if isinstance(reply, Failure):
                 return failure
             summaries.append(reply.text)
-        summary = Message(name="summary", content="\n\n".join(summaries), role="user")
-        since = None if self._turn.since is None else 1
-        self._turn = replace(self._turn, history=History.of([summary, *kept]), since=since)
+        self._turn = with_summary(self._turn, len(kept), summary_message(summaries))
         self._record(failure, "summarised", self._member.name)
         return await self._ask_again(self._member)
 
@@ -153,19 +141,3 @@ async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
         await run.park_until_cancelled()
     finally:
         run.delivery.unpark(scope.lane)
-
-
-def split_transcript(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:
-    """Yield the messages, under the names of their authors, in chunks of bounded length."""
-    text = ""
-    for message in messages:
-        said = transcript((message,), quote=quote) + "\n\n"
-        if text and len(text) + len(said) > CHUNK:
-            yield text.strip()
-            text = ""
-        while len(said) > CHUNK:
-            yield said[:CHUNK].strip()
-            said = said[CHUNK:]
-        text += said
-    if text.strip():
-        yield text.strip()

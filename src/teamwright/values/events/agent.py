@@ -130,6 +130,20 @@ class AgentProgressed(Record, frozen=True):
     done: float | None = None
 
 
+class AgentCompacted(Record, frozen=True):
+    """Older messages were replaced by a summary, so that the rest fits the model's context window.
+
+    `digest` identifies the messages of the history that the summary stands for; it is empty for tool calls of a turn.
+    """
+
+    kind: ClassVar = "agent.compacted"
+    member: str
+    messages: int
+    kept: int
+    digest: str
+    summary: Body
+
+
 class AgentRecovered(Record, frozen=True):
     """A recovery is tried after a failed ask: a shorter conversation, another agent, or a question to a person."""
 

@@ -16,6 +16,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentCallRejected,
+    AgentCompacted,
     AgentFailed,
     AgentProgressed,
     AgentRecovered,
@@ -85,7 +86,7 @@ Fact = (
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered | AgentCallRejected | AgentProgressed
+    | AgentRecovered | AgentCallRejected | AgentCompacted | AgentProgressed
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint

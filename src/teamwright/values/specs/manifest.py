@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_vali
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticKnownError
 
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.limits import Limits, Pace
 from teamwright.values.limits.price import Price
@@ -48,6 +49,7 @@ OUTPUT_MODE = (
     "how a model gives an answer that has a schema: native (the provider's JSON mode), tool, prompt, or auto,"
     " which takes the next one where a server refuses one"
 )
+CONTEXT = "tokens of its context window, for `compact`; the published number by default"
 PRICE = "US dollars per million tokens; the public price of the model by default"
 
 
@@ -58,6 +60,7 @@ class NamedModel(Pace):
     price: Price | None = Field(default=None, description=PRICE)
     settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
     output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
+    context: int | None = Field(default=None, ge=1, description=CONTEXT)
 
 
 class ServerModel(Pace):
@@ -72,6 +75,7 @@ class ServerModel(Pace):
     price: Price | None = Field(default=None, description=PRICE)
     settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
     output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
+    context: int | None = Field(default=None, ge=1, description=CONTEXT)
 
 
 CacheMode = Literal["auto", "off"]
@@ -228,6 +232,9 @@ class AgentSettings(MemberSettings):
         default=None,
         description="what to do when the conversation no longer fits the model: summarise, fallback or fail",
     )
+    compact: Compact | None = Field(
+        default=None, description="when older messages are replaced by a summary; the team's setting by default"
+    )
 
 
 class AgentSpec(AgentSettings):
@@ -294,6 +301,9 @@ class TeamSpec(MemberSettings):
     output_schema: JsonSchema | None = Field(default=None, description="the JSON Schema of the team's answer")
     options: dict[str, JsonValue] = Field(
         default={}, description="options of the strategy; the same as a block with the strategy's name"
+    )
+    compact: Compact | None = Field(
+        default=None, description="when older messages are replaced by a summary, for members that do not set it"
     )
     recovery: Recovery | None = Field(default=None, description="how the team recovers from failures of members")
     notify: Notify | None = Field(

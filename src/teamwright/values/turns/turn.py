@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
 from teamwright.values.key import root_key
+from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns.artifacts import POINTER, Artifact
@@ -55,6 +56,8 @@ class Turn(Struct, frozen=True, dict=True):
     since: int | None = None
     """Where the messages of this run begin in the history, if the task is the team's own. A model gets the task there,
     so that its prompts begin alike on every turn. No part of the digest."""
+    compact: Compact | None = None
+    """When the team's conversations are compacted, for a member that does not set it. The engine sets it."""
     prompts: PromptFormat = 2
     """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
     attachments: tuple[Artifact, ...] = ()

@@ -1,0 +1,166 @@
+"""Compaction of a model's conversation: older messages become a summary before the context window is full.
+
+The model itself writes the summaries, in asks of their own, so they are recorded, budgeted and counted as coordination.
+Whether a conversation is compacted depends on its recorded texts, the recorded usage and the model's window alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+
+from teamwright.agents.contract.context import Context
+from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.summary import CHUNK, split_texts, split_transcript, summary_message, summary_turn, with_summary
+from teamwright.values.events.agent import AgentCompacted
+from teamwright.values.limits.compact import Compact
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+from teamwright.values.turns.messages import History
+from teamwright.values.turns.turn import Failure, Turn
+
+if TYPE_CHECKING:
+    from teamwright.agents.model.agent import ModelAgent
+
+BYTES_PER_TOKEN = 3.0
+"""The size of a token until a response has reported the size of its prompt: fewer bytes than in most texts."""
+MOST_BYTES_PER_TOKEN = 6.0
+"""The largest plausible size: a server may report too few tokens."""
+CHUNK_PART = 0.4
+"""The part of the window that one summary is made of."""
+SO_FAR = "Your work on this turn so far, as a summary:\n\n"
+
+
+class TurnCompaction:
+    """Compacts the conversation of one turn of one agent."""
+
+    def __init__(self, agent: ModelAgent, summariser: ModelAgent, compact: Compact, window: int, ctx: Context) -> None:
+        self._agent, self._summariser, self._compact, self._ctx = agent, summariser, compact, ctx
+        self._window = window
+        self._bytes_per_token = BYTES_PER_TOKEN
+        self._count = 0
+
+    def is_due(self, prompt_bytes: int) -> bool:
+        """Whether a prompt of this size fills more of the window than it may."""
+        return prompt_bytes / self._bytes_per_token > self._compact.at * self._window
+
+    def measure(self, prompt_bytes: int, tokens: int) -> None:
+        """Learn the size of a token from the reported size of a prompt."""
+        if tokens > 0 and prompt_bytes > 0:
+            self._bytes_per_token = min(prompt_bytes / tokens, MOST_BYTES_PER_TOKEN)
+
+    async def shorten(self, turn: Turn) -> Turn:
+        """Return the turn with a summary of its older messages; the turn itself if there are none, or that fails."""
+        kept = self._kept(turn)
+        earlier = turn.history[: len(turn.history) - kept]
+        if not earlier:
+            return turn
+        chunk = self._chunk
+        summaries = await self._summarise(list(split_transcript(earlier, chunk=chunk)), turn.number)
+        if summaries is None:
+            return turn
+        summary = summary_message(summaries)
+        await self._ctx.emit(
+            AgentCompacted(
+                member=self._agent.name,
+                messages=len(earlier),
+                kept=kept,
+                digest=History.of(earlier).digest,
+                summary=summary.content,
+            )
+        )
+        return with_summary(turn, kept, summary)
+
+    async def compact(self, conversation: ModelConversation, number: int) -> bool:
+        """Replace older requests of this turn and their tool calls by a summary; returns whether that was done.
+
+        A tool call and its result stay together.
+        """
+        start, messages = conversation.prompt_length, conversation.messages
+        cut = max(start, len(messages) - self._compact.keep)
+        while cut < len(messages) and not isinstance(messages[cut], ModelResponse):
+            cut += 1  # the first message that stays is a response, so that its results stay with it
+        if cut <= start or cut >= len(messages):
+            return False
+        parts = list(split_texts(map(_text, messages[start:cut]), self._chunk))
+        summaries = await self._summarise(parts, number)
+        if summaries is None:
+            return False
+        summary = "\n\n".join(summaries)
+        await self._ctx.emit(
+            AgentCompacted(
+                member=self._agent.name, messages=cut - start, kept=len(messages) - cut, digest="", summary=summary
+            )
+        )
+        conversation.compact(cut, SO_FAR + summary)
+        return True
+
+    def _kept(self, turn: Turn) -> int:
+        """How many messages of the history stay: as many as are set, as long as they leave room."""
+        room, kept = self._compact.at * self._window * self._bytes_per_token / 2, 0
+        for message in reversed(turn.history):
+            room -= len(message.content.encode("utf-8", "surrogatepass"))
+            if kept == self._compact.keep or room < 0:
+                break
+            kept += 1
+        return kept
+
+    @property
+    def _chunk(self) -> int:
+        return max(CHUNK, int(CHUNK_PART * self._window * BYTES_PER_TOKEN))
+
+    async def _summarise(self, parts: Sequence[str], number: int) -> list[str] | None:
+        """Ask the model for a summary of each part; `None` if it gives none."""
+        self._count += 1
+        summaries: list[str] = []
+        for index, part in enumerate(parts, start=1):
+            turn = summary_turn(part, number)
+            reply = await self._ctx.ask(self._summariser, turn, key=f"compact-{self._count}/summary-{index}")
+            if isinstance(reply, Failure):
+                return None
+            summaries.append(reply.text)
+        return summaries
+
+
+def _text(message: ModelMessage) -> str:
+    """Return a message as text for a summary."""
+    return "\n".join(_lines(message))
+
+
+def _lines(message: ModelMessage) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case TextPart(content=content):
+                yield content
+            case ToolCallPart(tool_name=name):
+                yield f"called {name} with {part.args_as_json_str()}"
+            case ToolReturnPart(tool_name=name):
+                yield f"{name} returned: {part.model_response_str()}"
+            case _ if isinstance(message, ModelRequest) and isinstance(content := getattr(part, "content", None), str):
+                yield content
+            case _:
+                pass
+
+
+def window_of(model: AnyModel) -> int | None:
+    """Return the size of a model's context window in tokens: as declared, else as published; `None` if unknown."""
+    match model:
+        case str():
+            return _published_window(model.rpartition(":")[2], model.rpartition(":")[0].rpartition("/")[2])
+        case NamedModel():
+            return model.context or window_of(model.model)
+        case ServerModel():
+            return model.context or _published_window(model.name, url=model.url)
+
+
+def _published_window(name: str, provider: str = "", url: str | None = None) -> int | None:
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    try:
+        _, found = get_snapshot().find_provider_model(name, None, provider or None, url)
+    except (LookupError, ValueError):
+        return None
+    return found.context_window
