@@ -85,11 +85,12 @@ def drive(
 
 
 async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
-    team = scenarios.SCENARIOS[scenario].team(url)
+    made = scenarios.SCENARIOS[scenario]
+    team = made.team(url)
     # The seed determines what the clock draws, so every run of a scenario draws the same.
     async with Engine(journal, seed=lambda: SEED) as engine:
         if not resume:
-            result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
+            result = await engine.run(team, scenarios.TASK, run_id=RUN_ID, attachments=made.attachments)
         elif (recorded := await engine.runs.result(RUN_ID)).status in FINAL:
             result = recorded
         else:

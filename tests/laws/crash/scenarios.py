@@ -9,6 +9,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
@@ -16,7 +17,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, delegates, mixed_teams
+from tests.laws.crash import approvals, delegates, images, mixed_teams
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -38,6 +39,7 @@ class Scenario:
     hanging: Sequence[str] = ()
     says: Mapping[str, mixed_teams.Says] = field(default_factory=dict[str, mixed_teams.Says])
     model: bool = False
+    attachments: Sequence[Attachment] = ()
 
     def team(self, url: str) -> Team:
         return self.make(url)
@@ -56,7 +58,7 @@ class Scenario:
 def _play_once(scenario: Scenario) -> None:
     """Make the slow imports of a first model call before the fork, so that children need not repeat them."""
     with ModelServer(answer) as server:
-        run_sync(scenario.team(server.call_url), TASK, journal="memory")
+        run_sync(scenario.team(server.call_url), TASK, journal="memory", attachments=scenario.attachments)
 
 
 def answer(request: ChatRequest) -> ChatAnswer:
@@ -65,6 +67,8 @@ def answer(request: ChatRequest) -> ChatAnswer:
         return Say(text=f"{request.model} says {request.digest}")
     if request.model == delegates.ASKS:
         return delegates.call_agents(request)
+    if request.model == images.SEES:
+        return images.draw_and_say(request)
     match request_number(request):
         case 1:
             return CallTools(calls=(_look_up("one"), _look_up("two")))
@@ -218,6 +222,7 @@ SCENARIOS: dict[str, Scenario] = {
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
     "model": Scenario(_model, model=True),
     "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}, model=True),
+    "image": Scenario(images.image_team, model=True, attachments=(images.PHOTO,)),
     "selector": Scenario(_selector),
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
