@@ -22,6 +22,7 @@ class Recording:
     made: list[str] = field(default_factory=list[str])
     deltas: list[str] = field(default_factory=list[str])
     max_output: int | None = None
+    is_followed: bool = True
     emitted: dict[str | None, Fact] = field(default_factory=dict[str | None, Fact])
     refuse: dict[str, Exception] = field(default_factory=dict[str, Exception])
     owned: Owned = field(default_factory=Owned)
@@ -40,7 +41,7 @@ class Recording:
     async def _make(self, key: str, effect: Effect) -> None:
         self.made.append(key)
         cap = self.max_output or effect.max_output
-        attempt = Attempt("run", 1, key, cap, lambda _: 0, self.deltas.append)
+        attempt = Attempt("run", 1, key, cap, lambda _: 0, self.deltas.append, is_followed=self.is_followed)
         try:
             self.results[key] = await effect.call(attempt)
         except AgentError as error:
