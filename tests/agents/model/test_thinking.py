@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 
-from teamwright.agents.model.thinking import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
+from teamwright.agents.model.response_parts import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
 
 
 def divided(pieces: list[str]) -> tuple[str, str]:

@@ -34,8 +34,7 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
 from teamwright.agents.model.output_meter import OutputMeter, Stop
-from teamwright.agents.model.response_deltas import ResponseDeltas
-from teamwright.agents.model.thinking import with_thinking_apart
+from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.limits.limits import Pace
