@@ -19,6 +19,7 @@ COVERED_BY = {
     "agents/contract/effect.py": "runtime/context/test_effect.py",
     "agents/functions/import_guard.py": "cli/interactive/test_sys_path.py",
     "agents/functions/threads.py": "agents/functions/test_agent.py",
+    "agents/functions/turn_context.py": "agents/functions/test_instructions.py",
     "agents/model/clients.py": "agents/model/test_agent.py",
     "agents/model/models.py": "agents/model/test_agent.py",
     "agents/model/output_meter.py": "agents/model/test_agent.py",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         AgentCalled,
         AgentCallFailed,
         AgentCallRejected,
+        AgentChecked,
         AgentCompacted,
         AgentFailed,
         AgentProgressed,
@@ -80,6 +81,7 @@ __all__ = [
     "AgentCallFailed",
     "AgentCallRejected",
     "AgentCalled",
+    "AgentChecked",
     "AgentCompacted",
     "AgentFailed",
     "AgentProgressed",
@@ -148,8 +150,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.values.events.agent": """
-            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentCompacted AgentFailed
-            AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
+            AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentChecked AgentCompacted
+            AgentFailed AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
+    from teamwright.agents.functions.guardrails import CheckFunction, Mend, Refuse, Verdict, Warn
+    from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction, TextTemplate
+    from teamwright.agents.functions.turn_context import TurnContext
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.schemas.schema import Schema
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
         FilesSpec,
         FilesTool,
         FunctionTool,
+        InstructionsByFunction,
+        InstructionsTemplate,
         JsonSchema,
         McpSpec,
         McpTool,
@@ -75,6 +80,7 @@ __all__ = [
     "AgentSpec",
     "AgentTool",
     "Amounts",
+    "AnyInstructions",
     "AnyModel",
     "Approve",
     "Arguments",
@@ -87,6 +93,7 @@ __all__ = [
     "Branches",
     "BuildOptions",
     "CallPolicy",
+    "CheckFunction",
     "Clock",
     "Context",
     "CustomTool",
@@ -104,12 +111,16 @@ __all__ = [
     "FilesTool",
     "FunctionAgent",
     "FunctionTool",
+    "InstructionsByFunction",
+    "InstructionsFunction",
+    "InstructionsTemplate",
     "Items",
     "JsonSchema",
     "Limits",
     "Lognormal",
     "McpSpec",
     "McpTool",
+    "Mend",
     "Message",
     "MessageLimits",
     "ModelAgent",
@@ -127,6 +138,7 @@ __all__ = [
     "ProblemReport",
     "Rate",
     "Recovery",
+    "Refuse",
     "Reply",
     "ReplyPart",
     "RetryPolicy",
@@ -140,6 +152,7 @@ __all__ = [
     "SharedValue",
     "Simulation",
     "TeamSpec",
+    "TextTemplate",
     "ToolContext",
     "ToolDefinition",
     "ToolKind",
@@ -148,8 +161,11 @@ __all__ = [
     "ToolSource",
     "ToolSpec",
     "Turn",
+    "TurnContext",
     "Uniform",
     "Usage",
+    "Verdict",
+    "Warn",
     "Workspace",
     "as_tool",
     "tool",
@@ -181,7 +197,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
         "teamwright.values.specs.manifest": """
             AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
-            JsonSchema McpSpec McpTool NamedModel ServerModel TeamSpec ToolSpec
+            InstructionsByFunction InstructionsTemplate JsonSchema McpSpec McpTool NamedModel ServerModel
+            TeamSpec ToolSpec
         """,
         "teamwright.values.specs.model_settings": "ModelSettings",
         "teamwright.values.turns.messages": "Message",
@@ -190,6 +207,9 @@ __getattr__, __dir__ = lazy_names(
         ),
         "teamwright.values.turns.turn": "Failure Reply Turn",
         "teamwright.values.limits.usage": "Amounts Bounds Usage",
+        "teamwright.agents.functions.guardrails": "CheckFunction Mend Refuse Verdict Warn",
+        "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate",
+        "teamwright.agents.functions.turn_context": "TurnContext",
         "teamwright.agents.tools.registry": "ToolLike",
         "teamwright.agents.schemas.schema": "Schema",
         "teamwright.budget.money": "Rate",

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.names import plain_strategy_name
-from teamwright.values.specs.manifest import AgentSpec, Manifest, ToolSpec
+from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, ToolSpec
 
 
 class Code(NamedTuple):
@@ -45,6 +45,10 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
     """The code that an agent refers to itself; named tools are declared elsewhere."""
     if agent.function is not None:
         yield Code("function", agent.function, owner)
+    if isinstance(agent.instructions, InstructionsByFunction):
+        yield Code("function", agent.instructions.function, owner)
+    for check in filter(None, (agent.check_input, agent.check_output)):
+        yield Code("function", check, owner)
     for tool in agent.tools:
         yield from _code_of_tool(tool, owner)
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.functions.guardrails import CheckFunction
+from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
 from teamwright.agents.registry import AgentRegistry
@@ -19,6 +21,7 @@ from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
+from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.file_roots import checked_root
@@ -29,6 +32,8 @@ from teamwright.values.specs.manifest import (
     AgentTool,
     AnyModel,
     FallbackModel,
+    InstructionsByFunction,
+    InstructionsTemplate,
     JsonSchema,
     Manifest,
     NamedModel,
@@ -149,7 +154,8 @@ class Builder:
         return ModelAgent(
             name,
             model=model,
-            instructions=spec.instructions,
+            instructions=_instructions(name, spec),
+            **_checks(name, spec),
             tools=self._tools(name, spec),
             temperature=spec.temperature,
             max_tokens=spec.max_tokens,
@@ -178,7 +184,8 @@ class Builder:
         return ScriptedAgent(
             name,
             script,
-            instructions=spec.instructions,
+            instructions=spec.instructions_text,
+            **_checks(name, spec),
             tools=self._tools(name, spec),
             max_tokens=spec.max_tokens,
             pace=model,
@@ -211,6 +218,31 @@ class Builder:
     def _folder(self, agent: str, root: str) -> Path:
         """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed."""
         return checked_root(root, self.base, self.roots, agent)
+
+
+class CheckArguments(TypedDict):
+    """The guardrails of an agent."""
+
+    check_input: CheckFunction | None
+    check_output: CheckFunction | None
+
+
+def _checks(name: str, spec: AgentSpec) -> CheckArguments:
+    what = f"a check of the agent {name!r}"
+    return CheckArguments(
+        check_input=cast("CheckFunction", load_function(spec.check_input, what)) if spec.check_input else None,
+        check_output=cast("CheckFunction", load_function(spec.check_output, what)) if spec.check_output else None,
+    )
+
+
+def _instructions(name: str, spec: AgentSpec) -> AnyInstructions:
+    match spec.instructions:
+        case str() as text:
+            return text
+        case InstructionsTemplate(template=text):
+            return Template(text)
+        case InstructionsByFunction(function=path):
+            return cast("InstructionsFunction", load_function(path, f"the instructions of the agent {name!r}"))
 
 
 class SharedArguments(TypedDict):

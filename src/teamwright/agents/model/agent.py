@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Unpack, cast, get_args
 from teamwright.agents.contract.arguments import check_arguments, check_instance
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
+from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
 from teamwright.agents.model.models import Models, shared_models
 from teamwright.agents.model.own_model import check_model, is_own_model
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
@@ -50,6 +52,8 @@ class ModelAgent(PolicyAttributes):
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
     `compact` says when older messages are replaced by a summary, before the context window of the model is full.
+    `instructions` are a text, a `Template`, or a function `(ctx) -> str` that is called in each turn. `check_input` and
+    `check_output` are functions `(text, ctx)` that return a `Verdict` or `None`.
     `cache` says whether providers that have to be asked are asked to cache prompts that will be sent again.
     The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
     """
@@ -61,7 +65,9 @@ class ModelAgent(PolicyAttributes):
         name: str,
         *,
         model: AnyModel | OwnModel,
-        instructions: str = "",
+        instructions: AnyInstructions = "",
+        check_input: CheckFunction | None = None,
+        check_output: CheckFunction | None = None,
         description: str = "",
         tools: Sequence[ToolLike] = (),
         capabilities: Sequence[str] = (),
@@ -85,12 +91,13 @@ class ModelAgent(PolicyAttributes):
         self.name = check_name("agent", name)
         self.model = check_model(name, model)
         self._own_model = model if is_own_model(model) else None
-        self.instructions, self.description = instructions, description
+        self.instructions, self.dynamic_instructions = split_instructions(name, instructions)
+        self.guardrails = make_guardrails(name, check_input, check_output)
         check_arguments(
             f"The agent {name!r}",
             AgentSpec,
             description=description,
-            instructions=instructions,
+            instructions=self.instructions,
             capabilities=capabilities,
             temperature=temperature,
             max_tokens=max_tokens,
@@ -98,14 +105,12 @@ class ModelAgent(PolicyAttributes):
             idle_timeout=idle_timeout,
         )
         check_instance(f"The agent {name!r}", "models", models, Models)
-        self.capabilities = tuple(capabilities)
+        self.description, self.capabilities = description, tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
-        if cache not in get_args(CacheMode):
-            raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
-        self.cache: CacheMode = cache
+        self.cache: CacheMode = _check_cache(name, cache)
         self.settings = check_settings(f"the agent {name!r}", settings, temperature=temperature, max_tokens=max_tokens)
         self.output_mode = check_output_mode(name, output_mode)
         self.max_requests = check_max_requests(name, max_requests)
@@ -122,6 +127,7 @@ class ModelAgent(PolicyAttributes):
         declared: dict[str, object] = {
             "model": self.model if self._own_model is None else None,
             "instructions": self.instructions,
+            **self._declared_functions(),
             "description": self.description,
             "tools": self.toolbox.specs,
             "capabilities": self.capabilities,
@@ -156,6 +162,13 @@ class ModelAgent(PolicyAttributes):
         chosen = self.output_mode or (None if isinstance(model, str) else model.output_mode)
         return None if chosen == "auto" else cast("PrescribedMode | None", chosen)
 
+    def _declared_functions(self) -> dict[str, object]:
+        """The declaration of the functions around a turn; without a model if one can't be imported by name."""
+        declared: dict[str, object] = dict(self.guardrails.declared) if self.guardrails is not None else {}
+        if self.dynamic_instructions is not None:
+            declared["instructions"] = self.dynamic_instructions.spec
+        return {**declared, "model": None} if None in declared.values() else declared
+
     def __repr__(self) -> str:
         return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"
 
@@ -163,6 +176,11 @@ class ModelAgent(PolicyAttributes):
         """Answer the turn with the model; each model request and each tool call is one effect."""
         if self.input_schema is not None:
             check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
+        warnings: tuple[str, ...] = ()
+        if self.guardrails is not None:
+            turn, warnings = await self.guardrails.admit(turn, ctx)
+        dynamic = self.dynamic_instructions
+        instructions = self.instructions if dynamic is None else await dynamic.render(turn, ctx)
         model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
         async with self._client(model) as client:
             if turn.prompts == 1:
@@ -173,7 +191,10 @@ class ModelAgent(PolicyAttributes):
             async with self.toolbox.open(
                 ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose
             ) as tools:
-                return await run_turn(self, model, turn, ctx, client, tools)
+                reply = await run_turn(self, model, turn, ctx, client, tools, instructions)
+                if self.guardrails is not None and turn.prompts == 1:
+                    reply = await self.guardrails.settle(reply, turn, ctx)
+        return with_warnings(reply, warnings)
 
     def compaction(self, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
         """Return what compacts the conversation of a turn; `None` if it is not set, or the window is not known."""
@@ -219,3 +240,9 @@ class ModelAgent(PolicyAttributes):
         if self._own_model is not None and model is self.model:
             return await models.own_client(self._own_model)
         return await models.client(model)
+
+
+def _check_cache(name: str, cache: CacheMode) -> CacheMode:
+    if cache not in get_args(CacheMode):
+        raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
+    return cache

@@ -320,13 +320,21 @@ def _offered_schemas(parameters: ModelRequestParameters) -> str:
 
 
 async def run_turn(
-    agent: ModelAgent, chosen: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
+    agent: ModelAgent,
+    chosen: AnyModel,
+    turn: Turn,
+    ctx: Context,
+    client: ModelClient,
+    tools: Tools,
+    instructions: str,
 ) -> Reply:
     """Run pydantic-ai's agent loop for one turn with the chosen model, and return its reply."""
     schema = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
     model = RecordedModel(agent, chosen, turn, ctx, client, tools, schema)
     try:
-        result = await _runner(agent, model, client, tools, schema, _instructions(agent, chosen, turn, schema)).run(
+        result = await _runner(
+            agent, model, client, tools, schema, _instructions(agent, chosen, turn, schema, instructions)
+        ).run(
             turn.quoted_task,
             message_history=history_messages(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
@@ -349,11 +357,13 @@ async def run_turn(
     return _reply(agent, model, json.dumps(data, ensure_ascii=False), data)
 
 
-def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer_schema: AnswerSchema | None) -> str:
+def _instructions(
+    agent: ModelAgent, model: AnyModel, turn: Turn, answer_schema: AnswerSchema | None, instructions: str
+) -> str:
     """Join the agent's instructions, the handoff instructions for a plain-text answer, and the budget notice."""
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer_schema is None else ""
-    little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
-    return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
+    little = low_budget_notice(turn, model, instructions, agent.max_tokens or turn.max_output)
+    return "\n\n".join(filter(None, (instructions, handoff, little))).strip()
 
 
 def _runner(

@@ -17,6 +17,7 @@ from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import low_budget_notice
 from teamwright.agents.contract.context import Context
+from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
 from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
@@ -48,9 +49,16 @@ class ModelTurn:
     """One turn: asks the model until it has answered, and calls its tools in between."""
 
     def __init__(
-        self, agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
+        self,
+        agent: ModelAgent,
+        model: AnyModel,
+        turn: Turn,
+        ctx: Context,
+        client: ModelClient,
+        tools: Tools,
+        instructions: str,
     ) -> None:
-        self._agent, self._client, self._tools = agent, client, tools
+        self._agent, self._turn, self._ctx, self._client, self._tools = agent, turn, ctx, client, tools
         self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
         settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(client.model.profile, agent.cache, settings, turn, agent.name, has_tools=has_tools)
@@ -58,7 +66,7 @@ class ModelTurn:
         self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn))
         prescribed = agent.output_mode_for(model)
         self._offer = make_offer(
-            _instructions(agent, model, turn, self._answer, tools.context),
+            _instructions(agent, model, turn, self._answer, (instructions, *tools.context)),
             tools.definitions,
             settings | cache.settings,
             self._answer,
@@ -69,13 +77,18 @@ class ModelTurn:
         self.compaction: TurnCompaction | None = None
         self._corrections = 0
         self._rejected: Counter[str] = Counter()
+        self._results: list[ToolResult] = []
+        self._refusals = 0
 
     async def run(self) -> Reply:
         """Return the reply of the turn."""
         most = self._agent.max_requests
         while self._requests.count < most:
             response = await self._send()
-            if (reply := await self._handle(response)) is not None:
+            reply = await self._handle(response)
+            if reply is not None and self._agent.guardrails is not None:
+                reply = await self._guard(reply, response)
+            if reply is not None:
                 return reply
         raise InvalidOutput(f"{self._agent.name!r} made {most} requests and still had no answer; raise  max_requests")
 
@@ -107,7 +120,7 @@ class ModelTurn:
         if not calls:
             return self._take_text(text, response)
         ending = [call for call in calls if self._ends_turn(call)]
-        results = await call_tools(
+        self._results = results = await call_tools(
             self._tools, [call for call in calls if call not in ending], self._requests.tool_keys
         )
         terminate = next((call for call in ending if call.tool_name == TERMINATE), None)
@@ -126,6 +139,37 @@ class ModelTurn:
             return self._count_correction(results[-1].content, _answer_text(ending[-1]))
         self._check_rejected(results)
         return None
+
+    async def _guard(self, reply: Reply, response: ModelResponse) -> Reply | None:
+        """Return the reply as `check_output` leaves it, or ask for a correction if it refuses the reply."""
+        guardrails = self._agent.guardrails
+        assert guardrails is not None
+        verdict = await guardrails.judge(reply.text, self._turn, self._ctx, self._refusals + 1)
+        if isinstance(verdict, Refuse):
+            self._refusals += 1
+            if self._refusals > MOST_CORRECTIONS:
+                raise guardrails.refusal(verdict)
+            self._send_back(f"Your answer was refused: {verdict.reason}", response)
+            return None
+        checked = with_verdict(reply, verdict)
+        if isinstance(verdict, Mend) and self._answer is not None:
+            data = self._answer.parse_text(verdict.text)
+            if data is None and not self._answer.preferred:
+                raise InvalidOutput(
+                    f"The answer of {self._agent.name!r} as check_output mended it does not fit its schema"
+                )
+            checked = checked.changed(data=data)
+        return checked
+
+    def _send_back(self, correction: str, response: ModelResponse) -> None:
+        """Answer a response that was to end the turn with a correction, as the result of its call if it made one."""
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        if not calls:
+            self._conversation.add_user(correction)
+            return
+        made = {one.call.tool_call_id: one for one in self._results}
+        results = [made.get(call.tool_call_id) or ToolResult(call, correction, "retried") for call in calls]
+        self._conversation.add_results(results)
 
     def _ends_turn(self, call: ToolCallPart) -> bool:
         if call.tool_name == TERMINATE:
@@ -219,13 +263,19 @@ class ModelTurn:
 
 
 async def run_turn(
-    agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
+    agent: ModelAgent,
+    model: AnyModel,
+    turn: Turn,
+    ctx: Context,
+    client: ModelClient,
+    tools: Tools,
+    instructions: str,
 ) -> Reply:
-    """Answer one turn with this model, and return the reply."""
-    model_turn = ModelTurn(agent, model, turn, ctx, client, tools)
+    """Answer one turn with this model and these instructions, and return the reply."""
+    model_turn = ModelTurn(agent, model, turn, ctx, client, tools, instructions)
     if (compaction := agent.compaction(model, turn, ctx)) is not None:
         if compaction.is_due(model_turn.prompt_bytes):
-            model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools)
+            model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools, instructions)
         model_turn.compaction = compaction
     return await model_turn.run()
 
@@ -238,10 +288,10 @@ def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn) -> int | None:
 def _instructions(
     agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
 ) -> str:
-    """Join the instructions and context of the agent, the handoff instructions for text, and the budget notice."""
+    """Join the agent's instructions and their context, the handoff instructions for text, and the budget notice."""
     handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
-    little = low_budget_notice(turn, model, agent.instructions, _output_cap(agent, model, turn))
-    return "\n\n".join(filter(None, (agent.instructions, *context, handoff, little))).strip()
+    little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
+    return "\n\n".join(filter(None, (*context, handoff, little))).strip()
 
 
 def _answer_text(call: ToolCallPart) -> str:

@@ -23,6 +23,7 @@ from teamwright.agents.contract.arguments import check_arguments, check_instance
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
@@ -171,6 +172,8 @@ class ScriptedAgent(PolicyAttributes):
         *,
         description: str = "",
         instructions: str = "",
+        check_input: CheckFunction | None = None,
+        check_output: CheckFunction | None = None,
         tools: Sequence[ToolLike] = (),
         capabilities: tuple[str, ...] = (),
         input_schema: Schema | type[object] | None = None,
@@ -199,6 +202,7 @@ class ScriptedAgent(PolicyAttributes):
         check_instance(owner, "pace", pace, Pace)
         check_instance(owner, "source", source, str)
         self.description, self.instructions, self.capabilities = description, instructions, tuple(capabilities)
+        self._guardrails = make_guardrails(name, check_input, check_output)
         own = policy_for(name, policy, settings)
         self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
         self.tool_agents = self.toolbox.agents
@@ -224,10 +228,13 @@ class ScriptedAgent(PolicyAttributes):
             "output_schema": self._output_schema,
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
+            **(self._guardrails.declared if self._guardrails is not None else {}),
             **self.policy.declared(self.name),
         }
         given = {name: value for name, value in declared.items() if value}
-        if (self._pace or self._price) and self._source:
+        if self._guardrails is not None and None in self._guardrails.declared.values():
+            given.pop("scripted", None)  # a check that can't be imported by name must not be left out on a resume
+        elif (self._pace or self._price) and self._source:
             given["model"] = self._named_model
         return AgentSpec.model_validate(given)
 
@@ -246,6 +253,11 @@ class ScriptedAgent(PolicyAttributes):
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Answer the turn by the script, calling tools as its rules say."""
+        return await (
+            self._respond(turn, ctx) if self._guardrails is None else self._guardrails.run(turn, ctx, self._respond)
+        )
+
+    async def _respond(self, turn: Turn, ctx: Context) -> Reply:
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
         prompt, cap = turn.prompt, self._max_tokens or turn.max_output

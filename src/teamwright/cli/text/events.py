@@ -13,6 +13,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentCallRejected,
+    AgentChecked,
     AgentCompacted,
     AgentFailed,
     AgentRecovered,
@@ -356,6 +357,10 @@ def _note_of_recovery(event: Event) -> str | None:
             return f"{member} replaced {count_text(messages, 'older message')} by a summary"
         case AgentRecovered(member=member, error=error):
             return f"{member} failed ({error}), and the team can't continue without it"
+        case AgentChecked(check=check, verdict="mended"):
+            return f"check_{check} replaced the text"
+        case AgentChecked(check=check, verdict=verdict, text=text):
+            return f"check_{check} {verdict}: {text}"
         case _:
             return None
 

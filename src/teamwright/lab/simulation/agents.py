@@ -98,7 +98,7 @@ class SimulatedAgent(PolicyAttributes):
         ends = self.policy.can_terminate and chance.random() < (simulation.terminate or 0.0)
         content = self._content(turn, right=right, chance=chance)
         simulated = SimulatedTurn(
-            turn, self._behaviour(turn.purpose), right, chance, content, self.declared.instructions
+            turn, self._behaviour(turn.purpose), right, chance, content, self.declared.instructions_text
         )
         returned = await ctx.effect("request-1", self._effect(simulated))
         text = returned.value if isinstance(returned.value, str) else to_json(returned.value).decode()

@@ -16,7 +16,7 @@ from teamwright.documents.field_checks import import_path_in
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ManifestError, UsageError
-from teamwright.manifests.checks.references import MODEL
+from teamwright.manifests.checks.references import MODEL, functions_around
 from teamwright.manifests.declarations import Declaration, Declarations
 
 SCRIPTED = "scripted:"
@@ -45,6 +45,8 @@ class _ImportChecks:
     def check_agent(self, agent: Declaration) -> None:
         """Check the agent's function and inline tools."""
         if path := import_path_in(agent.fields):
+            self._check_function(path, agent.words)
+        for path in functions_around(agent):
             self._check_function(path, agent.words)
         tools = agent.fields.get("tools")
         for item in tools.items if isinstance(tools, Items) else ():

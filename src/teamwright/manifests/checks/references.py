@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.field_checks import check_import_path, check_secrets, check_web_address
@@ -17,6 +18,7 @@ from teamwright.errors import UsageError
 from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.declarations import Declaration, Declarations
+from teamwright.strategies.expressions.template import Template
 from teamwright.values.people.approvals import signing_key
 from teamwright.values.secrets.classification import HIDDEN, is_written_out
 from teamwright.values.specs.manifest import TERMINATE
@@ -64,6 +66,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
         report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one of them")
     if function := fields.text("function"):
         check_import_path(function, agent.words, report)
+    _check_functions_around(agent, report)
     model = fields.get("model")
     if isinstance(model, Fields):
         _check_model(model, agent, report)
@@ -77,6 +80,26 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
         _check_json_schema(agent, name, report)
     _check_optional_or_critical(agent, report)
     _check_approved_tools(agent, declared, report)
+
+
+def functions_around(agent: Declaration) -> list[Scalar]:
+    """The import paths of an agent's instructions and guardrails."""
+    paths = (("instructions", "function"), ("check_input",), ("check_output",))
+    return [found for path in paths if (found := agent.fields.text(*path)) is not None]
+
+
+def _check_functions_around(agent: Declaration, report: ProblemReport) -> None:
+    """Check the instructions and guardrails of an agent; a function has neither."""
+    fields = agent.fields
+    for path in functions_around(agent):
+        check_import_path(path, agent.words, report)
+    for name in ("check_input", "check_output") if fields.has("function") else ():
+        if fields.has(name):
+            hint = "check it in the function itself"
+            report.problem(fields.key_place(name), f"{agent.words} is a function, which has no {name!r}", hint)
+    template = fields.text("instructions", "template")
+    if template is not None and (problem := Template(str(template.value)).problem(NAMES)):
+        report.problem(template.place, f"{agent.words}: {problem}", f"it can use {', '.join(NAMES)}")
 
 
 def _check_approved_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:

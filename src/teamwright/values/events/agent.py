@@ -12,6 +12,7 @@ from teamwright.values.turns.envelope import HandoffNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 
 EffectKind = Literal["model", "tool", "function"]
+Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]
 """How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
 
@@ -119,6 +120,15 @@ class AgentCallRejected(Record, frozen=True):
     reason: Literal["unknown_tool", "arguments"]
     message: str
     arguments: Body
+
+
+class AgentChecked(Record, frozen=True):
+    """A guardrail of the agent had something to say: `text` is the reason, the new text, or the warning."""
+
+    kind: ClassVar = "agent.checked"
+    check: Check
+    verdict: Literal["refused", "mended", "warned"]
+    text: str
 
 
 class AgentProgressed(Record, frozen=True):

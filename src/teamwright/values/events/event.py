@@ -16,6 +16,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentCallRejected,
+    AgentChecked,
     AgentCompacted,
     AgentFailed,
     AgentProgressed,
@@ -86,7 +87,7 @@ Fact = (
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered | AgentCallRejected | AgentCompacted | AgentProgressed
+    | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint

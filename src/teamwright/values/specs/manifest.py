@@ -237,11 +237,27 @@ class AgentSettings(MemberSettings):
     )
 
 
+class InstructionsTemplate(Value):
+    """Instructions that are rendered in each turn."""
+
+    template: str = Field(description="Jinja over task, member, turn, history and state")
+
+
+class InstructionsByFunction(Value):
+    """Instructions that a function returns in each turn."""
+
+    function: str = Field(description="module:function, called with the turn's context")
+
+
 class AgentSpec(AgentSettings):
     """One agent: exactly one of `model`, `function` and `scripted` is set."""
 
     description: str = ""
-    instructions: str = ""
+    instructions: str | InstructionsTemplate | InstructionsByFunction = Field(
+        default="", description="a text, or {template: …} or {function: …} that makes it in each turn"
+    )
+    check_input: str | None = Field(default=None, description="module:function that checks the task before the model")
+    check_output: str | None = Field(default=None, description="module:function that checks each answer of the model")
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
@@ -279,6 +295,17 @@ class AgentSpec(AgentSettings):
     )
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
     simulation: Simulation | None = Field(default=None, description="its behaviour in  teamwright lab simulate")
+
+    @property
+    def instructions_text(self) -> str:
+        """The instructions as written; empty where a function makes them."""
+        match self.instructions:
+            case str() as text:
+                return text
+            case InstructionsTemplate(template=text):
+                return text
+            case InstructionsByFunction():
+                return ""
 
 
 class TeamSpec(MemberSettings):

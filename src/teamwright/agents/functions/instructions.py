@@ -1,0 +1,103 @@
+"""Instructions that are made in each turn: by a template over the state of the run, or by a function.
+
+The text is the result of an effect, so that it stands in the record and a replay sends the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol, cast, runtime_checkable
+
+from pydantic import JsonValue
+
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.functions.agent import import_path
+from teamwright.agents.functions.turn_context import TurnContext, call_off_loop, check_arity, turn_context
+from teamwright.errors import AgentError, UsageError
+from teamwright.values.specs.manifest import InstructionsByFunction, InstructionsTemplate
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
+
+KEY = "instructions"
+NAMES = ("task", "member", "turn", "history", "state")
+"""What a template can use: the fields of `TurnContext` that do not differ from run to run."""
+
+
+@runtime_checkable
+class TextTemplate(Protocol):
+    """A template, as `teamwright.strategies.Template` is one."""
+
+    @property
+    def text(self) -> str: ...
+
+    def problem(self, known: Collection[str]) -> str | None:
+        """Return what is wrong with it, given the known variables."""
+        ...
+
+    def render(self, names: Mapping[str, JsonValue]) -> str:
+        """Return the text with these values."""
+        ...
+
+
+InstructionsFunction = Callable[[TurnContext], "str | Awaitable[str]"]
+AnyInstructions = str | TextTemplate | InstructionsFunction
+"""A text, a template, or a function `(ctx) -> str`."""
+
+
+class DynamicInstructions:
+    """The template or function of one agent."""
+
+    def __init__(self, agent: str, source: TextTemplate | InstructionsFunction) -> None:
+        self._agent, self._source = agent, source
+        what = f"The agent {agent!r}: its instructions"
+        if isinstance(source, TextTemplate):
+            if problem := source.problem(NAMES):
+                raise UsageError(f"{what}: {problem}")
+        else:
+            check_arity(source, 1, "a text, a Template or a function (ctx) -> str", what)
+
+    @property
+    def spec(self) -> InstructionsTemplate | InstructionsByFunction | None:
+        """The declaration; `None` for a function that can't be imported by name."""
+        if isinstance(self._source, TextTemplate):
+            return InstructionsTemplate(template=self._source.text)
+        path = import_path(self._source)
+        return None if path is None else InstructionsByFunction(function=path)
+
+    async def render(self, turn: Turn, ctx: Context) -> str:
+        """Return the instructions of this turn, as one effect."""
+        source = self._source
+        written = source.text if isinstance(source, TextTemplate) else import_path(source) or ""
+
+        async def call(_: Attempt) -> Returned:
+            values = turn_context(self._agent, turn, ctx)
+            if isinstance(source, TextTemplate):
+                return Returned(source.render(_names(values)))
+            made = await call_off_loop(source, f"instructions of {self._agent}", values)
+            if not isinstance(made, str):
+                raise AgentError(
+                    f"The instructions of {self._agent!r} must be a text, and its function gave {made!r:.200}"
+                )
+            return Returned(made)
+
+        effect = Effect(kind="function", name=KEY, request=digest(written, turn.digest), call=call)
+        return cast("str", (await ctx.effect(KEY, effect)).value)
+
+
+def _names(values: TurnContext) -> dict[str, JsonValue]:
+    history: list[JsonValue] = [{"name": one.name, "content": one.content} for one in values.history]
+    return {
+        "task": values.task,
+        "member": values.member,
+        "turn": values.turn,
+        "history": history,
+        "state": dict(values.state),
+    }
+
+
+def split_instructions(agent: str, given: AnyInstructions) -> tuple[str, DynamicInstructions | None]:
+    """Return the fixed text of an agent, or what makes it in each turn."""
+    if isinstance(given, str):
+        return given, None
+    return "", DynamicInstructions(agent, given)
