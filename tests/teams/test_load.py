@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.errors import ManifestError
+from teamwright.agents.files.attachment import Attachment
+from teamwright.errors import ManifestError, UsageError
 from teamwright.teams.load import read_manifest, source_of, source_with_limits, source_with_model, team_from_source
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import Source
@@ -133,3 +134,68 @@ def test_limits_of_a_run_take_the_place_of_those_of_its_outermost_team(tmp_path:
     assert source_with_limits(free, Limits(tokens=1)) is free
     agent = source_with_limits(source.model_copy(update={"team": "a"}), Limits(tokens=1)).manifest
     assert agent.agents["a"].limits == Limits()
+
+
+ATTACHING = """\
+agents:
+  looker: {scripted: replies.yaml}
+teams:
+  watch:
+    members: [looker]
+    attachments: [photo.png, docs/notes.md]
+"""
+
+
+def _attaching_team(folder: Path, attachments: str = "[photo.png, docs/notes.md]") -> Path:
+    (folder / "docs").mkdir(exist_ok=True)
+    (folder / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / "docs" / "notes.md").write_text("Short.")
+    (folder / "replies.yaml").write_text("- {reply: seen}\n")
+    manifest = folder / "team.yaml"
+    manifest.write_text(ATTACHING.replace("[photo.png, docs/notes.md]", attachments))
+    return manifest
+
+
+async def test_the_files_of_a_team_go_with_its_task_once_in_a_conversation(tmp_path: Path) -> None:  # L-A-7
+    team = load_team(_attaching_team(tmp_path))
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "Look.", attachments=[Attachment(b"more", "more.txt")])
+        assert [one.name for one in result.attachments] == ["photo.png", "notes.md", "more.txt"]
+        (tmp_path / "photo.png").unlink()
+        continued = await engine.run(team, "And now?", continues=result.run_id)
+        forked = await engine.fork(result.run_id, at=1)
+    assert continued.attachments == ()
+    assert forked.attachments == result.attachments
+
+
+@pytest.mark.parametrize(
+    ("attachments", "reason"),
+    [
+        ("[photo.png, gone.png]", "gone.png' can't be attached: No such file or directory."),
+        ("[docs]", "docs' can't be attached: it is a folder."),
+        ("[empty.md]", "The file 'empty.md' is empty"),
+        ("photo.png", "expects a list"),
+    ],
+)
+def test_a_file_that_a_team_can_not_attach_is_a_mistake_with_its_line(
+    tmp_path: Path, attachments: str, reason: str
+) -> None:  # L-A-7
+    manifest = _attaching_team(tmp_path, attachments)
+    (tmp_path / "empty.md").touch()
+    with pytest.raises(ManifestError) as found:
+        load_team(manifest)
+    (problem,) = found.value.problems
+    assert reason in str(problem)
+    assert problem.line == 6
+
+
+def test_a_team_attaches_no_file_outside_the_folders_that_are_allowed(tmp_path: Path) -> None:  # L-A-7
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "secret.txt").write_text("private")
+    (home / "link.txt").symlink_to(tmp_path / "secret.txt")
+    for attachment in ("[../secret.txt]", "[link.txt]"):
+        manifest = _attaching_team(home, attachment)
+        with pytest.raises(UsageError, match=r"would attach the file .*secret\.txt'.*--allow-root"):
+            load_team(manifest)
+        assert load_team(manifest, allow_roots=[tmp_path]).attachments == ((tmp_path / "secret.txt").resolve(),)

@@ -358,3 +358,9 @@ async def test_a_strategy_receives_who_failed_inside_a_member_also_on_a_replay()
         result, _ = await cut_and_resume(team, at, journal)
         assert result.output == "inner/writer"
     assert {failure.asked for failure in seen} == {"inner"}
+
+
+@pytest.mark.parametrize(("given", "reason"), [("a.png", "expects a list"), ([b"x"], "an attachment is a path, not")])
+def test_the_attachments_of_a_team_are_paths(given: list[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        Team("t", members=[FunctionAgent("a", lambda turn: "x")], attachments=given)

@@ -218,11 +218,10 @@ class Engine:
             return Handle(self, run_id)
         if history and (continues is not None or conversation is not None):
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
-        files = await self._read_attachments(require_team(team), attachments) if attachments else ()
         if conversation is not None:
             async with self.conversations.next_turn(conversation, continues) as previous_turn:
-                return await self._start(team, task, run_id, history, previous_turn, conversation, limits, files)
-        return await self._start(team, task, run_id, history, continues, "", limits, files)
+                return await self._start(team, task, run_id, history, previous_turn, conversation, limits, attachments)
+        return await self._start(team, task, run_id, history, continues, "", limits, attachments)
 
     async def _start(
         self,
@@ -233,7 +232,7 @@ class Engine:
         continues: str | None,
         conversation: str,
         limits: Limits | None,
-        files: Sequence[Attachment],
+        attachments: Sequence[AttachmentLike],
     ) -> Handle:
         origin = None
         if continues is not None:
@@ -246,6 +245,8 @@ class Engine:
         from teamwright.runtime.run import RunInput
 
         made = require_team(team)
+        own = made.attachments if continues is None else ()
+        files = await self._read_attachments(made, own, attachments) if own or attachments else ()
         run = self._new_run(identity, made)
         run.check_start(self.dependencies)
         named = run_id is not None
@@ -349,12 +350,16 @@ class Engine:
 
         return await read_texts(self.journal, event)
 
-    async def _read_attachments(self, team: Team, given: Sequence[AttachmentLike]) -> Sequence[Attachment]:
-        """Read the files of a task, in a thread, and check that the models of the team can take them."""
+    async def _read_attachments(
+        self, team: Team, own: Sequence[AttachmentLike], given: Sequence[AttachmentLike]
+    ) -> Sequence[Attachment]:
+        """Read the files of a team and of its task, in a thread, and check that the team's models can take them."""
+        from teamwright.agents.contract.arguments import listed
         from teamwright.agents.files.attachment import read_attachments
         from teamwright.teams.preflight import check_attachments
 
-        files = await anyio.to_thread.run_sync(read_attachments, given)
+        wanted = (*own, *listed("The run", "attachments", given))
+        files = await anyio.to_thread.run_sync(read_attachments, wanted)
         check_attachments(team, files)
         return files
 

@@ -24,7 +24,7 @@ from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName,
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.file_roots import checked_root
+from teamwright.teams.file_roots import checked_file, checked_root
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import (
     TERMINATE,
@@ -119,6 +119,7 @@ class Builder:
                 output_schema=spec.output_schema,
                 options=spec.options,
                 compact=spec.compact,
+                attachments=[self._file(name, file) for file in spec.attachments],
                 recovery=spec.recovery,
                 approve=spec.approve,
                 notify=spec.notify,
@@ -218,6 +219,10 @@ class Builder:
     def _folder(self, agent: str, root: str) -> Path:
         """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed."""
         return checked_root(root, self.base, self.roots, agent)
+
+    def _file(self, team: str, file: str) -> Path:
+        """Return the absolute path of a team's attachment; a record has its content, so it need not be allowed."""
+        return checked_file(file, self.base, None if self.recorded else self.roots, team)
 
 
 class CheckArguments(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -42,6 +43,7 @@ from teamwright.values.turns.turn import Reply, Turn
 class Team(PolicyAttributes):
     """Members that work together by a strategy, under common limits.
 
+    `attachments` are files that go with the task of each run of the team, unless the run continues another.
     `helpers` are agents that the strategy asks by name and that are not members: a selector, a splitter. A team from a
     record is already `checked`; newer checks must not prevent a resume.
     """
@@ -65,6 +67,7 @@ class Team(PolicyAttributes):
         output_schema: Schema | type[object] | None = None,
         options: Mapping[str, JsonValue] | Value | None = None,
         compact: Compact | None = None,
+        attachments: Sequence[Path | str] = (),
         recovery: Recovery | None = None,
         approve: Approve | None = None,
         notify: Notify | None = None,
@@ -88,6 +91,7 @@ class Team(PolicyAttributes):
         check_instance(owner, "options", options, Mapping, Value)
         self.notify = _checked_notify(owner, notify)
         self.degradation: Degradation = degradation
+        self.attachments = _paths(owner, attachments)
         if self.approve is not None and self.approve.tools:
             raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
         if isinstance(options, Value):
@@ -232,7 +236,7 @@ class Team(PolicyAttributes):
     @property
     def spec(self) -> TeamSpec:
         """This team as a declaration."""
-        return TeamSpec(
+        spec = TeamSpec(
             description=self.description,
             strategy=self._written_strategy or self.strategy.name,
             members=tuple(member.name for member in self.members),
@@ -251,6 +255,9 @@ class Team(PolicyAttributes):
             optional=self.optional,
             critical=self.critical,
         )
+        if not self.attachments:  # most teams: the field is omitted from the record
+            return spec
+        return spec.model_copy(update={"attachments": tuple(map(str, self.attachments))})
 
     @property
     def source(self) -> Source:
@@ -285,6 +292,15 @@ def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:
     if notify is not None and notify.secret and notify.secret != HIDDEN:
         signing_key(notify.secret)
     return notify
+
+
+def _paths(owner: str, attachments: Iterable[Path | str]) -> tuple[Path | str, ...]:
+    """Return the paths of a team's attachments; raises `UsageError` for anything else."""
+    paths = tuple(listed(owner, "attachments", attachments))
+    for one in paths:
+        if not isinstance(one, Path | str):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
+            raise UsageError(f"{owner}: an attachment is a path, not {one!r}; pass a content to  engine.run  instead.")
+    return paths
 
 
 def _levels(agent: AgentLike) -> int:

@@ -115,7 +115,6 @@ def test_content_that_is_not_what_it_is_given_as_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("photo.png", "are a list"),
         ([3], "not a 'int'"),
         ([PNG], "needs a name"),
     ],

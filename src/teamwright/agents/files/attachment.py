@@ -50,8 +50,7 @@ class Attachment:
         try:
             return cls(_content(Path(path)), Path(path).name)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise UsageError(f"The file {str(path)!r} can't be attached: {reason}.") from error
+            raise _not_attached(path, error) from error
 
 
 AttachmentLike = Attachment | Path | str
@@ -60,8 +59,6 @@ AttachmentLike = Attachment | Path | str
 
 def read_attachments(given: Iterable[AttachmentLike]) -> tuple[Attachment, ...]:
     """Read all files of a task; raises `UsageError` for one that can't be attached, or if they are too many."""
-    if isinstance(given, str | bytes | Path | Attachment):
-        raise UsageError("The attachments of a task are a list; write  attachments=[…]")
     found = tuple(map(_read, given))
     if len(found) > MOST_FILES:
         raise UsageError(f"A task can have {MOST_FILES} attachments, and this has {len(found)}.")
@@ -82,6 +79,16 @@ def check_size(name: str, size: int) -> None:
             f"The file {name!r} has {size_text(size)}; an attachment can have {size_text(LARGEST_FILE)}. Make it"
             " smaller, or give the team a tool that reads it."
         )
+
+
+def check_file(path: Path) -> None:
+    """Raise `UsageError` if a file can't be attached, as far as that is known without reading it."""
+    try:
+        found = path.stat()
+        _check_regular(found.st_mode)
+    except (OSError, ValueError) as error:
+        raise _not_attached(path, error) from error
+    check_size(path.name, found.st_size)
 
 
 def _as_bytes(content: object) -> bytes:
@@ -107,13 +114,22 @@ def _content(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+        _check_regular(found.st_mode)
         check_size(path.name, found.st_size)
         with os.fdopen(handle, "rb", closefd=False) as opened:
             return opened.read(LARGEST_FILE + 1)
     finally:
         os.close(handle)
+
+
+def _check_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise ValueError("it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+
+
+def _not_attached(path: Path | str, error: OSError | ValueError) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UsageError(f"The file {str(path)!r} can't be attached: {reason}.")
 
 
 def _check_named_type(name: str, found: str) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.files.attachment import check_file
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
@@ -40,6 +41,8 @@ def check(declared: Declarations, report: ProblemReport, *, models_replaced: boo
         _check_fallback(team, "recovery", declared, report)
         _check_optional_or_critical(team, report)
         _check_people(team, report)
+        for file, place in team.fields.texts("attachments"):
+            _check_attachment(file, place, team, report)
     check_teams(declared, report)
     for model in declared.every("model"):
         _check_model(model.node, model, report)
@@ -219,6 +222,15 @@ def _check_replies(file: str, place: Place, owner: Declaration, report: ProblemR
     if not exists:
         hint = f"the folder is {owner.folder}"
         report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
+
+
+def _check_attachment(file: str, place: Place, owner: Declaration, report: ProblemReport) -> None:
+    if "${" in file:
+        return
+    try:
+        check_file(owner.folder / file)
+    except UsageError as error:
+        report.problem(place, f"{owner.words}: {error}", f"the folder is {owner.folder}")
 
 
 def _check_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:

@@ -332,6 +332,9 @@ class TeamSpec(MemberSettings):
     compact: Compact | None = Field(
         default=None, description="when older messages are replaced by a summary, for members that do not set it"
     )
+    attachments: tuple[str, ...] = Field(
+        default=(), description="files that go with the task of a run of this team, relative to the manifest"
+    )
     recovery: Recovery | None = Field(default=None, description="how the team recovers from failures of members")
     notify: Notify | None = Field(
         default=None, description="the webhook that is called when a run of this team waits for a person"
