@@ -31,7 +31,25 @@ class DoubtfulCall:
         if not self._policy.action or actions is None:
             return await self._settle(attempt)
         key = join_key(self._scope.path, escape_place(self._policy.key))
-        holder = await actions.claim(self._policy.action, key)
+        async with actions.lock(self._policy.action):
+            returned = await self._claim(actions, key, attempt)
+            if returned is not None:
+                return returned
+            try:
+                returned = await self._settle(attempt)
+            except BaseException as error:
+                actions.end(key, error)
+                raise
+            actions.end(key, returned)
+            return returned
+
+    async def _claim(self, actions: ActionLedger, key: str, attempt: Attempt) -> Returned | None:
+        """Claim the action for this call, or return the result of the call that made it."""
+        action = self._policy.action
+        holder = await actions.claim(action, key)
+        if actions.is_own(holder, key) and self._may_have_been_made(attempt):
+            # From here on, no fork can take the action over because it saw this run without a driver.
+            holder = await actions.claim(action, key, replaced=holder)
         while not actions.is_own(holder, key):
             match await actions.outcome(holder):
                 case Returned() as returned:
@@ -41,26 +59,19 @@ class DoubtfulCall:
                         f"The same call of the tool {self._effect.name!r} waits for a person, so it is not made twice"
                     )
                 case "in_doubt":
-                    if (returned := await self._find_result(attempt)) is not None:
-                        return _as_already_done(returned)
+                    if (found := await self._find_result(attempt)) is not None:
+                        return _as_already_done(found)
                 case "not_done":
                     pass
-            holder = await actions.claim(self._policy.action, key, replaced=holder)
-        return await self._make_noted(actions, key, attempt)
+            holder = await actions.claim(action, key, replaced=holder)
+        return None
 
-    async def _make_noted(self, actions: ActionLedger, key: str, attempt: Attempt) -> Returned:
-        actions.begin(key)
-        try:
-            returned = await self._settle(attempt)
-        except BaseException as error:
-            actions.end(key, error)
-            raise
-        actions.end(key, returned)
-        return returned
+    def _may_have_been_made(self, attempt: Attempt) -> bool:
+        return self._in_doubt or (self._policy.check is not None and attempt.number > 1)
 
     async def _settle(self, attempt: Attempt) -> Returned:
         """Make the call, unless an earlier attempt of it may have been made."""
-        if self._in_doubt or (self._policy.check is not None and attempt.number > 1):
+        if self._may_have_been_made(attempt):
             returned = await self._find_result(attempt)
             if returned is not None:
                 return returned

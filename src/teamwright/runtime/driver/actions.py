@@ -44,7 +44,12 @@ class ActionLedger:
 
     def __init__(self, journal: Journal, run_id: str, record: RunRecord) -> None:
         self._journal, self._run_id, self._record = journal, run_id, record
-        self._here: dict[str, asyncio.Future[Returned | Unmade]] = {}
+        self._ended: dict[str, Returned | Unmade] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def lock(self, action: str) -> asyncio.Lock:
+        """The lock under which calls of this driver claim an action and make it."""
+        return self._locks.setdefault(action, asyncio.Lock())
 
     @property
     def _root(self) -> str:
@@ -71,23 +76,17 @@ class ActionLedger:
         """Whether a call of this run holds the claim."""
         return (holder.run_id, holder.key) == (self._run_id, key)
 
-    def begin(self, key: str) -> None:
-        """Note that a call of this driver makes its action now."""
-        if key not in self._here or self._here[key].done():
-            self._here[key] = asyncio.get_running_loop().create_future()
-
     def end(self, key: str, outcome: Returned | BaseException) -> None:
-        """Note how the call ended."""
+        """Note how a call of this driver ended."""
         if isinstance(outcome, Returned):
-            ended: Returned | Unmade = "asking" if outcome.form == "question" else outcome
+            self._ended[key] = "asking" if outcome.form == "question" else outcome
         else:
-            ended = "not_done" if isinstance(outcome, NotDone) else "in_doubt"
-        self._here[key].set_result(ended)
+            self._ended[key] = "not_done" if isinstance(outcome, NotDone) else "in_doubt"
 
     async def outcome(self, holder: Holder) -> Returned | Unmade:
-        """Return how a call ended; waits while a living process makes it."""
-        if holder.run_id == self._run_id and holder.key in self._here:
-            return await asyncio.shield(self._here[holder.key])
+        """Return how a call ended; waits while another run makes it."""
+        if holder.run_id == self._run_id and holder.key in self._ended:
+            return self._ended[holder.key]
         while True:
             driven = holder.run_id != self._run_id and await self._journal.is_driven(holder.run_id)
             events = await self._journal.read(holder.run_id)

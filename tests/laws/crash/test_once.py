@@ -1,0 +1,71 @@
+"""An action with `once` is made at most once, and with a `check` exactly once, wherever and how often it is killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from teamwright.runtime.context.doubt import ALREADY_DONE
+from tests.laws.crash.driver import When
+from tests.laws.crash.fork_server import ForkServer
+from tests.laws.crash.payments import Endpoint
+
+DRIVE = "tests.laws.crash.payments:drive"
+KILLS = 12
+"""Runs that are killed at random instants, each several times."""
+MOST_WRITES = 9
+"""The number of writes of a run; some share a commit."""
+LONGEST = 0.12
+"""Seconds after which a run has ended on most machines."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    with made.served():
+        yield made
+
+
+def check_payments(endpoint: Endpoint, results: list[object], *, check: bool) -> None:
+    """Compare what the member was told with what happened."""
+    if check:
+        assert endpoint.paid == {"a": 1, "b": 1}
+    assert max(endpoint.paid.values(), default=0) <= 1
+    for result, order in zip(results, ["a", "b", "a"], strict=True):
+        known = result in (f"paid {order}", {"note": ALREADY_DONE, "result": f"paid {order}"})
+        assert known or (not check and "may have taken effect" in str(result))
+        assert not known or endpoint.paid[order] == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("check", [True, False])
+def test_killed_at_any_write_an_action_is_not_made_twice(
+    check: bool, when: When, endpoint: Endpoint, fork_server: ForkServer, tmp_path: Path
+) -> None:
+    kills = 0
+    for write in range(1, MOST_WRITES + 1):
+        endpoint.paid.clear()
+        arguments = {"url": endpoint.url, "journal": str(tmp_path / f"{write}.db"), "check": check}
+        report = fork_server.run(DRIVE, **arguments, write=write, when=when)
+        if report.killed:
+            kills += 1
+            report = fork_server.run(DRIVE, **arguments)
+        check_payments(endpoint, report.value, check=check)
+    assert kills >= 4, "the intents, the claims and the results of the calls are writes"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_killed_at_random_instants_an_action_is_not_made_twice(
+    check: bool, endpoint: Endpoint, fork_server: ForkServer, tmp_path: Path
+) -> None:
+    draw, killed = random.Random(4711), 0
+    for number in range(KILLS):
+        endpoint.paid.clear()
+        arguments = {"url": endpoint.url, "journal": str(tmp_path / f"{number}.db"), "check": check}
+        for _ in range(3):
+            killed += fork_server.run(DRIVE, **arguments, after=draw.uniform(0.005, LONGEST)).killed
+        check_payments(endpoint, fork_server.run(DRIVE, **arguments).value, check=check)
+    assert killed >= KILLS // 2
