@@ -125,7 +125,7 @@ def test_what_is_no_list_of_files_is_refused(given: list[AttachmentLike], reason
 
 
 def test_too_many_or_too_large_attachments_are_refused() -> None:
-    with pytest.raises(UsageError, match=f"can have {MOST_FILES} attachments, and this has 101"):
+    with pytest.raises(UsageError, match=f"At most {MOST_FILES} files can be attached at once, and these are 101"):
         read_attachments([Attachment(PNG)] * 101)
     large = Attachment(b"\0" * LARGEST_FILE, "a.bin")
     with pytest.raises(UsageError, match=r"60\.0 MB in total"):

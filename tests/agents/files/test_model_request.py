@@ -21,11 +21,14 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.conversation import ModelConversation
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
+from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.turn import Tier, Turn
 from tests.kit.records import cut, cut_and_resume
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -121,16 +124,10 @@ async def test_a_member_that_sees_only_the_output_of_another_sees_no_files() -> 
     assert [one.files() for one in eyes] == [[PNG], []]
 
 
-async def test_an_economy_model_receives_the_files_too() -> None:  # L-A-3
-    eyes = Eyes()
-    from teamwright.agents.model.conversation import ModelConversation
-    from teamwright.values.turns.artifacts import Artifact
-    from teamwright.values.turns.turn import Turn
-
-    turn = Turn("Look.", tier="economy", attachments=(Artifact(hash="ab", name="a.png", media_type="image/png"),))
-    conversation = ModelConversation.of_turn(turn, "looker")
-    assert [one.artifact.name for one in conversation.files] == ["a.png"]
-    assert eyes.seen == []
+@pytest.mark.parametrize("tier", ["primary", "economy"])
+def test_the_files_of_a_turn_do_not_depend_on_the_model_that_answers(tier: Tier) -> None:  # L-A-3
+    turn = Turn("Look.", tier=tier, attachments=(Artifact(hash="ab", name="a.png", media_type="image/png"),))
+    assert [one.artifact.name for one in ModelConversation.of_turn(turn, "looker").files] == ["a.png"]
 
 
 async def test_the_digest_of_a_request_covers_the_content_of_its_files() -> None:  # L-A-1

@@ -10,7 +10,7 @@ from pydantic_ai.messages import BinaryContent
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.tools.file_result import FileResult, find_files, mcp_data, mcp_files, split_files
-from teamwright.errors import ToolError
+from teamwright.errors import ToolError, UsageError
 
 PNG = b"\x89PNG\r\n\x1a\n\xff"
 IMAGE = Attachment(PNG, "a.png")
@@ -36,6 +36,21 @@ def test_any_other_result_is_left_as_it_is(result: object) -> None:
 def test_a_result_is_split_into_its_value_and_its_files() -> None:
     assert split_files(FileResult((IMAGE,), "x")) == ("x", (IMAGE,))
     assert split_files("x") == ("x", ())
+
+
+def test_the_types_of_the_mcp_library_are_read() -> None:
+    types = pytest.importorskip("mcp.types")
+    data = b64encode(PNG).decode()
+    image = types.ImageContent(type="image", data=data, mime_type="image/png")
+    blob = types.BlobResourceContents(uri="file:///b.png", blob=data, mime_type="image/png")
+    embedded = types.EmbeddedResource(type="resource", resource=blob)
+    text = types.TextContent(type="text", text="Here.")
+    assert [one.name for one in mcp_files("draw", [image, embedded, text])] == ["file.png", "b.png"]
+
+
+def test_a_result_has_no_more_files_than_a_task() -> None:
+    with pytest.raises(UsageError, match="At most 100 files"):
+        FileResult((IMAGE,) * 101)
 
 
 def _block(**fields: object) -> SimpleNamespace:

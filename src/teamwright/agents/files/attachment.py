@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -60,14 +60,19 @@ AttachmentLike = Attachment | Path | str
 def read_attachments(given: Iterable[AttachmentLike]) -> tuple[Attachment, ...]:
     """Read all files of a task; raises `UsageError` for one that can't be attached, or if they are too many."""
     found = tuple(map(_read, given))
-    if len(found) > MOST_FILES:
-        raise UsageError(f"A task can have {MOST_FILES} attachments, and this has {len(found)}.")
-    if (total := sum(len(one.content) for one in found)) > LARGEST_TOTAL:
-        raise UsageError(
-            f"The attachments have {size_text(total)} in total; a task can have {size_text(LARGEST_TOTAL)}. Give the"
-            " team a tool that reads the files."
-        )
+    check_total(found)
     return found
+
+
+def check_total(files: Sequence[Attachment]) -> None:
+    """Raise `UsageError` if these files are too many or too large together."""
+    if len(files) > MOST_FILES:
+        raise UsageError(f"At most {MOST_FILES} files can be attached at once, and these are {len(files)}.")
+    if (total := sum(len(one.content) for one in files)) > LARGEST_TOTAL:
+        raise UsageError(
+            f"The attached files have {size_text(total)} in total, of at most {size_text(LARGEST_TOTAL)}; attach fewer,"
+            " or give the team a tool that reads them."
+        )
 
 
 def check_size(name: str, size: int) -> None:

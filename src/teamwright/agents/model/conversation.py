@@ -74,7 +74,8 @@ class ModelConversation:
         for message in turn.history[:start]:
             conversation._add(message, name, speakers)
         conversation.add_user(turn.quoted_task)
-        conversation._add_files(turn.attachments)
+        if turn.attachments:
+            conversation._add_files(turn.attachments)
         for message in turn.history[start:]:
             conversation._add(message, name, speakers)
         if marks_shared:
@@ -124,7 +125,8 @@ class ModelConversation:
             self.messages.append(ModelResponse(parts=[TextPart(message.content)]))
         else:
             self.add_user(text_under_name(message, speakers))
-            self._add_files(message.attachments)
+            if message.attachments:
+                self._add_files(message.attachments)
 
     def add_user(self, text: str) -> None:
         """Add a message of the user: of a person, of another member, or a correction."""
@@ -150,7 +152,8 @@ class ModelConversation:
             parts.append(ToolReturnPart(call.tool_name, content, call.tool_call_id, outcome=outcome))
         self.messages.append(ModelRequest(parts=parts))
         for one in results:
-            self._add_files(one.files, from_tool=True)
+            if one.files:
+                self._add_files(one.files, from_tool=True)
 
     def _add_files(self, files: Sequence[Artifact], *, from_tool: bool = False) -> None:
         """Add files to the last message. The digest covers the hash of their content, whatever is sent of it."""

@@ -11,17 +11,23 @@ from typing import Protocol, TypeGuard, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.files.attachment import Attachment, check_total
 from teamwright.errors import ToolError, UsageError
 from teamwright.values.turns.media_types import is_utf8
 
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """The result of a tool with files. `value` is the rest of the result, if there is any."""
+    """The result of a tool with files. `value` is the rest of the result, if there is any.
+
+    Raises `UsageError` if the files are too many or too large together.
+    """
 
     files: tuple[Attachment, ...]
     value: JsonValue = None
+
+    def __post_init__(self) -> None:
+        check_total(self.files)
 
 
 ToolValue = JsonValue | FileResult
