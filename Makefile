@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check format pictures bench lock sbom setup clean
+.PHONY: help run test test-long test-live check format pictures bench lock sbom setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, and th
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
+
+test-live: $(VENV)/.dev ## call real providers, those whose keys are set; LIVE="openai ollama" narrows it
+	@$(BIN)/python -m tests.live $(LIVE)
 
 check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
 	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` fixes them'; exit 1; }

@@ -71,7 +71,7 @@ def test_mistakes_are_named_together_with_what_to_write() -> None:
     text = str(caught.value)
     assert text.startswith("The settings of the agent 'a' do not fit: ")
     for part in (
-        "top_p: must be at most 1.0, and 3 is not",
+        "top_p: must be at most 1, and 3 is not",
         "'stop' is no setting: write stop_sequences",
         "did you mean 'openai_reasoning_effort'",
         "thinking: is 'minimal', 'low', 'medium', 'high', 'xhigh' or 'max', and this is the text 'lots'",

@@ -211,7 +211,7 @@ def check_settings(owner: str, settings: object, **fields: object) -> ModelSetti
     try:
         checked = _validated(settings)
     except ValueError as error:
-        raise UsageError(f"The settings of {owner} do not fit: {error}.") from None
+        raise UsageError(f"The settings of {owner} do not fit: {f'{error}.'.replace('?.', '?')}") from None
     for name, value in fields.items():
         if value is not None and name in checked:
             raise UsageError(f"{name!r} of {owner} is given twice, also in its settings; keep one of them.")
