@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic_ai.messages import (
@@ -11,11 +12,19 @@ from pydantic_ai.messages import (
     ModelResponse,
     ModelResponsePart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import (
+    AgentInfo,
+    DeltaThinkingCalls,
+    DeltaThinkingPart,
+    DeltaToolCall,
+    DeltaToolCalls,
+    FunctionModel,
+)
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.values.turns.turn import Reply, Turn
@@ -55,6 +64,30 @@ class Replies:
             return response
         return ModelResponse(parts=[TextPart(one) if isinstance(one, str) else one for one in response])
 
+    async def _stream(
+        self, messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | DeltaToolCalls | DeltaThinkingCalls]:
+        yield ""  # a stream can't be empty
+        for index, part in enumerate(self._reply(messages, info).parts):
+            match part:
+                case TextPart():
+                    for piece in _pieces(part.content):
+                        yield piece
+                case ThinkingPart():
+                    yield {index: DeltaThinkingPart(content=part.content, signature=part.signature)}
+                case ToolCallPart():
+                    sent = part.args if isinstance(part.args, str | None) else json.dumps(part.args)
+                    yield {index: DeltaToolCall(part.tool_name, "", tool_call_id=part.tool_call_id)}
+                    for piece in _pieces(sent or ""):
+                        yield {index: DeltaToolCall(json_args=piece)}
+                case _:
+                    raise AssertionError(part)
+
+    @property
+    def streaming_model(self) -> FunctionModel:
+        """The same model, which sends its replies in pieces of a few characters."""
+        return FunctionModel(stream_function=self._stream)
+
     def results(self, request: int = -1) -> list[tuple[str, object, str]]:
         """The tool results that a request ends with: tool, content and outcome."""
         last = self.requests[request][-1]
@@ -68,12 +101,25 @@ class Replies:
         return str(last.content)
 
 
-async def reply_to(responses: Sequence[Parts | ModelResponse], **settings: object) -> tuple[Reply, Replies]:
-    """Run one turn against these responses, and once more from its record, which must give the same reply."""
+async def reply_to(
+    responses: Sequence[Parts | ModelResponse], *, whole: bool = False, **settings: object
+) -> tuple[Reply, Replies]:
+    """Run one turn against these responses, once more from its record, and once streamed: the replies must be the same.
+
+    With `whole`, nothing is streamed, so that each tool is called once.
+    """
     replies, record = Replies(responses), Recording()
     agent = ModelAgent("a", model=replies.model, **settings)  # pyright: ignore[reportArgumentType]
     reply = await agent.respond(Turn("Go."), record.ctx)
     asked = len(replies.requests)
     assert await agent.respond(Turn("Go."), record.again().ctx) == reply
     assert len(replies.requests) == asked, "a replay asked the model again"
+    if not whole and not any(isinstance(one, ModelResponse) for one in responses):
+        streamed = ModelAgent("a", model=Replies(responses).streaming_model, **settings)  # pyright: ignore[reportArgumentType]
+        again = await streamed.respond(Turn("Go."), Recording().ctx)
+        assert (again.text, again.data, again.signal) == (reply.text, reply.data, reply.signal), again
     return reply, replies
+
+
+def _pieces(text: str, size: int = 3) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import openai
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
@@ -19,7 +21,7 @@ from teamwright import Engine, Team
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
 from teamwright.agents.model.own_model import own_model_name
-from teamwright.errors import NotResumable, UsageError
+from teamwright.errors import AgentError, NotResumable, RateLimited, Refused, ServiceError, UsageError
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.turns.turn import Turn
@@ -118,3 +120,28 @@ def test_an_agent_is_made_without_an_import_of_pydantic_ai() -> None:
         "print('pydantic_ai' in sys.modules)"
     )
     assert json.loads(subprocess.check_output([sys.executable, "-c", code], text=True).lower()) is False
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(429, RateLimited), (503, ServiceError), (401, Refused)], ids=["limit", "server", "key"]
+)
+async def test_models_that_all_fail_fail_as_the_last_one_did(status: int, error: type[AgentError]) -> None:
+    def refuse(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(status, "m", None)
+
+    def down(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(500, "m", None)
+
+    agent = ModelAgent("a", model=FallbackModel(FunctionModel(down), FunctionModel(refuse)))
+    with pytest.raises(error):
+        await agent.respond(Turn("?"), Recording().ctx)
+
+
+async def test_the_next_model_of_a_fallback_answers() -> None:
+    def down(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(500, "m", None)
+
+    record = Recording()
+    agent = ModelAgent("a", model=FallbackModel(FunctionModel(down), FunctionModel(say)))
+    assert (await agent.respond(Turn("?"), record.ctx)).text == "forty-two"
+    assert (await agent.respond(Turn("?"), record.again().ctx)).text == "forty-two"

@@ -189,7 +189,7 @@ async def test_tools_beside_the_answer_are_called_wherever_they_stand(first: boo
         return "noted"
 
     parts = [call("note", {"text": "x"}), answer({"a": 1, "b": "x"})]
-    reply, replies = await reply_to([parts if first else parts[::-1]], output_schema=Foo, tools=[note])
+    reply, replies = await reply_to([parts if first else parts[::-1]], output_schema=Foo, tools=[note], whole=True)
     assert (reply.data, made, len(replies.requests)) == ({"a": 1, "b": "x"}, ["x"], 1)
 
 
@@ -221,7 +221,7 @@ async def test_terminate_ends_the_turn_after_the_tools_beside_it() -> None:
         return n
 
     parts = [call("terminate", {"response": "bye"}), call("note", {"n": 1})]
-    reply, _ = await reply_to([parts], tools=[note, "terminate"])
+    reply, _ = await reply_to([parts], tools=[note, "terminate"], whole=True)
     assert (reply.text, reply.signal, made) == ("bye", "terminate", [1])
 
 

@@ -79,7 +79,7 @@ async def test_the_same_call_twice_in_one_response_is_made_twice() -> None:
         made.append(n)
         return len(made)
 
-    _, replies = await reply_to([[call("note", {"n": 7}), call("note", {"n": 7})], ["ok"]], tools=[note])
+    _, replies = await reply_to([[call("note", {"n": 7}), call("note", {"n": 7})], ["ok"]], tools=[note], whole=True)
     assert made == [7, 7]
     assert sorted(str(content) for _, content, _ in replies.results()) == ["1", "2"]
 
@@ -224,7 +224,7 @@ async def test_arguments_become_the_types_of_the_parameters() -> None:
         "point": {"x": 1}, "line": {"start": {"x": 1}, "end": {"x": 2}}, "box": {"width": 3}, "colour": "red",
         "mode": "fast", "tags": ["a"],
     }  # fmt: skip
-    await reply_to([[call("draw", arguments)], ["ok"]], tools=[draw])
+    await reply_to([[call("draw", arguments)], ["ok"]], tools=[draw], whole=True)
     assert seen == [Point(x=1), Line(Point(x=1), Point(x=2)), {"width": 3}, Colour.RED, "fast", ["a"]]
 
 

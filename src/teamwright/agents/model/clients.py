@@ -22,7 +22,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from teamwright.agents.model.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.model.local import SLOTS, LocalModel
-from teamwright.agents.model.own_model import can_send_whole, can_stream, own_model_name
+from teamwright.agents.model.own_model import can_send_whole, can_stream, own_model_name, profile_of
 from teamwright.errors import UsageError
 from teamwright.values.limits.limits import Pace
 from teamwright.values.specs.manifest import ServerModel
@@ -63,7 +63,7 @@ class ModelClient:
     @property
     def supports_tools(self) -> bool:
         """Whether the model supports tools."""
-        return bool(self.model.profile.get("supports_tools", True))
+        return bool(profile_of(self.model).get("supports_tools", True))
 
     async def check(self) -> None:
         """Raise a `UsageError` if the model can't be used, without starting it or making a request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import cast
 
 from pydantic_ai.exceptions import (
@@ -63,6 +64,8 @@ def classify(error: Exception, model: str) -> AgentError:
     Errors of the transport take precedence, since libraries wrap them in different ways. A reply that broke off or
     can't be read has an unknown cost.
     """
+    if isinstance(error, ExceptionGroup):  # of a model that tried several others: what the last one said
+        return classify(cast("ExceptionGroup[Exception]", error).exceptions[-1], model)
     for cause in _causes(error):
         match cause:
             case ReplyBroken():
@@ -109,8 +112,16 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
     for found, kind, what in CLASSES:
         if isinstance(error, found):
             return kind, what
-    if isinstance(error, ModelHTTPError):
-        return (AgentTimeout, "took too long") if error.status_code == 408 else (Refused, "refused the request")
+    if isinstance(error, ModelHTTPError):  # of a model that does not raise the classes above
+        match error.status_code:
+            case HTTPStatus.REQUEST_TIMEOUT:
+                return AgentTimeout, "took too long"
+            case HTTPStatus.TOO_MANY_REQUESTS:
+                return RateLimited, "asks for fewer requests"
+            case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return ServiceError, "failed on its side"
+            case _:
+                return Refused, "refused the request"
     return ServiceError, UNREADABLE
 
 

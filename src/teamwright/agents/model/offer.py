@@ -17,6 +17,7 @@ from pydantic_ai.tools import ToolDefinition as ModelTool
 
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.own_model import profile_of
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.events.event import OutputForm
 from teamwright.values.limits.reply import text_size
@@ -130,7 +131,7 @@ def answer_modes(
         return ("text",)
     if prescribed is not None:
         return (prescribed,)
-    profile = model.profile
+    profile = profile_of(model)
     supports_tools = bool(profile.get("supports_tools", True))
     supports_json = bool(profile.get("supports_json_object_output"))
     supports_schema = native or bool(profile.get("supports_json_schema_output"))

@@ -7,13 +7,18 @@ it is neither guarded nor closed here; a client that pydantic-ai opened for it i
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from teamwright.errors import UsageError
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as OwnModel
+    from pydantic_ai.profiles import ModelProfile
+
+SUPPORT = {"supports_tools": True, "supports_json_object_output": False, "supports_json_schema_output": False}
+"""What a model may support, and whether it does if its profile does not say."""
 
 
 def is_own_model(value: object) -> TypeGuard[OwnModel]:
@@ -42,11 +47,25 @@ def check_model(agent: str, model: object) -> AnyModel:
 def own_model_name(model: OwnModel) -> str:
     """Return `provider:name` of a model, which is the same in every process."""
     name = model.model_name
+    if _alternatives(model):
+        return name
     return name.strip(":") if name.startswith(f"{model.system}:") else f"{model.system}:{name}"
+
+
+def profile_of(model: OwnModel) -> ModelProfile:
+    """Return what a model supports; of one that tries several others in turn, what all of them support."""
+    alternatives = _alternatives(model)
+    if not alternatives:
+        return model.profile
+    profiles = [profile_of(one) for one in alternatives]
+    common = {name: all(bool(one.get(name, usual)) for one in profiles) for name, usual in SUPPORT.items()}
+    return cast("ModelProfile", {**profiles[0], **common})
 
 
 def can_stream(model: OwnModel) -> bool:
     """Whether the model can send a reply in pieces."""
+    if alternatives := _alternatives(model):
+        return all(map(can_stream, alternatives))
     model = _unwrapped(model)
     if "stream_function" in vars(model):  # a FunctionModel
         return getattr(model, "stream_function") is not None  # noqa: B009
@@ -56,8 +75,16 @@ def can_stream(model: OwnModel) -> bool:
 
 def can_send_whole(model: OwnModel) -> bool:
     """Whether the model can send a reply as a whole."""
+    if alternatives := _alternatives(model):
+        return all(map(can_send_whole, alternatives))
     model = _unwrapped(model)
     return "stream_function" not in vars(model) or getattr(model, "function") is not None  # noqa: B009
+
+
+def _alternatives(model: OwnModel) -> Sequence[OwnModel]:
+    """Return the models that a `FallbackModel` tries in turn; nothing for any other model."""
+    found = vars(_unwrapped(model)).get("models")
+    return cast("list[OwnModel]", found) if isinstance(found, list) else ()
 
 
 def _unwrapped(model: OwnModel) -> OwnModel:

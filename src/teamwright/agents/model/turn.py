@@ -21,9 +21,10 @@ from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
 from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
-from teamwright.agents.model.messages import arguments_text, response_text
+from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
+from teamwright.agents.model.own_model import profile_of
 from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
@@ -61,7 +62,7 @@ class ModelTurn:
         self._agent, self._turn, self._ctx, self._client, self._tools = agent, turn, ctx, client, tools
         self._answer = answer_schema(agent.name, agent.output_schema, agent.output_type, turn)
         settings, has_tools = self._settings(model), bool(tools.definitions)
-        cache = plan_cache(client.model.profile, agent.cache, settings, turn, agent.name, has_tools=has_tools)
+        cache = plan_cache(profile_of(client.model), agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
         self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn))
         prescribed = agent.output_mode_for(model)
@@ -296,7 +297,7 @@ def _instructions(
 
 def _answer_text(call: ToolCallPart) -> str:
     """Return the answer that a model gave as a tool call, as it was sent; nothing is an empty object."""
-    return arguments_text(call.args) or "{}"
+    return call.args if isinstance(call.args, str) and call.args else compact_arguments(call.args)
 
 
 def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:
