@@ -14,6 +14,7 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "__main__.py": "cli/test_entry.py",
     "_lazy.py": "test_facades.py",
     "agents/contract/context.py": "runtime/context/test_branches.py",
     "agents/contract/effect.py": "runtime/context/test_effect.py",

@@ -94,7 +94,7 @@ def check_folders(paths: Iterable[Path]) -> Iterator[str]:
     """Refuse folders of the package with too many entries."""
     entries: defaultdict[Path, set[str]] = defaultdict(set)
     for path in paths:
-        if path.parts[0] == "src" and path.name not in ("__init__.py", "py.typed"):
+        if path.parts[0] == "src" and path.name not in ("__init__.py", "__main__.py", "py.typed"):
             for folder in list(path.parents)[:-1]:
                 entries[folder].add(path.relative_to(folder).parts[0])
     for folder, names in sorted(entries.items()):

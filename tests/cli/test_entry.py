@@ -105,3 +105,12 @@ def test_what_a_library_warns_of_is_not_shown(tmp_path: Path) -> None:
     done = run_on(body, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", "")
     assert "Warning" in run_on(body, tmp_path, TEAMWRIGHT_DEBUG="1").stderr, "the server no longer provokes a warning"
+
+
+def test_the_package_runs_as_the_program() -> None:
+    program = [sys.executable, "-m", "teamwright"]
+    shown = subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=50, check=True).stdout
+    assert shown.startswith("Usage: teamwright [OPTIONS] COMMAND")
+    failed = subprocess.run([*program, "runs", "nothing"], capture_output=True, text=True, timeout=50, check=False)
+    assert failed.returncode == 2
+    assert "Traceback" not in failed.stderr
