@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from bench.contenders import CONTENDERS
 
-Kind = Literal["turns", "database", "import", "resume", "makespan", "plan", "ledger", "sweep", "floor"]
+Kind = Literal[
+    "turns", "database", "import", "resume", "makespan", "plan", "ledger", "sweep", "floor", "model", "prefix"
+]
 Shape = Literal["chain", "fan_out", "wide", "diamond", "layered"]
 Store = Literal["memory", "sqlite"]
 
@@ -19,7 +21,7 @@ GRAPHS: tuple[Shape, ...] = ("wide", "diamond", "layered")
 STORES: tuple[Store, ...] = ("memory", "sqlite")
 UNITS: dict[Kind, str] = {
     "turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "makespan": "s", "plan": "s",
-    "ledger": "µs per reservation", "sweep": "s", "floor": "µs",
+    "ledger": "µs per reservation", "sweep": "s", "floor": "µs", "model": "µs of CPU per request", "prefix": "%",
 }  # fmt: skip
 
 SIZES = (200, 1000)
@@ -30,11 +32,27 @@ SPENDERS = (1, 10, 1000)
 LEDGERS = ("room for all", "room for ten")
 SWEEPS = {"at once": 1_000_000, "at once, to CSV": 1_000_000, "one by one": 28_800}
 """How the cells of a sweep are computed, and how many."""
+MODEL_TURNS = {
+    "httpx": "httpx",
+    "openai": "openai client",
+    "model": "pydantic-ai's Model",
+    "teamwright": "Teamwright",
+    "pydantic-ai": "pydantic-ai's Agent",
+    "langgraph": "LangGraph, langchain-openai",
+    "openai-agents": "openai-agents",
+}
+"""Who is measured with model turns, and how each is called in the report."""
+CHUNKS = (0, 10, 50)
+"""In how many chunks an answer comes; 0 means whole."""
+MODEL_REQUESTS = 200
+PROMPT_ORDERS = ("task last", "order of time")
 CONTENDED = ("three of 50 keys each", "three of 300 keys each")
 # The runs that fill one database file: 2200 turns in total.
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
 OUR_IMPORT = "from teamwright import Engine, Team"
+MODEL_IMPORT = "import teamwright.agents.model.turn, teamwright.agents.model.clients"
+"""What the first call of a model loads."""
 # Imports that load what a user needs, because some packages load nothing until a name is used.
 IMPORTS: tuple[str, ...] = (
     "from pydantic import BaseModel",
@@ -43,6 +61,7 @@ IMPORTS: tuple[str, ...] = (
     "import agent_framework",
     "from agent_framework import WorkflowBuilder",
     "from langgraph.graph import StateGraph",
+    MODEL_IMPORT,
 )
 FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL = "one asyncio task", "one SQLite commit, NORMAL", "one SQLite commit, FULL"
 
@@ -57,6 +76,7 @@ class Case(BaseModel):
     shape: Shape = "chain"
     size: int = 1
     store: Store = "memory"
+    chunks: int = 0
 
     @property
     def name(self) -> str:
@@ -66,6 +86,9 @@ class Case(BaseModel):
                 return f"{self.subject}/{self.store}/{self.shape}/{self.size}"
             case "resume":
                 return f"{self.subject}/resume/{self.size}"
+            case "model":
+                how = f"{self.chunks} chunks" if self.chunks else "whole"
+                return f"model/{self.subject}/{self.store}/{'at once' if self.shape == 'fan_out' else 'in turn'}/{how}"
             case "plan" | "ledger" | "sweep":
                 return f"{self.kind}/{self.subject}/{self.size}"
             case _:
@@ -79,7 +102,17 @@ def all_cases(*, quick: bool, only: Sequence[str] = ()) -> list[Case]:
     cases += [Case(kind="plan", subject=plan, size=size) for plan in (*PLANS, *CONTENDED) for size in planned]
     cases += [Case(kind="ledger", subject=room, size=size) for room in LEDGERS for size in SPENDERS]
     cases += [Case(kind="sweep", subject=how, size=size // (10 if quick else 1)) for how, size in SWEEPS.items()]
+    cases += _model_cases(CHUNKS[:2] if quick else CHUNKS)
+    cases += [Case(kind="prefix", subject=order) for order in PROMPT_ORDERS]
     return [case for case in cases if not only or any(part in case.name for part in only)]
+
+
+def _model_cases(chunks: Sequence[int]) -> Iterator[Case]:
+    for shape in SHAPES:
+        for store in STORES:
+            for number in chunks:
+                for name in MODEL_TURNS if store == "memory" else ("teamwright",):
+                    yield Case(kind="model", subject=name, shape=shape, size=MODEL_REQUESTS, store=store, chunks=number)
 
 
 def _cases(sizes: Sequence[int], resumed: int) -> Iterator[Case]:

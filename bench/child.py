@@ -22,7 +22,7 @@ REPEATS = 5
 REPEAT_WITHIN_SECONDS = 1.0
 
 
-async def value(case: Case, folder: Path) -> float:
+async def value(case: Case, folder: Path) -> float:  # noqa: PLR0911 - one for each kind
     """The figure of a case, in the unit of its kind."""
     match case.kind:
         case "turns":
@@ -54,6 +54,14 @@ async def value(case: Case, folder: Path) -> float:
             from bench import sweeps
 
             return sweeps.seconds(case.subject, case.size, folder)
+        case "model":
+            from bench import model_turns
+
+            return await model_turns.microseconds(case, folder)
+        case "prefix":
+            from bench import prompt_prefixes
+
+            return prompt_prefixes.share(case.subject)
         case "import":
             raise ValueError("an import is measured by a bare interpreter, see bench.imports")
 
@@ -102,7 +110,7 @@ async def _once(measured: Measured, case: Case, database: Path) -> float:
 def main() -> None:
     """Read the case, measure, print."""
     case = Case.model_validate_json(sys.argv[1])
-    refuse_network()
+    refuse_network(loopback=case.kind == "model")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         print(asyncio.run(value(case, Path(folder))))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench.cases import (
+    CHUNKS,
     CONTENDED,
     FLOOR_FULL,
     FLOOR_NORMAL,
@@ -10,9 +11,12 @@ from bench.cases import (
     GRAPHS,
     IMPORTS,
     LEDGERS,
+    MODEL_REQUESTS,
+    MODEL_TURNS,
     OUR_IMPORT,
     PLANNED_STEPS,
     PLANS,
+    PROMPT_ORDERS,
     SHAPES,
     SPENDERS,
     STORES,
@@ -39,6 +43,8 @@ def text(report: Report) -> str:
     parts = [_heading(report), *(_turns(report, store, SHAPES) for store in STORES)]
     parts += [*(_turns(report, store, GRAPHS) for store in STORES), _makespan(report)]
     parts += [
+        *(_model_turns(report, shape) for shape in SHAPES),
+        _prefixes(report),
         _database(report),
         _others(report),
         _planner(report),
@@ -72,6 +78,30 @@ def _turns(report: Report, store: Store, shapes: Sequence[Shape]) -> str:
             rows.append((contender.label, *(_with_ratio(*pair, "µs") for pair in zip(costs, ours, strict=True))))
     title = "µs per turn" if shapes == SHAPES else "µs per step of a graph"
     return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
+
+
+def _model_turns(report: Report, shape: Shape) -> str:
+    """The CPU time of requests to a model, by how their answers come."""
+    rows: list[Row] = [("", *(f"{f'{number} chunks' if number else 'whole'}{NO_RATIO}" for number in CHUNKS))]
+    ours = [report.best("model", OURS, shape=shape, store="memory", chunks=number) for number in CHUNKS]
+    for name, label in MODEL_TURNS.items():
+        for store in STORES if name == OURS else STORES[:1]:
+            costs = [report.best("model", name, shape=shape, store=store, chunks=number) for number in CHUNKS]
+            if any(cost is not None for cost in costs):
+                title = f"{label}, {STORE_TITLES[store]}" if name == OURS else label
+                rows.append((title, *(_with_ratio(*pair, "µs") for pair in zip(costs, ours, strict=True))))
+    how = "one after the other" if shape == "chain" else f"{MODEL_REQUESTS} at once"
+    return (
+        f"µs of CPU per model request with tools and a prompt of 2 KB, {how}\n{_table(rows)}" if len(rows) > 1 else ""
+    )
+
+
+def _prefixes(report: Report) -> str:
+    rows: list[Row] = [
+        (order, f"{share:.0f} %") for order in PROMPT_ORDERS if (share := report.best("prefix", order)) is not None
+    ]
+    title = "tokens of a round robin of 20 turns that a provider's cache can hold, by the order of the prompt"
+    return f"{title}\n{_table(rows)}" if rows else ""
 
 
 def _makespan(report: Report) -> str:

@@ -48,14 +48,21 @@ class Report(BaseModel):
     samples: tuple[Sample, ...]
 
     def best(
-        self, kind: Kind, subject: str, *, shape: Shape = "chain", size: int | None = None, store: Store | None = None
+        self,
+        kind: Kind,
+        subject: str,
+        *,
+        shape: Shape = "chain",
+        size: int | None = None,
+        store: Store | None = None,
+        chunks: int | None = None,
     ) -> float | None:
         """Return the best value of the matching case, or None if it was not measured."""
         for sample in self.samples:
             case = sample.case
             if (case.kind, case.subject, case.shape) != (kind, subject, shape):
                 continue
-            if size in (None, case.size) and store in (None, case.store):
+            if size in (None, case.size) and store in (None, case.store) and chunks in (None, case.chunks):
                 return sample.best
         return None
 

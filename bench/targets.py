@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.cases import OUR_IMPORT, PLANS, Shape, Store
+from bench.cases import CHUNKS, MODEL_IMPORT, OUR_IMPORT, PLANS, Shape, Store
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 
@@ -30,9 +30,31 @@ class Target:
         return self.seen >= self.limit if self.at_least else self.seen <= self.limit
 
 
+FRAMEWORKS = ("pydantic-ai", "langgraph", "openai-agents")
+TURN_MICROSECONDS, CHUNK_MICROSECONDS = 1500, 30
+
+
 def targets(report: Report) -> list[Target]:
     """Return every target with its measured figure."""
-    return [*_absolute(report), *_ratios(report)]
+    return [*_absolute(report), *_ratios(report), *_model_turns(report)]
+
+
+def _model_turns(report: Report) -> Iterator[Target]:
+    """A turn is cheaper than in every framework, and costs little more than the request that it makes."""
+    for chunks in CHUNKS:
+        how = f"model turn in {chunks} chunks" if chunks else "whole model turn"
+
+        def cost(subject: str, store: Store = "memory", chunks: int = chunks) -> float | None:
+            return report.best("model", subject, store=store, chunks=chunks)
+
+        if chunks <= 10:
+            fastest = min((one for name in FRAMEWORKS if (one := cost(name)) is not None), default=None)
+            yield Target(f"{how}, over that of the fastest framework", quotient(cost(OURS), fastest), 1, "×")
+        request, durable = cost("model"), cost(OURS, "sqlite")
+        above = None if request is None or durable is None else durable - request
+        limit = TURN_MICROSECONDS + CHUNK_MICROSECONDS * chunks
+        yield Target(f"durable {how}, above the request alone", above, limit, "µs of CPU")
+    yield Target("import of what a first model call needs", report.best("import", MODEL_IMPORT), 1, "s")
 
 
 def _absolute(report: Report) -> Iterator[Target]:

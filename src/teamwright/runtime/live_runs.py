@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -25,6 +25,7 @@ class LiveRuns:
         self._journal = journal
         self._runs: dict[str, Run] = {}
         self._launched = anyio.Event()
+        self._watchers: list[Callable[[], None]] = []
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
@@ -44,6 +45,17 @@ class LiveRuns:
     def remove(self, run_id: str) -> None:
         """Remove a run that is no longer driven here."""
         self._runs.pop(run_id, None)
+        for watcher in tuple(self._watchers):
+            watcher()
+
+    @contextmanager
+    def watching(self, watcher: Callable[[], None]) -> Generator[None]:
+        """For the duration of the block, call this whenever a run is no longer driven here."""
+        self._watchers.append(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.remove(watcher)
 
     async def watch_inboxes(self) -> None:
         """Deliver inbox items as they arrive, until cancelled. The journal is not polled while no run is live."""

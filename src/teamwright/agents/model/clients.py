@@ -61,6 +61,12 @@ class ModelClient:
     """Whether the model can send a reply in pieces, and as a whole."""
 
     @property
+    def retries(self) -> bool:
+        """Whether the client repeats failed requests by itself, unless the settings of a request forbid it."""
+        own = getattr(self.model, "client", None)
+        return getattr(own, "max_retries", None) != 0 and "max_retries" not in self.model.unsupported_settings
+
+    @property
     def supports_tools(self) -> bool:
         """Whether the model supports tools."""
         return bool(profile_of(self.model).get("supports_tools", True))
@@ -84,7 +90,7 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
         headers = _authorization(spec.api_key)
         async with guarded_client(GuardedTransport(headers)) as http:
             provider, model = _server_model(spec, http)
-            async with model:
+            async with _without_retries(model):
                 yield ModelClient(spec.name, model, True, provider=provider)
     elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
         path, headers = spec.partition(":")[2] or None, _authorization(None)
@@ -92,10 +98,10 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
             provider, model = _server_model(
                 ServerModel(url=UNSTARTED_URL, name=LOCAL, max_tokens_field="max_tokens"), http
             )
-            async with model:
+            async with _without_retries(model):
                 yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT, headers)
     else:
-        async with guarded_client(GuardedTransport()) as http, _named_model(spec, http) as model:
+        async with guarded_client(GuardedTransport()) as http, _without_retries(_named_model(spec, http)) as model:
             yield ModelClient(spec, model)
 
 
@@ -105,6 +111,17 @@ async def open_own_client(model: Model) -> AsyncGenerator[ModelClient]:
     async with model:
         streams, whole = can_stream(model), can_send_whole(model)
         yield ModelClient(own_model_name(model), model, streams=streams, sends_whole=whole)
+
+
+def _without_retries(model: Model) -> Model:
+    """Let the client of a model never repeat a request: the engine does.
+
+    The settings of a request could forbid it too, but then some libraries copy their client for each request.
+    """
+    client = getattr(model, "client", None)
+    if isinstance(getattr(client, "max_retries", None), int):
+        setattr(client, "max_retries", 0)  # noqa: B010 - providers have clients of different types
+    return model
 
 
 def _authorization(key: str | None) -> dict[str, str]:

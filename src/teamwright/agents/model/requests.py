@@ -23,7 +23,6 @@ from teamwright.agents.model.http_transport import ReadBounds, read_within
 from teamwright.agents.model.messages import (
     cut_response,
     from_record,
-    new_output,
     output_limit_of,
     output_size,
     response_text,
@@ -218,8 +217,7 @@ class ModelRequests:
                 async for event in stream:
                     if stopped is not None:
                         continue  # events that arrived before the connection was closed
-                    deltas.add(event)
-                    if (stopped := meter.add(new_output(event))) is not None:
+                    if (stopped := meter.add(deltas.add(event))) is not None:
                         response = stream.get()
                         await stream.cancel()
             except AgentRunError:

@@ -242,7 +242,7 @@ class ModelTurn:
         """Return what each request sends; its output cap is added when the budget has granted it."""
         given = self._agent.settings_for(model)
         settings = cast("ModelSettings", {name: value for name, value in given.items() if name != "max_tokens"})
-        if "max_retries" not in self._client.model.unsupported_settings:
+        if self._client.retries:
             settings["max_retries"] = 0
         return settings
 

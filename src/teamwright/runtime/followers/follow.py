@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 
@@ -24,15 +25,14 @@ async def follow(
     """
     first = after
     present: deque[Event | AnyDelta] = deque()
-    arrived = anyio.Event()
+    arrived = asyncio.Event()
 
     def listen(item: Event | AnyDelta) -> None:
-        nonlocal arrived
         if item.run_id == run_id:
             present.append(item)
             arrived.set()
 
-    with bus.listening(listen):
+    with bus.listening(listen), live.watching(arrived.set):
         while True:
             for event in await journal.read(run_id, after):
                 after = event.number
@@ -45,18 +45,30 @@ async def follow(
                 if after == first and not await journal.read(run_id, limit=1):
                     raise await run_not_found(journal, run_id)
                 return
-            while run_id in live and not present:
-                arrived = anyio.Event()
-                with anyio.move_on_after(POLL_INTERVAL):
-                    await arrived.wait()
-            while present:
-                item = present.popleft()
-                if not isinstance(item, Event):
-                    yield item
-                elif item.number == after + 1:
+            async for item in _from_bus(present, arrived, live, run_id, after):
+                yield item
+                if isinstance(item, Event):
                     after = item.number
-                    yield item
                     if item.kind == "run.ended":
                         return
             if run_id not in live:
                 await anyio.sleep(POLL_INTERVAL)
+
+
+async def _from_bus(
+    present: deque[Event | AnyDelta], arrived: asyncio.Event, live: LiveRuns, run_id: str, after: int
+) -> AsyncGenerator[Event | AnyDelta]:
+    """Yield what arrives from the bus, until an event is missing or the run is no longer driven here."""
+    while present or run_id in live:
+        if not present:
+            arrived.clear()
+            await arrived.wait()
+            continue
+        item = present.popleft()
+        if isinstance(item, Event):
+            if item.number > after + 1:
+                return
+            if item.number <= after:
+                continue
+            after = item.number
+        yield item

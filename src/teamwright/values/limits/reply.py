@@ -53,7 +53,7 @@ def check_max_requests(name: str, max_requests: int | None) -> int:
 
 def text_size(text: str) -> int:
     """The size of a text in UTF-8 bytes; a lone surrogate counts as three."""
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def fits(text: str, cap: int) -> bool:
