@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, ReplyPart, Returned
 from teamwright.errors import AgentError
 from teamwright.values.events.event import Fact
 from teamwright.values.owned_paths import Owned
@@ -41,12 +41,25 @@ class Recording:
     async def _make(self, key: str, effect: Effect) -> None:
         self.made.append(key)
         cap = self.max_output or effect.max_output
-        attempt = Attempt("run", 1, key, cap, lambda _: 0, self.deltas.append, is_followed=self.is_followed)
+        attempt = Attempt(
+            "run",
+            1,
+            key,
+            cap,
+            lambda _: 0,
+            self.deltas.append,
+            is_followed=self.is_followed,
+            part_delta=self._part_delta,
+        )
         try:
             self.results[key] = await effect.call(attempt)
         except AgentError as error:
             self.failures[key] = error
             raise
+
+    def _part_delta(self, text: str, part: ReplyPart) -> None:
+        if part.kind == "text":
+            self.deltas.append(text)
 
     async def emit(self, fact: Fact, *, key: str | None = None) -> None:
         self.emitted[key] = fact
