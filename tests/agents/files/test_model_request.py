@@ -19,7 +19,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from teamwright.agents.contract.context import Context
 from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.errors import UsageError
@@ -179,8 +181,8 @@ async def test_a_model_that_refuses_a_file_of_the_task_fails_with_its_name(error
         result = await engine.run(ModelAgent("looker", model=eyes.model), "Look.", attachments=[PHOTO])
     assert result.failure is not None
     assert result.failure.error == "refused"
-    assert "of 'looker' did not take 'photo.png' (image/png, 264 B)" in result.failure.message
-    assert "no images here" in result.failure.message
+    expected = "of 'looker' refused a request with 'photo.png' (image/png, 264 B): no images here; if it takes no such"
+    assert expected in result.failure.message
     assert len(eyes.seen) == 1
 
 
@@ -250,3 +252,24 @@ async def test_a_cut_record_keeps_the_files_that_it_refers_to() -> None:  # L-A-
     async with Engine(copy) as engine:
         shown = (await engine.runs.result("r")).attachments
     assert [one.name for one in shown] == ["photo.png", "notes.md"]
+
+
+async def test_a_file_that_no_model_takes_fails_the_turn_that_gets_it() -> None:  # L-A-5
+    eyes, zipped = Eyes(), Attachment(b"PK\x03\x04", "a.zip")
+    team = Team("t", members=[ModelAgent("looker", model=eyes.model)], share="output")
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "Look.", attachments=[zipped])
+    assert result.failure is not None
+    assert "of 'looker' does not take 'a.zip' (application/zip, 4 B): no model takes files" in result.failure.message
+    assert eyes.seen == []
+
+
+async def test_a_function_agent_opens_any_file_of_its_task() -> None:  # L-A-3
+    async def unpack(turn: Turn, ctx: Context) -> str:
+        contents = [await ctx.workspace.open(one) for one in turn.attachments]
+        return " ".join(f"{one.name}:{len(content)}" for one, content in zip(turn.attachments, contents, strict=True))
+
+    async with Engine("memory") as engine:
+        files = [PHOTO, Attachment(b"PK\x03\x04", "a.zip")]
+        result = await engine.run(FunctionAgent("unpacker", unpack), "Unpack.", attachments=files)
+    assert result.output == f"photo.png:{len(PNG)} a.zip:4"

@@ -48,7 +48,7 @@ def check_files(files: Sequence[PlacedFile], agent: str, model: str) -> None:
     """Raise `Refused` for a file of the task that the model is known not to take."""
     for one in files:
         if not one.from_tool and (reason := why_not_taken(one.artifact.media_type, model)) is not None:
-            raise Refused(_refusal([one], agent, model, reason))
+            raise Refused(f"The model {model!r} of {agent!r} does not take {file_text(one.artifact)}: {reason}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,12 @@ def name_files(
     of_task = [one for one in files if not one.from_tool]
     if not of_task or not _refuses_files(error) or not isinstance(failure, Refused | InvalidOutput):
         return failure
-    reason = str(failure) if isinstance(error, AgentRunError) else f"it takes no such file ({error})"
-    return Refused(_refusal(of_task, agent, model, reason))
+    reason = str(failure).partition(": ")[2] if isinstance(error, AgentRunError) else str(error)
+    named = ", ".join(file_text(one.artifact) for one in of_task)
+    return Refused(
+        f"The model {model!r} of {agent!r} refused a request with {named}: {reason.rstrip('.')}; if it takes no such"
+        " file, use a model that does."
+    )
 
 
 def _refuses_files(error: Exception) -> bool:
@@ -118,8 +122,3 @@ def _refuses_files(error: Exception) -> bool:
     return isinstance(error, UserError | NotImplementedError | AssertionError | RuntimeError) and not isinstance(
         error, AgentRunError
     )
-
-
-def _refusal(files: Sequence[PlacedFile], agent: str, model: str, reason: str) -> str:
-    named = ", ".join(file_text(one.artifact) for one in files)
-    return f"The model {model!r} of {agent!r} did not take {named}: {reason.rstrip('.')}; use a model that takes it."
