@@ -1,0 +1,21 @@
+"""An MCP server of a small shop, with one tool and one resource."""
+
+from mcp.server import MCPServer
+
+server = MCPServer("stock")
+STOCK = {"lamp": 3, "desk": 0}
+
+
+@server.tool()
+def count(item: str) -> int:
+    """Return how many pieces of an item are in stock."""
+    return STOCK.get(item, 0)
+
+
+@server.resource("shop://rules")
+def rules() -> str:
+    """The rules of the shop."""
+    return "Never promise a date."
+
+
+server.run("stdio")

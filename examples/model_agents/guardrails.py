@@ -1,0 +1,33 @@
+"""Guardrails: one check replaces a card number in the task, another refuses an answer with a promise."""
+
+import re
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from teamwright import run_sync
+from teamwright.agents import Mend, ModelAgent, Refuse, TurnContext
+
+
+def hide_cards(text: str, ctx: TurnContext) -> Mend | None:
+    """Replace card numbers."""
+    hidden = re.sub(r"\b\d{16}\b", "[card]", text)
+    return Mend(hidden) if hidden != text else None
+
+
+def no_promises(text: str, ctx: TurnContext) -> Refuse | None:
+    """Refuse promises."""
+    return Refuse("do not promise anything") if "promise" in text else None
+
+
+def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Answer in place of a real model: promise at first."""
+    last = messages[-1]
+    assert isinstance(last, ModelRequest)
+    prompt = str(last.parts[-1].content)
+    print(f"> {prompt}")
+    return ModelResponse(parts=[TextPart("We look into it." if "refused" in prompt else "I promise a refund.")])
+
+
+clerk = ModelAgent("clerk", model=FunctionModel(answer), check_input=hide_cards, check_output=no_promises)
+print(run_sync(clerk, "Refund 4111111111111111, please.").output)
