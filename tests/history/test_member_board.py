@@ -10,7 +10,7 @@ from teamwright.values.events.agent import (
     AgentReturned,
     EffectKind,
 )
-from teamwright.values.events.event import Delta, Event, Fact
+from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.run import RunEnded, RunResumed, RunStarted
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.events.team import TeamStarted
@@ -121,3 +121,32 @@ def test_time_without_a_driver_does_not_count() -> None:
     log.at(1002, "", "", RunEnded(status="failed", stop_reason="error"))
     assert log.board.elapsed(9999) == 4
     assert row.state == "stopped"
+
+
+def test_the_part_that_a_model_writes_now_is_the_one_that_is_streamed() -> None:
+    log = begun()
+    log.ask(1, "t", "step-1", "a")
+    row = log.board.row_of("t/step-1")
+    assert row is not None
+
+    def piece(kind: type[Delta] | type[ThinkingDelta], offset: int, text: str) -> Delta | ThinkingDelta:
+        return kind(run_id="run", key="t/step-1", member="a", attempt=1, offset=offset, text=text)
+
+    seen: list[tuple[str, str, str]] = []
+    call = ArgumentsDelta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text="{} ", tool="w", call=1)
+    for delta in (
+        piece(ThinkingDelta, 0, "Let me "),
+        piece(ThinkingDelta, 7, "see. "),
+        call,
+        call.changed(call=2, text="[] "),
+        piece(Delta, 0, "It is "),
+    ):
+        log.board.apply(delta)
+        seen.append((row.state, row.detail, row.streamed))
+    assert seen == [
+        ("thinking", "", "Let me "),
+        ("thinking", "", "Let me see. "),
+        ("streaming", "w", "{} "),
+        ("streaming", "w", "[] "),
+        ("streaming", "", "It is "),
+    ]

@@ -32,14 +32,14 @@ def dump() -> str:
     return "wide 宽 " * HUGE
 
 
-def fail() -> str:
+def fail(why: str) -> str:
     """Fail."""
-    raise ValueError("the station is closed")
+    raise ValueError(f"the station is closed, for {why}")
 
 
 RULES = [
     Rule(match="closed", reply="Mild."),
-    Rule(match="tool dump", tool=ToolRule(name="fail")),
+    Rule(match="tool dump", tool=ToolRule(name="fail", args={"why": "no reason"})),
     Rule(match="tool weather:", tool=ToolRule(name="dump")),
     Rule(match="wether failed", tool=ToolRule(name="weather", args={"city": "Oslo"})),
     Rule(tool=ToolRule(name="wether", args={"city": "Oslo"})),
@@ -62,10 +62,11 @@ async def test_plain_lines_show_each_call_with_its_arguments_and_its_result() ->
     for event in events:
         await view.show(event)
     said = [" ".join(line.split()) for line in lines if "tool" in line or "⚙" in line]
-    assert said[0] == "ada ! the tool wether was not called: There is no tool 'wether' here; did you mean 'weather'?"
+    rejected = "ada ! the tool wether was not called: There is no tool 'wether' here; did you mean 'weather'?"
+    assert said[0] == f'{rejected} ({{"city": "Oslo"}})'
     assert said[1].startswith('ada ⚙ weather {"city": "Oslo"} → 12° in Oslo. Wind: 3 m/s, token=[redacted] ')
     assert "(3 111 112 characters)" in said[2]
-    assert "tool call failed: The tool 'fail' failed: ValueError: the station is closed" in said[3]
+    assert said[3].startswith('ada ! fail {"why": "no reason"}: tool call failed: The tool \'fail\' failed: ValueError')
     assert all(len(line) < 300 for line in lines)
 
 

@@ -128,7 +128,7 @@ class LiveView:
             return
         outermost = turn is not None and turn.row.depth == 0
         known = isinstance(event.fact, RunResumed) or (isinstance(event.fact, AgentFailed) and outermost)
-        note = None if known else note_text(event)
+        note = None if known else await self._tools.note(event) or note_text(event)
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
             mark = mark_of(event)

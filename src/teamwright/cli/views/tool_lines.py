@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from teamwright.cli.text.events import seconds_text
-from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_line, whole_text
+from pydantic import JsonValue
+
+from teamwright.cli.text.events import note_text, seconds_text
+from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_line, folded_texts, whole_text, with_texts
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.text.display import cut
 
@@ -40,5 +42,18 @@ class ToolLines:
             shown = [] if arguments is None else whole_text(arguments).splitlines()
             first, *rest = whole_text(result).splitlines() or ["(empty)"]
             return [f"{SYMBOL} {call.tool}  {took}", *(f"  {line}" for line in (*shown, f"{RETURNED} {first}", *rest))]
-        given = f" {cut(folded_line(arguments), WIDEST_ARGUMENTS, ' …')}" if arguments else ""
-        return [f"{SYMBOL} {call.tool}{given} {RETURNED} {folded_line(result)}  {took}"]
+        return [f"{SYMBOL} {_call(call.tool, arguments)} {RETURNED} {folded_line(result)}  {took}"]
+
+    async def note(self, event: Event) -> str | None:
+        """The note about a tool call that failed or was rejected, with its arguments; none for other events."""
+        note, call = note_text(event), self._calls.of(event)
+        if note is None or not self._calls.is_about(event):
+            return None
+        texts = (await event_texts(self._journal, call.event if call is not None else event)).popitem()[1]
+        if call is None:
+            return with_texts(note, folded_texts(texts), full=False)
+        return f"{_call(call.tool, texts.get('arguments'))}: {note}"
+
+
+def _call(tool: str, arguments: JsonValue) -> str:
+    return f"{tool} {cut(folded_line(arguments), WIDEST_ARGUMENTS, ' …')}" if arguments else tool

@@ -110,7 +110,7 @@ class PlainLines:
             case RunResumed() if not self._numbered:
                 return None
             case _:
-                note = note_text(event)
+                note = await self._tools.note(event) or note_text(event)
                 return f"{name} {mark_of(event)} {one_line(note)}" if note else None
 
     async def _said(self, fact: AgentReplied) -> str:
