@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         TeamEnded,
         TeamEscalated,
         TeamGoalReached,
+        TeamHandoff,
         TeamPlanned,
         TeamReopened,
         TeamRouted,
@@ -130,6 +131,7 @@ __all__ = [
     "TeamEnded",
     "TeamEscalated",
     "TeamGoalReached",
+    "TeamHandoff",
     "TeamPlanned",
     "TeamReopened",
     "TeamRouted",
@@ -169,8 +171,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """
             TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
-            TeamGoalReached TeamPlanned TeamReopened TeamRouted TeamSelected TeamStarted TeamTold
-            TeamToldBack
+            TeamGoalReached TeamHandoff TeamPlanned TeamReopened TeamRouted TeamSelected TeamStarted
+            TeamTold TeamToldBack
         """,
         "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",
     },

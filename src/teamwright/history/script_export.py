@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.handoff import KEY, handoff_fields, with_handoff_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
+from teamwright.agents.tools.transfer import transfer_tool_name
 from teamwright.history.history import RunHistory
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.decoder import decode_body
@@ -65,9 +66,10 @@ def _turn_rules(
     record: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
     """Yield a rule for each tool call of a turn, then one for its reply or failure."""
+    transfer = ending.transfer_to if isinstance(ending, AgentReplied) else None
     for response in responses:
         for tool in _tool_calls(response):
-            if tool.name != TERMINATE:
+            if tool.name != TERMINATE and not (transfer and tool.name == transfer_tool_name(transfer)):
                 yield Rule(agent=member, tool=tool, times=1)
     if isinstance(ending, AgentFailed):
         if ending.error in FAILURES:
@@ -82,6 +84,9 @@ def _turn_rules(
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
+    elif transfer is not None:
+        said: dict[str, JsonValue] = {"message": text} if text else {}
+        yield Rule(agent=member, tool=ToolRule(name=transfer_tool_name(transfer), args=said), times=1)
     elif ending.data is not None:
         data = record.bodies.value(ending.data)
         if note is not None and isinstance(data, dict):

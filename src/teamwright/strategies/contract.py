@@ -53,6 +53,11 @@ def peers_of(strategy: StrategyLike) -> bool:
     return getattr(strategy, "peers", Strategy.peers)
 
 
+def takes_handoffs(strategy: StrategyLike) -> bool:
+    """Return whether a member may name the next speaker."""
+    return getattr(strategy, "takes_handoffs", Strategy.takes_handoffs)
+
+
 def problems_of(strategy: StrategyLike, settings: Settings, members: Members) -> Sequence[Flaw | str]:
     """Return the problems that the strategy finds in these settings."""
     return _implementing(strategy, "problems").problems(settings, members)
@@ -121,6 +126,7 @@ OPTIONAL: Mapping[str, Accepts] = {
     "unused": is_name_list,
     "share": lambda value: value in get_args(Share),
     "peers": lambda value: isinstance(value, bool),
+    "takes_handoffs": lambda value: isinstance(value, bool),
     "problems": _takes_settings,
     "lead": _takes_settings,
     "sketch": _takes_settings,
@@ -136,6 +142,7 @@ EXPECTED: Mapping[str, str] = {
     "unused": "a tuple of the names of team fields",
     "share": f"one of {', '.join(get_args(Share))}",
     "peers": "True or False",
+    "takes_handoffs": "True or False",
     **dict.fromkeys(METHODS, "a method; leave it out for the default"),
 }
 """What each optional attribute must be, for messages."""

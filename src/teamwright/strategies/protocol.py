@@ -140,6 +140,7 @@ class Strategy(Protocol):
     asks changes. `options` is the model of the strategy's options; without one, any options are accepted. `unused` are
     the team fields that the strategy ignores; a manifest that sets one gets a warning. `share` is the default for teams
     that set none. `peers` says that members also talk to each other; degradation switches that off first.
+    `takes_handoffs` says that a member may name the next speaker.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Strategy(Protocol):
     unused: Sequence[str] = ()
     share: Share = "transcript"
     peers: bool = False
+    takes_handoffs: bool = False
 
     if not TYPE_CHECKING:
 

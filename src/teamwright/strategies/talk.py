@@ -39,7 +39,8 @@ class Talk:
     def add(self, reply: Reply) -> None:
         """Add the reply of a member to the conversation."""
         self._said.extend(reply.messages)
-        self._last = reply
+        if reply.messages or reply.transfer_to is None:  # a handoff without a word passes on what its member had
+            self._last = reply
         if reply.warnings:
             self.warnings += reply.lasting_warnings
         if reply.stop_reason == "budget":

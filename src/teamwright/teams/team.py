@@ -20,8 +20,9 @@ from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
-from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
+from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
 from teamwright.strategies.contract import require_strategy, run_strategy, share_of
+from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
@@ -115,6 +116,9 @@ class Team(PolicyAttributes):
             )
         found = settings_flaws(self.strategy, self.settings, Members(self.members, self.helpers))
         problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found if not flaw.is_warning]
+        for flaw in handoff_flaws(self.strategy, Members(self.members, self.helpers)):
+            hint = f"; {nearest(flaw.to, flaw.known).rstrip('.')}" if flaw.known else ""
+            problems.append(f"the team {self.name!r}: {flaw.text}{hint}")
         self.warnings = tuple(Problem(f"the team {self.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
         fallback = self.recovery.fallback if self.recovery else None
         if fallback and fallback not in Members(self.members, self.helpers).names:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.tools.agent_tool import as_tool
 from teamwright.teams.team import Team
@@ -9,19 +11,14 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.values.specs.manifest import ServerModel
 from tests.laws.crash.http_members import http_member, http_members, post
 
-ASKS = "asks"
-"""The model that asks agents."""
+ASKS, HANDS_OFF = "asks", "hands-off"
+"""The model that asks agents, and the one that hands its turn over."""
 
 
 def agent_tools(url: str) -> Team:
     """A model agent that asks an agent and a team at once, beside a function, then the agent again."""
-
-    async def look_up(word: str, *, idempotency_key: str) -> str:
-        """Look a word up."""
-        return await post(url, f"tool-{word}", word, idempotency_key)
-
     inner = Team("inner", members=http_members(url, "c d"), share="output")
-    tools = [look_up, http_member(url, "b", calls=2), as_tool(inner, name="inner-team")]
+    tools = [_look_up(url), http_member(url, "b", calls=2), as_tool(inner, name="inner-team")]
     agent = ModelAgent("modeller", model=_model(url, ASKS), tools=tools)
     return Team("with-tools", members=[http_member(url, "a"), agent, http_member(url, "z")])
 
@@ -36,6 +33,30 @@ def call_agents(request: ChatRequest) -> ChatAnswer:
             return CallTools(calls=(_ask("b", "third"),))
         case _:
             return Say(text=f"the model says {request.digest}")
+
+
+def handoffs(url: str) -> Team:
+    """Four turns, each but the last handed on: by plain members, and by a model that calls a function beside it."""
+    model = ModelAgent("modeller", model=_model(url, HANDS_OFF), tools=[_look_up(url)], handoffs=["b", "z"])
+    members = [http_member(url, "a", to="modeller"), http_member(url, "b", to="z"), model, http_member(url, "z")]
+    return Team("with-tools", members=members, max_turns=9)
+
+
+def hand_off(request: ChatRequest) -> ChatAnswer:
+    """Look a word up, then hand off and look up another."""
+    look_up = ToolCall(name="look_up", args={"word": "one"})
+    if not any(one.tool_calls for one in request.messages):
+        return CallTools(calls=(look_up,))
+    transfer = ToolCall(name="transfer_to_b", args={"message": f"the model says {request.digest}"})
+    return CallTools(calls=(transfer, ToolCall(name="look_up", args={"word": "two"})))
+
+
+def _look_up(url: str) -> Callable[..., Awaitable[str]]:
+    async def look_up(word: str, *, idempotency_key: str) -> str:
+        """Look a word up."""
+        return await post(url, f"tool-{word}", word, idempotency_key)
+
+    return look_up
 
 
 def _ask(name: str, task: str) -> ToolCall:

@@ -17,23 +17,23 @@ from teamwright.errors import StaleWrite
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import digest
-from teamwright.values.turns.turn import Turn
+from teamwright.values.turns.turn import Reply, Turn
 
 FAILED = "!"
 """The prefix of an answer that is a failure; the kind of error follows."""
 ONCE_MORE = RetryPolicy(attempts=1, backoff=0.02, jitter=0)
 
 
-def http_member(url: str, name: str, calls: int = 1, **more: Any) -> FunctionAgent:
-    """Make a member whose effects are requests to the counting server."""
+def http_member(url: str, name: str, calls: int = 1, to: str | None = None, **more: Any) -> FunctionAgent:
+    """Make a member whose effects are requests to the counting server; it hands its turn to the member `to`, if any."""
 
-    async def respond(turn: Turn, ctx: Context) -> str:
+    async def respond(turn: Turn, ctx: Context) -> Reply:
         text = turn.prompt
         for number in range(1, calls + 1):
             text = await _effect(url, name, text, ctx, f"call-{number}")
-        return text
+        return Reply.of(name, text, transfer_to=to)
 
-    return FunctionAgent(name, respond, **more)
+    return FunctionAgent(name, respond, handoffs=(to,) if to else (), **more)
 
 
 def workspace_member(url: str, name: str, board: str) -> FunctionAgent:

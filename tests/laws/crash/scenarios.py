@@ -69,6 +69,8 @@ def answer(request: ChatRequest) -> ChatAnswer:
         return delegates.call_agents(request)
     if request.model == images.SEES:
         return images.draw_and_say(request)
+    if request.model == delegates.HANDS_OFF:
+        return delegates.hand_off(request)
     match request_number(request):
         case 1:
             return CallTools(calls=(_look_up("one"), _look_up("two")))
@@ -223,6 +225,7 @@ SCENARIOS: dict[str, Scenario] = {
     "model": Scenario(_model, model=True),
     "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}, model=True),
     "image": Scenario(images.image_team, model=True, attachments=(images.PHOTO,)),
+    "handoffs": Scenario(delegates.handoffs, model=True),
     "selector": Scenario(_selector),
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),

@@ -256,7 +256,7 @@ def test_what_is_wrong_is_reported_before_anything_runs(edges: list[Any], words:
 
 
 def test_without_options_it_says_that_edges_are_missing() -> None:
-    with pytest.raises(ManifestError, match="edges: is missing"):
+    with pytest.raises(ManifestError, match="'graph' needs edges"):
         Team("t", members=FakeMembers().members("a b"), strategy="graph")
 
 

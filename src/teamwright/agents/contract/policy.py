@@ -5,6 +5,7 @@ The engine reads a policy and never changes it. It reads no other optional attri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
 
@@ -88,6 +89,7 @@ class PolicySettings(TypedDict, total=False):
     fallback: AgentLike | None
     too_long: TooLong | None
     max_bytes: int | None
+    handoffs: Sequence[str] | bool
     optional: bool
     critical: bool
 
@@ -220,6 +222,7 @@ class PolicyAttributes:
     recovery = FromPolicy[Recovery | None]()
     can_terminate = FromPolicy[bool]()
     one_call = FromPolicy[bool]()
+    handoffs = FromPolicy[tuple[str, ...] | bool]()
 
     @property
     def max_bytes(self) -> int:

@@ -192,6 +192,8 @@ class FunctionAgent(PolicyAttributes):
                 reply = Reply(messages=(Message(name=self.name, content=_text_of(answer)),), data=answer)
         if self._output_schema is None:
             return with_preferred_data(reply, turn.output_schema)
+        if reply.transfer_to is not None:
+            return reply
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 

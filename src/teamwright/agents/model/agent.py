@@ -189,7 +189,7 @@ class ModelAgent(PolicyAttributes):
                 from teamwright.agents.model.turn import run_turn
             points = client.supports_tools and turn.has_pointers
             async with self.toolbox.open(
-                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose
+                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=turn.handoffs
             ) as tools:
                 reply = await run_turn(self, model, turn, ctx, client, tools, instructions)
                 if self.guardrails is not None and turn.prompts == 1:

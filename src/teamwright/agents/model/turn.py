@@ -30,6 +30,7 @@ from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
+from teamwright.agents.tools.transfer import transfer_message
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
@@ -125,8 +126,11 @@ class ModelTurn:
             self._tools, [call for call in calls if call not in ending], self._requests.tool_keys
         )
         terminate = next((call for call in ending if call.tool_name == TERMINATE), None)
+        transfers = [call for call in ending if call.tool_name in self._tools.transfers]
+        if transfers and terminate is None:
+            return self._hand_over(transfers[0], text)
         for call in ending:
-            if call is terminate:
+            if call is terminate or call in transfers:
                 continue
             try:
                 return self._take_data(_answer_text(call), "terminate" if terminate else None)
@@ -172,9 +176,15 @@ class ModelTurn:
         results = [made.get(call.tool_call_id) or ToolResult(call, correction, "retried") for call in calls]
         self._conversation.add_results(results)
 
+    def _hand_over(self, call: ToolCallPart, text: str) -> Reply:
+        """Return the reply that hands the turn to another member."""
+        return self._reply(transfer_message(call.args, text), transfer_to=self._tools.transfers[call.tool_name])
+
     def _ends_turn(self, call: ToolCallPart) -> bool:
         if call.tool_name == TERMINATE:
             return self._tools.may_terminate
+        if call.tool_name in self._tools.transfers:
+            return True
         return call.tool_name == ANSWER_TOOL and self._requests.mode == "tool"
 
     def _take_text(self, text: str, response: ModelResponse) -> Reply | None:
@@ -246,20 +256,24 @@ class ModelTurn:
             settings["max_retries"] = 0
         return settings
 
-    def _reply(self, content: str, data: JsonValue = None, signal: Signal | None = None) -> Reply:
+    def _reply(
+        self, content: str, data: JsonValue = None, signal: Signal | None = None, transfer_to: str | None = None
+    ) -> Reply:
         agent, requests = self._agent, self._requests
         cut: tuple[str, ...] = ()
         if requests.capped is not None:
             cut = (reply_cut_warning(agent.name, requests.capped),)
         elif requests.limit is not None:
             cut = (output_cut_warning(agent.name, requests.limit),)
+        ends_early = signal is not None or transfer_to is not None
         return Reply(
-            messages=(Message(name=agent.name, content=content),) if content or signal is None else (),
+            messages=() if ends_early and not content else (Message(name=agent.name, content=content),),
             data=data,
             usage=requests.usage + self._tools.spent,
             signal=signal,
             truncated=requests.truncated,
             warnings=(*self._tools.warnings, *cut),
+            transfer_to=transfer_to,
         )
 
 

@@ -30,6 +30,7 @@ from teamwright.agents.schemas.schema import Schema, as_schema, check_input, wit
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
+from teamwright.agents.tools.transfer import transfer_message
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.limits.limits import Pace
@@ -265,7 +266,12 @@ class ScriptedAgent(PolicyAttributes):
             prompt += f"\n\n{little}"
         failed: set[str] = set()
         async with self.toolbox.open(
-            ctx, allow=turn.tools, seconds=self._timeout, points=turn.has_pointers, purpose=turn.purpose
+            ctx,
+            allow=turn.tools,
+            seconds=self._timeout,
+            points=turn.has_pointers,
+            purpose=turn.purpose,
+            handoffs=turn.handoffs,
         ) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 call = partial(self._answer_request, prompt, tools, failed)
@@ -275,6 +281,8 @@ class ScriptedAgent(PolicyAttributes):
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
                             return self._final_reply(turn, final_response(args) or "", tools, signal="terminate")
+                        if (to := tools.transfers.get(name)) is not None:
+                            return self._final_reply(turn, transfer_message(args), tools, transfer_to=to)
                         try:
                             result = await tools.call_recorded(
                                 name, args if isinstance(args, dict) else {}, key=f"tool-{number}"
@@ -372,15 +380,24 @@ class ScriptedAgent(PolicyAttributes):
         *,
         data: JsonValue = None,
         signal: Signal | None = None,
+        transfer_to: str | None = None,
     ) -> Reply:
-        messages = (Message(name=self.name, content=text),) if text or signal is None else ()
+        ends_early = signal is not None or transfer_to is not None
+        messages = (Message(name=self.name, content=text),) if text or not ends_early else ()
         warnings, truncated = tuple(tools.warnings), returned is not None and returned.truncated
         if returned is not None and returned.capped is not None:
             warnings = (*warnings, reply_cut_warning(self.name, returned.capped))
-        reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal, warnings=warnings)
+        reply = Reply(
+            messages=messages,
+            data=data,
+            truncated=truncated,
+            signal=signal,
+            warnings=warnings,
+            transfer_to=transfer_to,
+        )
         if self._output_schema is None:
             return with_preferred_data(reply, turn.output_schema)
-        return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+        return reply if ends_early else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
 async def _stream_text(text: str, delay: float, attempt: Attempt) -> None:

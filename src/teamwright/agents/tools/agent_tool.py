@@ -14,7 +14,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import description_of, require_agent, spec_of
+from teamwright.agents.contract.attributes import description_of, policy_of, require_agent, spec_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.schemas.schema import check
 from teamwright.agents.tools.context import ToolContext
@@ -52,6 +52,8 @@ class AgentSource(ToolSource):
 
     def __init__(self, agent: AgentLike, *, name: str | None = None, description: str | None = None) -> None:
         self.agent = require_agent(agent)
+        if policy_of(agent).handoffs:
+            raise UsageError(f"{agent.name!r} has handoffs, so it can't be a tool; make its team the tool.")
         self.name = check_name("tool", name or as_tool_name(agent.name))
         self.tool_names = (self.name,)
         given = {"agent": agent.name, "name": name, "description": description}

@@ -23,6 +23,7 @@ from teamwright.agents.tools.call_policy import CallPolicy
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
+from teamwright.agents.tools.transfer import transfer_definition
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import DuplicateName, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
@@ -32,7 +33,7 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
-from teamwright.values.turns.turn import Purpose
+from teamwright.values.turns.turn import HandoffTarget, Purpose
 
 
 class Toolbox:
@@ -118,11 +119,12 @@ class Toolbox:
         seconds: float | None = None,
         points: bool = False,
         purpose: Purpose = "work",
+        handoffs: Sequence[HandoffTarget] = (),
     ) -> AsyncGenerator[Tools]:
         """Open the tools for one turn: those that `allow` names, by tool or by source, with a timeout for each call.
 
         If the prompt has pointers to artifacts (`points`), the tool that opens them is added. `purpose` is that of the
-        turn: an agent among the tools is asked for the same.
+        turn: an agent among the tools is asked for the same. A tool for each of the `handoffs` comes last.
         """
         sources = self._sources
         if points and not any(OPEN in (source.tool_names or ()) for source in sources):
@@ -136,6 +138,8 @@ class Toolbox:
                         tools.add(definition, source)
                 if source.has_context:
                     tools.context += await source.context(ctx)
+            for target in handoffs:
+                tools.add_transfer(target)
             yield tools
 
 
@@ -159,6 +163,8 @@ class Tools:
         self._policies: dict[str, CallPolicy] = {}
         self.definitions: list[ToolDefinition] = []
         self.may_terminate = False
+        self.transfers: dict[str, str] = {}
+        """The members that the turn may be handed to, by the name of the tool."""
         self.spent: Usage = NOTHING
         self.warnings: list[str] = []
         self.context: list[str] = []
@@ -174,6 +180,14 @@ class Tools:
             self._sources[name], self._policies[name] = source, definition.policy
         else:
             self.may_terminate = True
+
+    def add_transfer(self, target: HandoffTarget) -> None:
+        """Add the tool that hands the turn to another member: it ends the turn, and can't be called."""
+        definition = transfer_definition(target)
+        if definition.name in self._sources:
+            raise DuplicateName("tool", definition.name)
+        self.definitions.append(definition)
+        self.transfers[definition.name] = target.name
 
     def validate(self, name: str, arguments: Arguments) -> Arguments:
         """Validate a call and return its arguments; raises `ToolError` for an unknown tool or wrong arguments."""

@@ -53,6 +53,7 @@ from teamwright.values.events.team import (
     TeamEmitted,
     TeamEscalated,
     TeamGoalReached,
+    TeamHandoff,
     TeamPlanned,
     TeamRouted,
     TeamSelected,
@@ -239,8 +240,8 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
 
 
 USUAL = (
-    TeamDecided, TeamEmitted, TeamGoalReached, TeamPlanned, TeamChannelOpened, TeamChannelClosed, StepSkipped,
-    StepHeldUp, RunCheckpoint, PersonAnswered,
+    TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamChannelOpened, TeamChannelClosed,
+    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered,
 )  # fmt: skip
 
 
@@ -406,6 +407,14 @@ def _note_of_team(event: Event) -> str | None:
         case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
             why = f", because {reason}" if reason else ""
             return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"
+        case _:
+            return _note_of_next_speaker(event)
+
+
+def _note_of_next_speaker(event: Event) -> str | None:
+    match event.fact:
+        case TeamHandoff(source=source, to=to):
+            return f"{source} hands off to {to}"
         case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
             return f"turn {turn} goes to {member}, the first eligible member, because {reason}"
         case _:

@@ -61,6 +61,7 @@ def recorded_reply(ask: RecordedAsk, bodies: RecordedBodies, know: Know) -> Repl
                 warnings=said.warnings,
                 artifacts=said.artifacts,
                 handoff=said.handoff,
+                transfer_to=said.transfer_to,
             )
         case AgentFailed() as failed:
             return Failure(

@@ -22,9 +22,10 @@ from teamwright.documents.problems import COMPARISONS, ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.manifests.checks.cycles import AskGraph
+from teamwright.manifests.checks.handoffs import check_lone_handoffs, check_team_handoffs, declared_handoffs
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
-from teamwright.strategies.contract import options_of, share_of, unused_of
+from teamwright.strategies.contract import options_of, share_of, takes_handoffs, unused_of
 from teamwright.strategies.options import (
     NamedAgent,
     named_agents,
@@ -67,6 +68,7 @@ def check_teams(declared: Declarations, report: ProblemReport) -> None:
     for team in declared.every("team"):
         checks.check(team)
     checks.graph.check()
+    check_lone_handoffs(declared, report)
     checks.check_keys()
 
 
@@ -124,6 +126,9 @@ class _TeamChecks:
         if members and not team.flawed and usable is not None:
             settings = self._settings(team.fields, strategy, usable)
             self._check_flaws(team, strategy, settings, named)
+            agents = self._placeholders(name for name in known if self.graph.is_known(name))
+            helpers = self._placeholders(one.name for one in named if self.graph.is_known(one.name))
+            check_team_handoffs(team, strategy, Members(agents, helpers), self.declared, self.report)
             self._collect_keys(team, owned_keys(strategy, settings))
 
     def _strategy(self, team: Declaration) -> Strategy | None:
@@ -147,7 +152,8 @@ class _TeamChecks:
         self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
 
     def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
-        for name in unused_of(strategy):
+        limited = takes_handoffs(strategy) and any(self._has_handoffs(name) for name, _ in team.fields.texts("members"))
+        for name in () if limited else unused_of(strategy):
             if team.fields.has(name):
                 entry = team.fields.entries[name]
                 message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
@@ -156,6 +162,10 @@ class _TeamChecks:
         if team.fields.has("handoff") and (share.value if share else share_of(strategy)) != "a2a_lite":
             message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
             self.report.warning(team.fields.entries["handoff"].place, message)
+
+    def _has_handoffs(self, name: str) -> bool:
+        agent = self.declared.agents.get(name)
+        return agent is not None and bool(declared_handoffs(agent))
 
     def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
         """Report options that do not match the strategy's schema, once for each place."""
@@ -262,6 +272,8 @@ class _TeamChecks:
         description = one.fields.text("description")
         ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
         policy = MAY_TERMINATE if ends else UNSET
+        if one.kind == "agent" and (handoffs := declared_handoffs(one)):
+            policy = policy.model_copy(update={"handoffs": handoffs})
         return Placeholder(name, self._kind(one), str(description.value) if description else "", policy)
 
     def _kind(self, one: Declaration) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.handoff import extract_handoff, parse_handoff
-from teamwright.errors import AgentError, LimitReached, MemberFailed
+from teamwright.errors import AgentError, LimitReached, MemberFailed, nearest
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentFailed, AgentReplied
@@ -23,6 +23,8 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:
     """Return the reply with the usage of its turn, redacted, and under the name of the member that was asked."""
+    if reply.transfer_to is not None:
+        check_transfer(reply.transfer_to, turn, member.name)
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
@@ -42,6 +44,14 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     if turn.handoff is not None:
         reply = extract_handoff(reply, turn)
     return _signed(reply, member.name, child)
+
+
+def check_transfer(to: str, turn: Turn, name: str) -> None:
+    """Raise `AgentError` if a member hands its turn to one that it was not offered."""
+    offered = [one.name for one in turn.handoffs]
+    if to not in offered:
+        hint = nearest(to, offered) if offered else "declare them with  handoffs"
+        raise AgentError(f"{name!r} handed off to {to!r}, which is none of its handoffs; {hint}")
 
 
 def _signed(reply: Reply, name: str, child: Scope) -> Reply:
@@ -110,6 +120,7 @@ def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> Age
         artifacts=ending.artifacts,
         tally=child.tally(),
         handoff=ending.handoff,
+        transfer_to=ending.transfer_to,
     )
 
 

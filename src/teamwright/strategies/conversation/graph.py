@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.reference_cycles import find_cycles
@@ -14,6 +14,7 @@ from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.strategies.estimate import turn_estimate
+from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamRouted
@@ -23,10 +24,20 @@ from teamwright.values.text.display import name_text
 from teamwright.values.turns.turn import Failure
 
 
+def _without_default(schema: dict[str, JsonValue]) -> None:
+    """Keep teams whose edges are wrong from being checked as if they had none."""
+    del schema["default"]
+
+
 class GraphOptions(Value):
     """The edges of the graph."""
 
-    edges: tuple[Edge, ...] = Field(min_length=1, description="the edges between members; the first open one is taken")
+    edges: tuple[Edge, ...] = Field(
+        default=(),
+        min_length=1,
+        description="the edges between members; the first open one is taken",
+        json_schema_extra=_without_default,
+    )
     allow_unreachable: bool = Field(
         default=False, description="whether a member that no edge leads to is a warning, as in ARK, or an error"
     )
@@ -35,39 +46,45 @@ class GraphOptions(Value):
 class Graph(Strategy):
     """Starts with the first member and follows the first open edge, until there is none.
 
-    A member that fails ends the team, unless an open edge from it reads `error`.
+    A member that fails ends the team, unless an open edge from it reads `error`. A member that a handoff names is next,
+    whatever the edges say; if members have handoffs, there need be no edges.
     """
 
     name = "graph"
     version = 1
     options = GraphOptions
+    takes_handoffs = True
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check that every edge can be taken, every member can be reached and cycles have a limit."""
         options = settings.read(GraphOptions)
-        edges = options.edges
+        edges, handoffs = options.edges, handoff_targets(members)
         found = edge_flaws(edges) + _never_taken(edges)
+        if not edges and not handoffs:
+            return [*found, Flaw("'graph' needs edges, unless members have handoffs", ("edges",))]
         if len({member.name for member in members}) < len(members):
             found.append(Flaw("'graph' has one node for each member, but one is listed twice"))
         if not members:
             return found
-        reached, cycle = _explored(members[0].name, edges)
-        first = name_text(members[0].name)
+        reached, cycle = _explored(members[0].name, edges, handoffs)
+        first, way = name_text(members[0].name), "edge or handoff" if handoffs else "edge"
         found += [
             Flaw(
-                f"no edge leads to {name_text(member.name)}; the team begins with {first}, its first member",
+                f"no {way} leads to {name_text(member.name)}; the team begins with {first}, its first member",
                 is_warning=options.allow_unreachable,
             )
             for member in members
             if member.name not in reached
         ]
+        ways = "edges and handoffs" if handoffs else "its edges"
         if cycle and settings.max_turns is None:
-            found.append(Flaw(f"'graph' needs max_turns, since its edges lead back: {' → '.join(cycle)}", ("edges",)))
+            found.append(Flaw(f"'graph' needs max_turns, since {ways} lead back: {' → '.join(cycle)}", ("edges",)))
         return found
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the members and the edges between them."""
-        return Sketch(nodes=places(members), arrows=arrows_of(settings.read(GraphOptions).edges))
+        arrows = (*arrows_of(settings.read(GraphOptions).edges), *handoff_arrows(members))
+        return Sketch(nodes=places(members), arrows=arrows)
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return one ask for each possible turn."""
@@ -76,16 +93,19 @@ class Graph(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask members along the open edges until there is none."""
         talk, edges = Talk(task, alone=len(members) == 1), task.settings.read(GraphOptions).edges
-        route = RouteHistory(task, members, edges, ctx.workspace)
+        route, handoffs = RouteHistory(task, members, edges, ctx.workspace), Handoffs(members)
         member, edge, limit = members[0], None, task.settings.max_turns
         for number in count(1):
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             try:
                 turn = edge.with_transform(talk.turn(number), route.shared_variables) if edge else talk.turn(number)
-                reply = await ctx.ask(member, turn, key=f"turn-{number}/{member.name}")
+                reply = await ctx.ask(member, handoffs.offer(member, turn), key=f"turn-{number}/{member.name}")
                 route.record(member.name, reply)
                 ended = None if isinstance(reply, Failure) else talk.receive(reply)
+                if not ended and (to := await handoffs.next_speaker(member, reply, ctx)) is not None:
+                    member, edge = members.named(to), None
+                    continue
                 edge = None if ended else next(route.open_edges(), None)
             except ExpressionFailed as error:
                 return talk.failed(Failure(member="", error=error.kind, message=str(error)))
@@ -117,9 +137,9 @@ def _never_taken(edges: Sequence[Edge]) -> list[Flaw]:
     return found
 
 
-def _explored(start: str, edges: Sequence[Edge]) -> tuple[set[str], list[str]]:
+def _explored(start: str, edges: Sequence[Edge], handoffs: Mapping[str, Sequence[str]]) -> tuple[set[str], list[str]]:
     """Return the members that can be reached, and one cycle if there is any."""
-    targets: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {name: list(to) for name, to in handoffs.items()}
     for edge in edges:
         targets.setdefault(edge.source, []).append(edge.to)
     reached: set[str] = set()

@@ -10,6 +10,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
 from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
 from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE
+from teamwright.strategies.handoffs import Handoffs, handoff_arrows
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.models import Value
@@ -28,11 +29,15 @@ class RoundRobinOptions(Value):
 
 
 class RoundRobin(Strategy):
-    """Rounds of all members, until one terminates or `max_turns` rounds or `turns` turns are over."""
+    """Rounds of all members, until one terminates or `max_turns` rounds or `turns` turns are over.
+
+    After a handoff the order continues from the member that it names; a round has as many turns as there are members.
+    """
 
     name = "round_robin"
     version = 1
     options = RoundRobinOptions
+    takes_handoffs = True
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check that the team has a limit or a member that can terminate, and lists each member once."""
@@ -51,7 +56,7 @@ class RoundRobin(Strategy):
         """Return the members in a cycle."""
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
-        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), again))
+        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), again, *handoff_arrows(members)))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return one ask for each possible turn; the default limit gives no estimate."""
@@ -71,14 +76,23 @@ class RoundRobin(Strategy):
         option = f"turns: {turns}"
         if turns is None and limit is None and task.quotes:  # runs of format 1 have no default limit
             turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
+        handoffs, names, place = Handoffs(members), [member.name for member in members], 0
+        spoken: set[str] = set()
         for number in count():
-            round_, place = divmod(number, len(members))
+            round_, turn_of_round = divmod(number, len(members))
             if limit is not None and round_ == limit:
                 return stop_at_limit(talk, task.settings, f"{limit} rounds")
             if turns is not None and number == turns:
                 return stop_at_limit(talk, task.settings, f"{turns} turns", option)
             member = members[place]
-            reply = await ctx.ask(member, talk.turn(number + 1), key=f"round-{round_ + 1}/{member.name}")
+            if turn_of_round == 0:
+                spoken.clear()
+            again = f"turn-{number + 1}/" if member.name in spoken else ""
+            spoken.add(member.name)
+            turn, key = handoffs.offer(member, talk.turn(number + 1)), f"round-{round_ + 1}/{again}{member.name}"
+            reply = await ctx.ask(member, turn, key=key)
             if ended := talk.receive(reply):
                 return ended
+            to = await handoffs.next_speaker(member, reply, ctx)
+            place = (place + 1) % len(members) if to is None else names.index(to)
         raise AssertionError("counting never ends")

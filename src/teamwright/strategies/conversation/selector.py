@@ -15,6 +15,7 @@ from teamwright.strategies.conversation.selector_prompt import PROMPT, SelectorP
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.estimate import turn_estimate
+from teamwright.strategies.handoffs import Handoffs, handoff_arrows
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamSelected
@@ -43,12 +44,14 @@ class SelectorOptions(Value):
 class Selector(Strategy):
     """A conversation in which an agent chooses each next speaker; it is not asked when only one may speak.
 
-    A reply that names no candidate falls back to the first candidate, and an event says why.
+    A reply that names no candidate falls back to the first candidate, and an event says why. A member that a handoff
+    names speaks next without a choice, whatever the edges say.
     """
 
     name = "selector"
     version = 1
     options = SelectorOptions
+    takes_handoffs = True
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check that the team has a limit, an agent that chooses if one is needed, and a valid prompt."""
@@ -75,7 +78,7 @@ class Selector(Strategy):
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the agent that chooses, the members, and the edges between them."""
         options = settings.read(SelectorOptions)
-        nodes, arrows = places(members), arrows_of(options.edges)
+        nodes, arrows = places(members), (*arrows_of(options.edges), *handoff_arrows(members))
         if options.agent is None:
             return Sketch(nodes=nodes, arrows=arrows)
         chooser = Node(id="select", agent=options.agent, about="chooses who speaks next")
@@ -88,22 +91,25 @@ class Selector(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Choose a speaker and ask it, until the conversation ends."""
-        run = SelectorRun(task, members, ctx.workspace)
+        run, handoffs = SelectorRun(task, members, ctx.workspace), Handoffs(members)
         talk, limit = run.talk, task.settings.max_turns
+        named: str | None = None
         for number in count(1):
             try:
-                edges = run.candidates()
+                edges = run.candidates() if named is None else {named: None}
                 if not edges:
                     return talk.ended("done")
                 if limit is not None and number > limit:
                     return stop_at_limit(talk, task.settings, f"{limit} turns")
-                chosen = await run.choose(list(edges), number, ctx)
+                chosen = named or await run.choose(list(edges), number, ctx)
                 if isinstance(chosen, Outcome):
                     return chosen
-                turn = run.turn(number, edges[chosen])
-                reply = await ctx.ask(members.named(chosen), turn, key=f"turn-{number}/{chosen}")
+                member = members.named(chosen)
+                turn = handoffs.offer(member, run.turn(number, edges[chosen]))
+                reply = await ctx.ask(member, turn, key=f"turn-{number}/{chosen}")
                 if ended := run.record(chosen, reply):
                     return ended
+                named = await handoffs.next_speaker(member, reply, ctx)
             except ExpressionFailed as error:
                 return talk.failed(Failure(member="", error=error.kind, message=str(error)))
         raise AssertionError("counting never ends")

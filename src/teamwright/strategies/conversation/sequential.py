@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count, islice
+
 from teamwright.agents.contract.context import Context
+from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, chain_arrows, places
-from teamwright.strategies.protocol import Members, NoOptions, Outlook, Settings, Strategy, Task
+from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
+from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 
 
 class Sequential(Strategy):
-    """A pipeline of members. A member may occur in it several times."""
+    """A pipeline of members. A member may occur in it several times.
+
+    A handoff jumps to the next place of the member that it names, and the pipeline continues from there.
+    """
 
     name = "sequential"
     version = 1
     options = NoOptions
     unused = ("max_turns", "on_max_turns")
+    takes_handoffs = True
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """Check that handoffs that lead back have a limit."""
+        if settings.max_turns is not None:
+            return []
+        names = [member.name for member in members]
+        targets = handoff_targets(members)
+        back = (
+            (name, to)
+            for place, name in enumerate(names)
+            for to in targets.get(name, ())
+            if to in names and _jump(names, place, to) < place
+        )
+        return [
+            Flaw(f"'sequential' needs max_turns, since {name!r} may hand back to {to!r}")
+            for name, to in islice(back, 1)
+        ]
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the members in a line."""
         nodes = places(members)
-        return Sketch(nodes=nodes, arrows=chain_arrows(nodes))
+        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), *handoff_arrows(members)))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return one ask for each member."""
@@ -28,9 +54,23 @@ class Sequential(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in order, until one fails or terminates."""
-        talk = Talk(task, alone=len(members) == 1)
-        for number, member in enumerate(members, start=1):
-            reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
+        talk, handoffs = Talk(task, alone=len(members) == 1), Handoffs(members)
+        limit = task.settings.max_turns if handoffs else None
+        names, place = [member.name for member in members], 0
+        for number in count(1):
+            if place == len(members):
+                return talk.ended("done")
+            if limit is not None and number > limit:
+                return stop_at_limit(talk, task.settings, f"{limit} turns")
+            member = members[place]
+            reply = await ctx.ask(member, handoffs.offer(member, talk.turn(number)), key=f"step-{number}")
             if ended := talk.receive(reply):
                 return ended
-        return talk.ended("done")
+            to = await handoffs.next_speaker(member, reply, ctx)
+            place = place + 1 if to is None else _jump(names, place, to)
+        raise AssertionError("counting never ends")
+
+
+def _jump(names: Sequence[str], place: int, to: str) -> int:
+    """Return the next place of a member in the pipeline; its first one if there is none after this place."""
+    return names.index(to, place + 1) if to in names[place + 1 :] else names.index(to)

@@ -62,6 +62,7 @@ class AgentReplied(Record, frozen=True):
     artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
     handoff: HandoffNote | None = None
+    transfer_to: str | None = None
 
 
 class AgentFailed(Record, frozen=True):

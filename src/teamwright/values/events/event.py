@@ -62,6 +62,7 @@ from teamwright.values.events.team import (
     TeamEnded,
     TeamEscalated,
     TeamGoalReached,
+    TeamHandoff,
     TeamPlanned,
     TeamReopened,
     TeamRouted,
@@ -82,7 +83,7 @@ Fact = (
     RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunAborted | RunEnded | RunNotified
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
-    | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached | TeamEscalated
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp

@@ -49,6 +49,14 @@ class TeamRouted(Record, frozen=True):
     when: str | None = None
 
 
+class TeamHandoff(Record, frozen=True):
+    """A member handed its turn to another, which is the next speaker."""
+
+    kind: ClassVar = "team.handoff"
+    source: str
+    to: str
+
+
 class TeamDecided(Record, frozen=True):
     """A decision of an orchestrator; `to` are the members that it delegated to, in order."""
 

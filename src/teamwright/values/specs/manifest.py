@@ -227,6 +227,9 @@ class AgentSettings(MemberSettings):
         le=MOST_MAX_BYTES,
         description="bytes of a reply or tool result, 4000000 by default; longer text is truncated, JSON rejected",
     )
+    handoffs: tuple[str, ...] | bool = Field(
+        default=(), description="the members that it may hand its turn to; true for all others"
+    )
     retry: RetryPolicy = DEFAULT_RETRY
     too_long: TooLong | None = Field(
         default=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 from pydantic_core import to_json
@@ -31,6 +31,13 @@ AT_ITS_LIMIT = "stopped at its limit of "
 """Prefix of the warning that a team stopped at a limit on its turns."""
 
 T = TypeVar("T")
+
+
+class HandoffTarget(NamedTuple):
+    """A member that another may hand its turn to."""
+
+    name: str
+    description: str = ""
 
 
 class Turn(Struct, frozen=True, dict=True):
@@ -62,6 +69,8 @@ class Turn(Struct, frozen=True, dict=True):
     """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
     attachments: tuple[Artifact, ...] = ()
     """The files that go with the task; an agent reads one with `ctx.workspace.open`."""
+    handoffs: tuple[HandoffTarget, ...] = ()
+    """The members that this one may hand its turn to, with `Reply.transfer_to`. No part of the digest."""
 
     @property
     def digest(self) -> str:
@@ -162,6 +171,8 @@ class Reply(Record, frozen=True):
     context_updates: dict[str, JsonValue] = {}
     handoff: HandoffNote | None = None
     whole: Reply | None = None
+    transfer_to: str | None = None
+    """The member that has the next turn: one of `Turn.handoffs`."""
 
     @property
     def text(self) -> str:

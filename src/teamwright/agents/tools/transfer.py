@@ -1,0 +1,47 @@
+"""The tools `transfer_to_NAME`, with which a member hands its turn to another. Calling one ends the turn.
+
+Their definitions are part of prompts: changing them changes effect hashes, and recorded runs would no longer resume.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.agents.tools.agent_tool import as_tool_name
+from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.values.turns.turn import HandoffTarget
+
+PREFIX, MESSAGE = "transfer_to_", "message"
+PARAMETERS: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {"type": "string", "description": "What to say to the team with the transfer, if anything."}
+    },
+}
+
+
+def transfer_tool_name(member: str) -> str:
+    """Return the name of the tool that hands the turn to this member."""
+    return as_tool_name(PREFIX + member)
+
+
+def transfer_definition(target: HandoffTarget) -> ToolDefinition:
+    """Return the tool that hands the turn to a member, as a model sees it."""
+    text = f"End your turn and hand the conversation over to {target.name!r}."
+    return ToolDefinition(transfer_tool_name(target.name), f"{text} {target.description}".rstrip(), PARAMETERS)
+
+
+def transfer_message(arguments: object, text: str = "") -> str:
+    """Return what a member says with a transfer: the text beside the call, then its `message` argument."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            arguments = None
+    given = cast("Mapping[str, object]", arguments).get(MESSAGE) if isinstance(arguments, Mapping) else None
+    message = given.strip() if isinstance(given, str) else ""
+    return "\n\n".join(filter(None, (text.strip(), message if message != text.strip() else "")))
