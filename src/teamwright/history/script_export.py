@@ -11,7 +11,6 @@ from pydantic import JsonValue
 from teamwright.agents.handoff import KEY, handoff_fields, with_handoff_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
-from teamwright.agents.tools.transfer import transfer_tool_name
 from teamwright.history.history import RunHistory
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.decoder import decode_body
@@ -21,6 +20,7 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.key import parent_key
+from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.manifest import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))

@@ -13,12 +13,12 @@ from msgspec import structs
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import description_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.tools.transfer import transfer_tool_name
 from teamwright.errors import UnknownName
 from teamwright.strategies.contract import takes_handoffs
 from teamwright.strategies.diagram import Arrow
 from teamwright.strategies.protocol import Members, StrategyLike
 from teamwright.values.events.team import TeamHandoff
+from teamwright.values.names import transfer_tool_name
 from teamwright.values.turns.turn import Failure, HandoffTarget, Reply, Turn
 
 TAKEN_BY = "sequential, round_robin, selector and graph"
@@ -44,7 +44,7 @@ class Handoffs:
         return structs.replace(turn, handoffs=targets) if targets else turn
 
     async def next_speaker(self, member: AgentLike, reply: Reply | Failure, ctx: Context) -> str | None:
-        """Return the member that a reply hands off to, and record it; `None` if it hands off to nobody."""
+        """Return the member that a reply hands off to, and record it; `None` if there is none."""
         to = reply.full.transfer_to if isinstance(reply, Reply) else None
         if to is not None:
             if to not in self._known:  # on a fork, whose team has other members than the recorded one
@@ -66,7 +66,7 @@ class HandoffFlaw(NamedTuple):
 
 
 def handoff_targets(members: Iterable[Agent]) -> dict[str, tuple[str, ...]]:
-    """Return whom each member may hand off to, without members that hand off to nobody; `True` means all others."""
+    """Return whom each member may hand off to, without members that have no handoffs; `True` means all others."""
     found: dict[str, tuple[str, ...]] = {}
     names = list(dict.fromkeys(member.name for member in members))
     for member in members:

@@ -7,6 +7,8 @@ import re
 from teamwright.errors import InvalidName, UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LONGEST_TOOL_NAME = 64
+"""The longest name of a tool that all providers take."""
 FieldPath = tuple[str | int, ...]
 """The path to a place within a value: fields and indices."""
 
@@ -39,3 +41,13 @@ def plain_strategy_name(name: str) -> str:
         return name.strip()
     plain = name.strip().replace("-", "_")
     return SHORT_NAMES.get(plain, plain)
+
+
+def as_tool_name(name: str) -> str:
+    """Return the name of an agent as one that every provider takes for a tool."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:LONGEST_TOOL_NAME]
+
+
+def transfer_tool_name(member: str) -> str:
+    """Return the name of the tool that hands the turn to this member."""
+    return as_tool_name(f"transfer_to_{member}")

@@ -13,13 +13,14 @@ from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
-from teamwright.agents.tools.agent_tool import AgentSource, as_tool, as_tool_name
+from teamwright.agents.tools.agent_tool import AgentSource, as_tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import DuplicateName, ToolError, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.limits.limits import Limits
+from teamwright.values.names import as_tool_name
 from teamwright.values.people.approvals import Approve
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import RunResult

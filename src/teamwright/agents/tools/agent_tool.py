@@ -7,7 +7,6 @@ own, under the budget of its caller. The definitions are part of prompts, and mu
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
@@ -23,13 +22,11 @@ from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSour
 from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key
-from teamwright.values.names import check_name
+from teamwright.values.names import as_tool_name, check_name
 from teamwright.values.specs.manifest import AgentSpec, AgentTool
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 AGENT, TASK = "agent", "task"
-LONGEST_TOOL_NAME = 64
-"""The longest name of a tool that all providers take."""
 TASK_SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
@@ -129,8 +126,3 @@ class AgentKind(ToolKind[AgentTool]):
 def as_tool(agent: AgentLike, *, name: str | None = None, description: str | None = None) -> ToolSource:
     """Return an agent or a team as a tool, under another name or description than its own."""
     return AgentSource(agent, name=name, description=description)
-
-
-def as_tool_name(name: str) -> str:
-    """Return the name of an agent as one that every provider takes for a tool."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:LONGEST_TOOL_NAME]

@@ -11,22 +11,17 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools.agent_tool import as_tool_name
 from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.values.names import transfer_tool_name
 from teamwright.values.turns.turn import HandoffTarget
 
-PREFIX, MESSAGE = "transfer_to_", "message"
+MESSAGE = "message"
 PARAMETERS: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
         MESSAGE: {"type": "string", "description": "What to say to the team with the transfer, if anything."}
     },
 }
-
-
-def transfer_tool_name(member: str) -> str:
-    """Return the name of the tool that hands the turn to this member."""
-    return as_tool_name(PREFIX + member)
 
 
 def transfer_definition(target: HandoffTarget) -> ToolDefinition:
