@@ -43,7 +43,7 @@ COVERED_BY = {
     "agents/tools/protocol.py": "testing/test_tool_source.py",
     "agents/tools/python.py": "agents/tools/test_toolbox.py",
     "agents/tools/terminate.py": "agents/tools/test_toolbox.py",
-    "agents/tools/transfer.py": "strategies/test_handoffs.py",
+    "agents/transfer.py": "strategies/test_handoffs.py",
     "cli/interactive/drive.py": "cli/test_run.py",
     "cli/interactive/find_run.py": "cli/runs/test_app.py",
     "cli/interactive/loop_watchdog.py": "cli/test_processes.py",

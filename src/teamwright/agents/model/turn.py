@@ -30,7 +30,7 @@ from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
-from teamwright.agents.tools.transfer import transfer_message
+from teamwright.agents.transfer import transfer_message
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel
@@ -88,7 +88,8 @@ class ModelTurn:
         while self._requests.count < most:
             response = await self._send()
             reply = await self._handle(response)
-            if reply is not None and self._agent.guardrails is not None:
+            silent = reply is not None and reply.transfer_to is not None and not reply.messages
+            if reply is not None and self._agent.guardrails is not None and not silent:
                 reply = await self._guard(reply, response)
             if reply is not None:
                 return reply

@@ -30,7 +30,7 @@ from teamwright.agents.schemas.schema import Schema, as_schema, check_input, wit
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
-from teamwright.agents.tools.transfer import transfer_message
+from teamwright.agents.transfer import transfer_message
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.limits.limits import Pace

@@ -23,8 +23,8 @@ from teamwright.agents.tools.call_policy import CallPolicy
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
-from teamwright.agents.tools.transfer import transfer_definition
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
+from teamwright.agents.transfer import transfer_definition
 from teamwright.errors import DuplicateName, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
