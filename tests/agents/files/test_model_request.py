@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     BinaryContent,
+    CachePoint,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -19,8 +21,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.files.model_request import FilesOfRequest, PlacedFile
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import ModelConversation
@@ -273,3 +276,19 @@ async def test_a_function_agent_opens_any_file_of_its_task() -> None:  # L-A-3
         files = [PHOTO, Attachment(b"PK\x03\x04", "a.zip")]
         result = await engine.run(FunctionAgent("unpacker", unpack), "Unpack.", attachments=files)
     assert result.output == f"photo.png:{len(PNG)} a.zip:4"
+
+
+async def test_a_file_comes_before_the_cache_point_of_its_message() -> None:  # L-A-1
+    class Opened:
+        async def open(self, artifact: Artifact | str) -> bytes:
+            return PNG
+
+    async def send(messages: list[ModelMessage]) -> list[ModelMessage]:
+        return messages
+
+    placed = PlacedFile(0, Artifact(hash="ab", name="a.png", media_type="image/png"))
+    task = ModelRequest(parts=[UserPromptPart(["Look.", CachePoint()])])
+    (sent,) = await FilesOfRequest([placed], (), "m").send([task], cast("Workspace", Opened()), send)
+    (part,) = sent.parts
+    assert isinstance(part, UserPromptPart)
+    assert [type(one) for one in part.content] == [str, str, BinaryContent, CachePoint]

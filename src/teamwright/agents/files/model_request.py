@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import NamedTuple, TypeVar
 
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
-from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, UserContent, UserPromptPart
+from pydantic_ai.messages import BinaryContent, CachePoint, ModelMessage, ModelRequest, UserContent, UserPromptPart
 
 from teamwright.agents.contract.context import Workspace
 from teamwright.agents.files.media import file_text, why_not_taken
@@ -86,8 +86,8 @@ class FilesOfRequest:
                 if one.at == at:
                     added += self._content(one.artifact, contents[one.artifact.hash])
             *before, last = message.parts
-            if isinstance(last, UserPromptPart) and isinstance(last.content, str):
-                sent[at] = replace(message, parts=[*before, replace(last, content=[last.content, *added])])
+            if isinstance(last, UserPromptPart):
+                sent[at] = replace(message, parts=[*before, _with_files(last, added)])
             else:
                 sent[at] = replace(message, parts=[*message.parts, UserPromptPart(added)])
         return sent
@@ -98,6 +98,13 @@ class FilesOfRequest:
             return [with_header(f"file {file.name}", text, self.speakers)]
         data = content.encode() if isinstance(content, str) else content
         return [f"# file {header_name(file.name)}:", BinaryContent(data, media_type=file.media_type)]
+
+
+def _with_files(prompt: UserPromptPart, files: Sequence[UserContent]) -> UserPromptPart:
+    """Add files to the end of a prompt, but before a cache point, so that they are cached with it."""
+    content = [prompt.content] if isinstance(prompt.content, str) else list(prompt.content)
+    points = [one for one in content if isinstance(one, CachePoint)]
+    return replace(prompt, content=[*(one for one in content if not isinstance(one, CachePoint)), *files, *points])
 
 
 def name_files(
