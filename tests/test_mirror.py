@@ -22,7 +22,6 @@ COVERED_BY = {
     "agents/functions/threads.py": "agents/functions/test_agent.py",
     "agents/functions/turn_context.py": "agents/functions/test_instructions.py",
     "agents/model/clients.py": "agents/model/test_agent.py",
-    "agents/model/models.py": "agents/model/test_agent.py",
     "agents/model/output_meter.py": "agents/model/test_agent.py",
     "agents/model/response_parts.py": "agents/model/test_response_deltas.py",
     "agents/model/turn.py": "agents/model/test_agent.py",

@@ -18,6 +18,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Engine, Team
+from teamwright.agents import ServerModel
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
 from teamwright.agents.model.own_model import own_model_name
@@ -105,6 +106,16 @@ async def test_a_run_with_a_model_of_ones_own_resumes_with_its_team_alone(tmp_pa
             await engine.fork("r1", at="step-1")
         assert (await engine.fork("r1", at="step-1", team=team)).output == "forty-two"
     assert asked == ["oracle"]
+
+
+async def test_a_model_of_ones_own_as_a_fallback_is_never_left_out_of_a_resume(tmp_path: Path) -> None:
+    with ModelServer(lambda _: Say(text="hello")) as server:
+        spare = ModelAgent("oracle", model=FunctionModel(say))
+        agent = ModelAgent("oracle", model=ServerModel(url=server.url, name="tiny"), fallback=spare)
+        async with Engine(tmp_path / "runs.db") as engine:
+            await engine.run(Team("desk", members=[agent]), "What?", run_id="r1")
+            with pytest.raises(NotResumable, match="pass the team"):
+                await engine.fork("r1", at="step-1")
 
 
 def test_anything_else_is_no_model() -> None:

@@ -125,7 +125,7 @@ class ModelAgent(PolicyAttributes):
     def spec(self) -> AgentSpec:
         """The agent as a declaration, without a model of one's own and tools that can't be imported by name."""
         declared: dict[str, object] = {
-            "model": self.model if self._own_model is None else None,
+            "model": None if self._has_own_model else self.model,
             "instructions": self.instructions,
             **self._declared_functions(),
             "description": self.description,
@@ -146,6 +146,14 @@ class ModelAgent(PolicyAttributes):
         if self.temperature is not None:
             given["temperature"] = self.temperature
         return AgentSpec.model_validate(given)
+
+    @property
+    def _has_own_model(self) -> bool:
+        """Whether a model object of the caller answers, also as a fallback: then no record can rebuild the agent."""
+        if self._own_model is not None:
+            return True
+        other = self.fallback
+        return isinstance(other, ModelAgent) and other.name == self.name and other._has_own_model
 
     def settings_for(self, model: AnyModel) -> ModelSettings:
         """Return the settings of its requests to a model; its own take precedence over the model's."""

@@ -1,0 +1,31 @@
+"""Each provider has an extra, and a model whose extra is missing names it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from teamwright.agents.model import models
+from teamwright.agents.model.models import EXTRAS, missing_extra
+from tests.paths import ROOT
+
+
+def test_each_provider_with_a_package_of_its_own_has_an_extra_of_its_name() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert EXTRAS.keys() - {"openai"} <= extras.keys()
+
+
+@pytest.mark.parametrize(
+    ("model", "extra"),
+    [("bedrock:x", "bedrock"), ("google-cloud:x", "google"), ("azure:x", "azure"), ("openai:x", "models")],
+)
+def test_a_model_whose_package_is_missing_names_its_extra(
+    model: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "_importable", lambda _: False)
+    assert f"pip install 'teamwright[{extra}]'" in str(missing_extra(model))
+
+
+def test_a_provider_that_is_not_listed_is_left_to_the_library() -> None:
+    assert missing_extra("cohere:x") is None
