@@ -17,7 +17,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, delegates, images, mixed_teams
+from tests.laws.crash import approvals, delegates, images, mcp_team, mixed_teams
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -71,6 +71,8 @@ def answer(request: ChatRequest) -> ChatAnswer:
         return images.draw_and_say(request)
     if request.model == delegates.HANDS_OFF:
         return delegates.hand_off(request)
+    if request.model == mcp_team.WEIGHS:
+        return mcp_team.weigh_and_say(request)
     match request_number(request):
         case 1:
             return CallTools(calls=(_look_up("one"), _look_up("two")))
@@ -226,6 +228,7 @@ SCENARIOS: dict[str, Scenario] = {
     "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}, model=True),
     "image": Scenario(images.image_team, model=True, attachments=(images.PHOTO,)),
     "handoffs": Scenario(delegates.handoffs, model=True),
+    "mcp": Scenario(mcp_team.mcp_team, model=True),
     "selector": Scenario(_selector),
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
