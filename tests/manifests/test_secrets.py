@@ -113,3 +113,9 @@ def test_more_secrets_than_can_be_searched_for_are_refused() -> None:
     manifest = Manifest(tools={"t": McpSpec(mcp=McpTool(url="http://x", headers=headers))})
     with pytest.raises(ManifestError, match="has 1001 secrets, and at most 1000 can be masked"):
         resolve_secrets(manifest, {})
+
+
+def test_a_secret_that_an_mcp_server_inherits_is_known() -> None:
+    server = McpSpec(mcp=McpTool(command="run", env_allow=("SHOP_KEY", "SHOP_REGION", "OTHER_KEY")))
+    environment = {"SHOP_KEY": "s3cret-of-the-shop", "SHOP_REGION": "north"}
+    assert resolve_secrets(Manifest(tools={"t": server}), environment)[1] == {"s3cret-of-the-shop"}
