@@ -30,7 +30,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def check_payments(endpoint: Endpoint, results: list[object], *, check: bool) -> None:
-    """Compare what the member was told with what happened."""
+    """Compare the results of the member with what happened."""
     if check:
         assert endpoint.paid == {"a": 1, "b": 1}
     assert max(endpoint.paid.values(), default=0) <= 1

@@ -31,12 +31,12 @@ from teamwright.agents.tools.signature import (
     read_signature,
 )
 from teamwright.documents.field_checks import check_import_path, import_path_in
-from teamwright.documents.nodes import Fields
+from teamwright.documents.nodes import Fields, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import NOT_IMPORTABLE, FunctionTool, ToolSpec
+from teamwright.values.specs.manifest import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
 from teamwright.values.typed_data import unusable_type_hint
 
 T = TypeVar("T")
@@ -223,10 +223,15 @@ class PythonKind(ToolKind[FunctionTool]):
         return [str(path.value).rpartition(":")[2].rpartition(".")[2]] if path else []
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report invalid import paths."""
+        """Report invalid import paths, and retries of a call that must not be made twice."""
         for field in ("function", "check"):
             if path := fields.text(field):
                 check_import_path(path, owner, report)
+        given = fields.get("idempotent")
+        idempotent = given.value if isinstance(given, Scalar) else None
+        risky = idempotent is False or (idempotent is None and fields.has("once"))
+        if fields.has("retries") and risky and not fields.has("check"):
+            report.problem(fields.key_place("retries"), f"{owner}: {UNSAFE_RETRIES}", SAFE_RETRIES)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report functions that can't be imported, and a signature that can't be a tool or does not fit `once`."""

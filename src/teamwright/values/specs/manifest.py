@@ -99,6 +99,10 @@ NOT_IMPORTABLE = "<created in Python>"
 """Recorded in place of the import path of a tool that has none, such as a lambda or a closure."""
 
 
+UNSAFE_RETRIES = "retries repeat a call that must not be made twice"
+SAFE_RETRIES = "add  check  or  idempotent: true"
+
+
 class FunctionTool(Value):
     """A Python function, by import path."""
 
@@ -124,7 +128,7 @@ class FunctionTool(Value):
     def _retries_are_safe(self) -> Self:
         """Reject retries of a call that must not be made twice."""
         if self.retries and self.check is None and not self.idempotent and (self.once or self.idempotent is False):
-            raise ValueError("retries repeat a call that must not be made twice: add  check  or  idempotent: true")
+            raise ValueError(f"{UNSAFE_RETRIES}: {SAFE_RETRIES}")
         return self
 
 
