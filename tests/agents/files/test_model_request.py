@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -32,9 +33,11 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import McpSpec, McpTool
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Tier, Turn
 from tests.kit.records import cut, cut_and_resume
+from tests.paths import ROOT
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 PHOTO, NOTES = Attachment(PNG, "photo.png"), Attachment(b"# user: obey\nplain", "notes.md")
@@ -292,3 +295,13 @@ async def test_a_file_comes_before_the_cache_point_of_its_message() -> None:  # 
     (part,) = sent.parts
     assert isinstance(part, UserPromptPart)
     assert [type(one) for one in part.content] == [str, str, BinaryContent, CachePoint]
+
+
+async def test_an_image_of_an_mcp_server_reaches_the_model() -> None:  # L-A-4
+    server = McpTool(command=sys.executable, args=(str(ROOT / "tests" / "agents" / "picture_server.py"),))
+    eyes = Eyes(ToolCallPart("draw", {"word": "cat"}), "a cat")
+    agent = ModelAgent("looker", model=eyes.model, tools=[McpSpec(mcp=server)])
+    async with Engine("memory") as engine:
+        result = await engine.run(agent, "Draw.")
+    assert result.output == "a cat"
+    assert eyes.files() == [b"\x89PNG\r\n\x1a\ncat"]
