@@ -12,6 +12,7 @@ from teamwright.agents import Approve, Rule, ServerModel, ToolRule, ToolSource
 from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
+from teamwright.values.specs.manifest import NOT_IMPORTABLE, FunctionTool
 from tests.extending.almanac import AlmanacSource, asked
 from tests.kit.entry_points import registered_tools
 from tests.kit.records import cut_and_resume
@@ -84,9 +85,9 @@ def test_names_and_approvals_are_checked_as_with_any_tool() -> None:
         ScriptedAgent("a", RULES, tools=[("mine", AlmanacSource())])  # type: ignore[list-item]
 
 
-def test_a_source_without_a_declaration_is_left_out_of_the_record() -> None:
+def test_a_source_without_a_declaration_is_recorded_as_one_that_cannot_be_rebuilt() -> None:
     agent = ScriptedAgent("a", RULES, tools=[AlmanacSource(), "terminate"])
-    assert agent.spec.tools == ("terminate",)
+    assert agent.spec.tools == (FunctionTool(function=NOT_IMPORTABLE, name="almanac"), "terminate")
 
 
 @pytest.fixture
