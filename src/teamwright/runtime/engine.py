@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 
-from teamwright.agents.contract.arguments import check_number
+from teamwright.agents.contract.arguments import check_number, listed
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
@@ -86,7 +86,11 @@ class Engine:
         from teamwright.runtime.driver.steady_clock import steady_clock
         from teamwright.runtime.webhooks.deliveries import Deliveries
 
-        for name, clock in (("wall", wall), ("seed", seed), ("monotonic", monotonic or time.monotonic)):
+        for name, clock in (
+            ("wall", wall),
+            ("seed", seed),
+            ("monotonic", time.monotonic if monotonic is None else monotonic),
+        ):
             if not callable(clock):
                 raise UsageError(f"The engine: {name} must be a function without arguments, and is {clock!r}.")
         if grace is not None:
@@ -94,7 +98,7 @@ class Engine:
         self.journal = resolve_journal(journal)
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
-        self.models, self.dependencies = Models(), Dependencies(deps)
+        self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
         self._mcp = McpPool()
         self._limiters = RateLimiters()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
