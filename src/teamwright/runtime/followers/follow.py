@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -13,6 +13,9 @@ from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import run_not_found
 from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
 from teamwright.values.events.event import AnyDelta, Event
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 async def follow(
@@ -23,6 +26,8 @@ async def follow(
 
     Events of a run that is driven here come from the bus, with pieces of replies; those of other runs from the journal.
     """
+    import asyncio  # a program that imports the engine may never run it
+
     first = after
     present: deque[Event | AnyDelta] = deque()
     arrived = asyncio.Event()
