@@ -6,6 +6,7 @@ from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
+    AgentProgressed,
     AgentReplied,
     AgentReturned,
     EffectKind,
@@ -150,3 +151,15 @@ def test_the_part_that_a_model_writes_now_is_the_one_that_is_streamed() -> None:
         ("streaming", "w", "[] "),
         ("streaming", "", "It is "),
     ]
+
+
+def test_the_progress_of_a_tool_shows_until_the_call_returns() -> None:
+    log = begun()
+    log.ask(1, "t", "step-1", "a")
+    log.at(2, "t/step-1", "tool-1", called("tool", "copy"))
+    log.at(3, "t/step-1", "tool-1/event-1-1", AgentProgressed(name="copy", text="half of it", done=0.5))
+    row = log.board.row_of("t/step-1")
+    assert row is not None
+    assert (row.state, row.detail) == ("calling", "copy: half of it 50%")
+    log.at(4, "t/step-1", "tool-1", AgentReturned(body=""))
+    assert row.state == "thinking"

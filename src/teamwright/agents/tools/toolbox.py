@@ -56,8 +56,7 @@ class Toolbox:
         for tool in listed(f"The agent {owner!r}", "tools", tools):
             source = make_source(tool, self._sources, max_bytes)
             self._add(source)
-            created = FunctionTool(function=NOT_IMPORTABLE, name=source.name)
-            self.specs.append(source.spec if source.spec is not None else created)
+            self.specs.append(source.spec if source.spec is not None else _not_rebuilt(source))
         self._sources.sort(key=order_of)
         self._check_approvals()
 
@@ -267,3 +266,8 @@ class Tools:
         if name not in self._sources:
             raise ToolError(f"There is no tool {name!r} here; {nearest(name, self._sources)}")
         return self._sources[name]
+
+
+def _not_rebuilt(source: ToolSource) -> FunctionTool:
+    """Return the declaration of a source that has none: with it, a resume fails with the name of the tool."""
+    return FunctionTool.model_construct({"function", "name"}, function=NOT_IMPORTABLE, name=source.name)
