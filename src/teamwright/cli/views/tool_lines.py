@@ -52,7 +52,8 @@ class ToolLines:
         texts = (await event_texts(self._journal, call.event if call is not None else event)).popitem()[1]
         if call is None:
             return with_texts(note, folded_texts(texts), full=False)
-        return f"{_call(call.tool, texts.get('arguments'))}: {note}"
+        arguments = texts.get("arguments")
+        return f"{_call(call.tool, arguments)}: {note}" if arguments else note
 
 
 def _call(tool: str, arguments: JsonValue) -> str:
