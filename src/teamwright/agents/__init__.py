@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from teamwright.budget.money import Rate
     from teamwright.documents.nodes import Entry, Fields, Items, Place, Scalar
     from teamwright.documents.problems import ProblemReport
+    from teamwright.values.limits.compact import Compact
     from teamwright.values.limits.degradation import Cutback
     from teamwright.values.limits.limits import Limits, MessageLimits, Pace
     from teamwright.values.limits.price import Price
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
         JsonSchema,
         McpSpec,
         McpTool,
+        MemorySpec,
+        MemoryTool,
         NamedModel,
         ServerModel,
         TeamSpec,
@@ -95,6 +98,7 @@ __all__ = [
     "CallPolicy",
     "CheckFunction",
     "Clock",
+    "Compact",
     "Context",
     "CustomTool",
     "Cutback",
@@ -121,6 +125,8 @@ __all__ = [
     "Lognormal",
     "McpSpec",
     "McpTool",
+    "MemorySpec",
+    "MemoryTool",
     "Mend",
     "Message",
     "MessageLimits",
@@ -195,11 +201,12 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.turns.artifacts": "Artifact SharedValue",
         "teamwright.values.limits.limits": "Limits MessageLimits Pace",
         "teamwright.values.limits.price": "Price",
+        "teamwright.values.limits.compact": "Compact",
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
         "teamwright.values.specs.manifest": """
             AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
-            InstructionsByFunction InstructionsTemplate JsonSchema McpSpec McpTool NamedModel ServerModel
-            TeamSpec ToolSpec
+            InstructionsByFunction InstructionsTemplate JsonSchema McpSpec McpTool MemorySpec MemoryTool NamedModel
+            ServerModel TeamSpec ToolSpec
         """,
         "teamwright.values.specs.model_settings": "ModelSettings",
         "teamwright.values.turns.messages": "Message",

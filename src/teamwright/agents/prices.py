@@ -1,4 +1,4 @@
-"""Prices of models: declared in the manifest, else from the data that genai-prices includes.
+"""Prices and context windows of models: declared in the manifest, else from the data that genai-prices includes.
 
 genai-prices is imported at the first use, and never accesses the network. A local model costs nothing.
 """
@@ -73,6 +73,19 @@ def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached
         return calc_price(usage, name, provider_id=provider.rpartition("/")[2]).total_price if name else None
     except (LookupError, ValueError):
         return None
+
+
+def published_window(name: str, provider: str = "", url: str | None = None) -> int | None:
+    """The published size of a model's context window in tokens; `None` if it is not known."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return None
+    try:
+        _, found = get_snapshot().find_provider_model(name, None, provider or None, url)
+    except (LookupError, ValueError):
+        return None
+    return found.context_window
 
 
 def _picodollars_per_token(usd_for_a_million: Decimal) -> int:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import chat, doctor, local, new, plan, run, show, validate
+from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
@@ -40,6 +40,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(lab.app, name="lab")
 app.add_typer(local.app, name="local")
+app.add_typer(memory.app, name="memory")
 
 
 def _show_version(wanted: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
     from teamwright.journal.memory import MemoryJournal
+    from teamwright.journal.notes import KeepsNotes, MemoryNotes, Note, Notes
     from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
@@ -35,7 +36,11 @@ __all__ = [
     "JournalError",
     "JournalTooNew",
     "JournalUnavailable",
+    "KeepsNotes",
     "MemoryJournal",
+    "MemoryNotes",
+    "Note",
+    "Notes",
     "RunIsLive",
     "RunStatus",
     "RunSummary",
@@ -59,6 +64,7 @@ __getattr__, __dir__ = lazy_names(
         """,
         "teamwright.journal.errors": "fenced_out missing_bodies missing_source",
         "teamwright.journal.memory": "MemoryJournal",
+        "teamwright.journal.notes": "KeepsNotes MemoryNotes Note Notes",
         "teamwright.journal.protocol": "Batch Committed InboxItem Journal",
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",

@@ -12,6 +12,7 @@ from operator import attrgetter
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.encoder import references, to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
+from teamwright.journal.notes import MemoryNotes
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
@@ -35,6 +36,7 @@ class MemoryJournal:
         self._sent = 0
         self._driven: set[str] = set()
         self._failed: dict[str, JournalError] = {}
+        self.notes = MemoryNotes()
         self._listeners: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None: ...

@@ -394,12 +394,14 @@ class Engine:
         return handle
 
     @asynccontextmanager
-    async def resources(self) -> AsyncGenerator[None]:
-        """Within this block, agents share the engine's model clients, and MCP servers that end with the block."""
+    async def resources(self, team: str) -> AsyncGenerator[None]:
+        """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
         from teamwright.agents.tools.mcp_pool import McpPool
+        from teamwright.journal.notes import KeepsNotes, SharedNotes
 
         servers = McpPool(self._mcp)
-        with self.models.shared(), self.dependencies.shared(), servers.shared():
+        notes = SharedNotes(self.journal.notes if isinstance(self.journal, KeepsNotes) else None, team)
+        with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
             try:
                 yield
             finally:

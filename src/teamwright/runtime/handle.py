@@ -25,7 +25,7 @@ class Driver(Protocol):
 
     runs: Runs
 
-    def resources(self) -> AbstractAsyncContextManager[None]:
+    def resources(self, team: str) -> AbstractAsyncContextManager[None]:
         """Share the connections of the engine and of one run within this block."""
         ...
 
@@ -60,7 +60,7 @@ class Handle:
         assert run is not None
         assert self._done is not None
         try:
-            async with self.engine.resources():
+            async with self.engine.resources(run.team_name):
                 with modules_of(run.module_folder):
                     result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:

@@ -226,6 +226,11 @@ class Run:
         return await self._end(ending_of(cancelled, scope.usage))
 
     @property
+    def team_name(self) -> str:
+        """The name of the run's team."""
+        return self._team.name
+
+    @property
     def has_begun(self) -> bool:
         """Whether any event of this driver is durable."""
         return self._state.recorder.last_durable > self._record.number

@@ -38,6 +38,7 @@ from teamwright.values.specs.manifest import (
     Manifest,
     NamedModel,
     TeamSpec,
+    memory_specs,
 )
 
 LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
@@ -209,7 +210,7 @@ class Builder:
                 continue
             resolved = kind_of(declared).resolve(declared, partial(self._folder, name))
             found.append(resolved if named is None else (named, resolved))
-        return found
+        return [*found, *memory_specs(spec.memory)]
 
     def _agent_tool(self, tool: AgentTool, name: str | None) -> AgentSource:
         """The agent or team of this manifest that a tool asks."""

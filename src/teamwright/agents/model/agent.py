@@ -23,7 +23,7 @@ from teamwright.errors import UsageError
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS, check_idle_timeout, check_max_requests
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, model_key
+from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, MemoryTool, memory_specs, model_key
 from teamwright.values.specs.model_settings import (
     ModelSettings,
     OutputChoice,
@@ -36,7 +36,6 @@ from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
-    from teamwright.agents.model.compaction import TurnCompaction
     from teamwright.agents.model.own_model import OwnModel
 
 
@@ -51,6 +50,7 @@ class ModelAgent(PolicyAttributes):
     given, and `max_requests` bounds the requests of a turn (50).
     `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
     (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    `memory` gives it tools for notes that it keeps across runs: its own, those of its `team`, or a shared name.
     `compact` says when older messages are replaced by a summary, before the context window of the model is full.
     `instructions` are a text, a `Template`, or a function `(ctx) -> str` that is called in each turn. `check_input` and
     `check_output` are functions `(text, ctx)` that return a `Verdict` or `None`.
@@ -70,6 +70,7 @@ class ModelAgent(PolicyAttributes):
         check_output: CheckFunction | None = None,
         description: str = "",
         tools: Sequence[ToolLike] = (),
+        memory: str | MemoryTool | None = None,
         capabilities: Sequence[str] = (),
         input_schema: Schema | type[object] | None = None,
         output_schema: Schema | type[object] | None = None,
@@ -116,10 +117,9 @@ class ModelAgent(PolicyAttributes):
         self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
-        self.tool_agents = self.toolbox.agents
+        self.toolbox = Toolbox([*tools, *memory_specs(memory)], own.approve, name, own.reply_bytes)
+        self.tool_agents, self._models = self.toolbox.agents, models
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
-        self._models = models
 
     @property
     def spec(self) -> AgentSpec:
@@ -204,17 +204,9 @@ class ModelAgent(PolicyAttributes):
                     reply = await self.guardrails.settle(reply, turn, ctx)
         return with_warnings(reply, warnings)
 
-    def compaction(self, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
-        """Return what compacts the conversation of a turn; `None` if it is not set, or the window is not known."""
-        compact = self.policy.compact or turn.compact
-        if compact is None:
-            return None
-        from teamwright.agents.model.compaction import TurnCompaction, window_of
-
-        window = compact.window or window_of(model)
-        if window is None:
-            return None
-        summariser = ModelAgent(
+    def summariser(self, model: AnyModel) -> ModelAgent:
+        """Return an agent with this model of the agent and without tools, which summarises conversations."""
+        return ModelAgent(
             self.name,
             model=self._own_model if self._own_model is not None and model == self.model else model,
             timeout=self.timeout,
@@ -223,7 +215,6 @@ class ModelAgent(PolicyAttributes):
             retry=self.retry,
             models=self._models,
         )
-        return TurnCompaction(self, summariser, compact, window, ctx)
 
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems (a missing extra, key or model) without making a request."""

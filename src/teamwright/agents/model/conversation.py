@@ -6,14 +6,16 @@ matches whatever version of the library would send it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
+    ModelResponsePart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -86,6 +88,16 @@ class ModelConversation:
             len(conversation.messages), conversation.digest, conversation.prompt_bytes, conversation.count,
         )  # fmt: skip
         return conversation
+
+    def next_response(self, start: int) -> int:
+        """Return the position of the first response from `start` on: results stay with what called for them."""
+        later = (at for at in range(start, len(self.messages)) if isinstance(self.messages[at], ModelResponse))
+        return next(later, len(self.messages))
+
+    def texts(self, start: int, end: int) -> Iterator[str]:
+        """Yield messages as texts for a summary."""
+        for message in self.messages[start:end]:
+            yield "\n".join(filter(None, map(_part_text, message.parts)))
 
     def compact(self, cut: int, summary: str) -> None:
         """Replace what this turn has added before the message at `cut` by a summary."""
@@ -165,3 +177,15 @@ class ModelConversation:
         self.digest = digest(self.digest, kind, *texts)
         self.prompt_bytes += sum(map(text_size, texts))
         self.count += 1
+
+
+def _part_text(part: ModelRequestPart | ModelResponsePart) -> str:
+    match part:
+        case ToolCallPart():
+            return f"called {part.tool_name} with {part.args_as_json_str()}"
+        case ToolReturnPart():
+            return f"{part.tool_name} returned: {part.model_response_str()}"
+        case TextPart(content=str() as text) | UserPromptPart(content=str() as text):
+            return text
+        case _:
+            return ""

@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import low_budget_notice
+from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
 from teamwright.agents.handoff import handoff_instructions
@@ -39,7 +40,6 @@ from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.model.compaction import TurnCompaction
 
 MOST_CORRECTIONS = 2
 """How often a model may correct an answer that can't be used."""
@@ -289,7 +289,7 @@ async def run_turn(
 ) -> Reply:
     """Answer one turn with this model and these instructions, and return the reply."""
     model_turn = ModelTurn(agent, model, turn, ctx, client, tools, instructions)
-    if (compaction := agent.compaction(model, turn, ctx)) is not None:
+    if (compaction := compaction_of(agent, model, turn, ctx)) is not None:
         if compaction.is_due(model_turn.prompt_bytes):
             model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools, instructions)
         model_turn.compaction = compaction

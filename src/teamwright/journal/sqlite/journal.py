@@ -20,11 +20,13 @@ from teamwright.journal.decoder import decode_inbox_item, decode_run
 from teamwright.journal.encoder import inbox_item_to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.location import BUSY_TIMEOUT
+from teamwright.journal.notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import RunStatus
 from teamwright.journal.sqlite.database import SINGLE_STATEMENT_ROWS, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
+from teamwright.journal.sqlite.notes import SqliteNotes
 from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient_text, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import RunRows
 from teamwright.journal.sqlite.writer import Writer
@@ -56,6 +58,27 @@ class SqliteJournal:
         self._opened: Database | None = None
         self._running: Writer | None = None
         self._seen: int | None = None
+
+    @property
+    def notes(self) -> Notes:
+        """The notes that agents keep across runs."""
+        return SqliteNotes(self)
+
+    async def write_notes(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        """Change notes in the writer thread."""
+
+        def write() -> T:
+            self._database.use_busy_timeout(True)
+            with self._database.translated_errors():
+                done = work(self._database.cursor)
+                self._database.require_identity()
+                return done
+
+        return await self._writer.call(write)
+
+    async def read_notes(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read notes in the reader thread."""
+        return await self._read(work)
 
     async def open(self) -> None:
         """Open the file; create or upgrade it first where needed."""

@@ -36,6 +36,9 @@ WORKSPACE = "workspace"
 FILES = "files"
 """The built-in tools with which a member reads and writes files below one folder."""
 
+MEMORY = "memory"
+"""The built-in tools with which a member keeps notes across runs."""
+
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
 APPROVE = "where a person has to approve before the member continues"
@@ -172,6 +175,29 @@ class FilesSpec(Value):
     files: FilesTool
 
 
+class MemoryTool(Value):
+    """Notes that an agent keeps across runs."""
+
+    name: Name = Field(
+        default="own", description="`own`, `team` for all members of the team, or a name that other teams may share"
+    )
+    notes: int = Field(default=1000, ge=1, description="notes that the memory can hold")
+    bytes: int = Field(default=4000, ge=1, description="bytes of one note")
+
+
+class MemorySpec(Value):
+    """The tool form `{memory: {...}}`."""
+
+    memory: MemoryTool
+
+
+def memory_specs(memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
+    """Return the tool of an agent's memory, given by name or with its settings, if it has one."""
+    if memory is None:
+        return ()
+    return (MemorySpec(memory=MemoryTool(name=memory) if isinstance(memory, str) else memory),)
+
+
 class AgentTool(Value):
     """An agent or a team as a tool: the model asks it, and its answer is the result."""
 
@@ -193,11 +219,11 @@ class CustomTool(Value):
         return self
 
 
-OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent"})
-ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | CustomTool
+OWN_TOOL_KINDS = frozenset({"function", "mcp", "files", "agent", "memory"})
+ToolSpec = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | CustomTool
 """A declared tool; the name of its field is its kind."""
 
-DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | SkipJsonSchema[CustomTool]
+DeclaredTool = FunctionTool | McpSpec | FilesSpec | AgentTool | MemorySpec | SkipJsonSchema[CustomTool]
 """The type of a field for tools; schemas of kinds of other packages are added where they are known."""
 
 
@@ -270,6 +296,9 @@ class AgentSpec(AgentSettings):
     scripted: str | None = Field(default=None, description="a file of scripted replies")
     tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
+    )
+    memory: Name | MemoryTool | None = Field(
+        default=None, description="notes across runs: `own`, `team`, a shared name, or {name, notes, bytes}"
     )
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None

@@ -6,13 +6,11 @@ Whether a conversation is compacted depends on its recorded texts, the recorded 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-
 from teamwright.agents.contract.context import Context
-from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.prices import published_window
 from teamwright.agents.summary import CHUNK, split_texts, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.values.events.agent import AgentCompacted
 from teamwright.values.limits.compact import Compact
@@ -22,6 +20,7 @@ from teamwright.values.turns.turn import Failure, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
+    from teamwright.agents.model.conversation import ModelConversation
 
 BYTES_PER_TOKEN = 3.0
 """The size of a token until a response has reported the size of its prompt: fewer bytes than in most texts."""
@@ -77,21 +76,17 @@ class TurnCompaction:
 
         A tool call and its result stay together.
         """
-        start, messages = conversation.prompt_length, conversation.messages
-        cut = max(start, len(messages) - self._compact.keep)
-        while cut < len(messages) and not isinstance(messages[cut], ModelResponse):
-            cut += 1  # the first message that stays is a response, so that its results stay with it
-        if cut <= start or cut >= len(messages):
+        start, length = conversation.prompt_length, len(conversation.messages)
+        cut = conversation.next_response(max(start, length - self._compact.keep))
+        if cut <= start or cut >= length:
             return False
-        parts = list(split_texts(map(_text, messages[start:cut]), self._chunk))
+        parts = list(split_texts(conversation.texts(start, cut), self._chunk))
         summaries = await self._summarise(parts, number)
         if summaries is None:
             return False
         summary = "\n\n".join(summaries)
         await self._ctx.emit(
-            AgentCompacted(
-                member=self._agent.name, messages=cut - start, kept=len(messages) - cut, digest="", summary=summary
-            )
+            AgentCompacted(member=self._agent.name, messages=cut - start, kept=length - cut, digest="", summary=summary)
         )
         conversation.compact(cut, SO_FAR + summary)
         return True
@@ -123,44 +118,21 @@ class TurnCompaction:
         return summaries
 
 
-def _text(message: ModelMessage) -> str:
-    """Return a message as text for a summary."""
-    return "\n".join(_lines(message))
-
-
-def _lines(message: ModelMessage) -> Iterator[str]:
-    for part in message.parts:
-        match part:
-            case TextPart(content=content):
-                yield content
-            case ToolCallPart(tool_name=name):
-                yield f"called {name} with {part.args_as_json_str()}"
-            case ToolReturnPart(tool_name=name):
-                yield f"{name} returned: {part.model_response_str()}"
-            case _ if isinstance(message, ModelRequest) and isinstance(content := getattr(part, "content", None), str):
-                yield content
-            case _:
-                pass
+def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
+    """Return what compacts the conversation of a turn; `None` if that is not set, or the window is not known."""
+    compact = agent.compact or turn.compact
+    window = None if compact is None else compact.window or window_of(model)
+    if compact is None or window is None:
+        return None
+    return TurnCompaction(agent, agent.summariser(model), compact, window, ctx)
 
 
 def window_of(model: AnyModel) -> int | None:
     """Return the size of a model's context window in tokens: as declared, else as published; `None` if unknown."""
     match model:
         case str():
-            return _published_window(model.rpartition(":")[2], model.rpartition(":")[0].rpartition("/")[2])
+            return published_window(model.rpartition(":")[2], model.rpartition(":")[0].rpartition("/")[2])
         case NamedModel():
             return model.context or window_of(model.model)
         case ServerModel():
-            return model.context or _published_window(model.name, url=model.url)
-
-
-def _published_window(name: str, provider: str = "", url: str | None = None) -> int | None:
-    try:
-        from genai_prices.data_snapshot import get_snapshot
-    except ImportError:
-        return None
-    try:
-        _, found = get_snapshot().find_provider_model(name, None, provider or None, url)
-    except (LookupError, ValueError):
-        return None
-    return found.context_window
+            return model.context or published_window(model.name, url=model.url)

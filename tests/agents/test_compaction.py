@@ -10,9 +10,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Engine, ModelAgent, Team
-from teamwright.agents.model.compaction import window_of
+from teamwright.agents.compaction import window_of
 from teamwright.errors import UsageError
-from teamwright.events import AgentCompacted, Event
+from teamwright.events import AgentCompacted
 from teamwright.history import read_kpis
 from teamwright.values.limits.compact import Compact
 from teamwright.values.specs.manifest import NamedModel, ServerModel
@@ -58,15 +58,14 @@ def task(number: int) -> str:
 
 async def facts(engine: Engine, run_id: str) -> list[AgentCompacted]:
     events = (await engine.runs.history(run_id)).events
-    return [event.fact for event in events if isinstance(event, Event) and isinstance(event.fact, AgentCompacted)]
+    return [event.fact for event in events if isinstance(event.fact, AgentCompacted)]
 
 
 async def test_older_turns_of_a_conversation_become_a_summary_once() -> None:  # L-C-6
     talker = Talker()
     team = Team("desk", members=[talker.agent(compact=SMALL)])
     async with Engine("memory") as engine:
-        for number in range(4):
-            last = await engine.run(team, task(number), conversation="talk")
+        last = [await engine.run(team, task(number), conversation="talk") for number in range(4)][-1]
         assert [one[:9] for one in talker.prompts[-1]] == ["summary 1", "task 2 yy", "answer 3 ", "task 3 yy"]
         assert talker.summaries == 1
         (compacted,) = await facts(engine, last.run_id)
@@ -89,8 +88,7 @@ async def test_a_team_sets_it_for_members_that_do_not() -> None:  # L-C-6
     talker = Talker()
     team = Team("desk", members=[talker.agent()], compact=SMALL)
     async with Engine("memory") as engine:
-        for number in range(4):
-            last = await engine.run(team, task(number), conversation="talk")
+        last = [await engine.run(team, task(number), conversation="talk") for number in range(4)][-1]
         assert talker.summaries == 1
         kpis = await read_kpis(engine.journal, last.run_id)
     assert kpis.coordination_tokens > 0

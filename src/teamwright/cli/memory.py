@@ -1,0 +1,118 @@
+"""`teamwright memory`: lists, searches and removes the notes that agents keep across runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+    from teamwright.journal.notes import Note, Notes
+    from teamwright.journal.protocol import Journal
+
+app = typer.Typer(
+    help="List, search and remove the notes that agents keep across runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Memory = Annotated[str, typer.Argument(metavar="MEMORY", help="The name of a memory: TEAM/AGENT, TEAM, or its own.")]
+EVERY_NOTE = 1_000_000
+
+
+@app.command("list")
+def list_notes(
+    memory: Annotated[
+        str | None, typer.Argument(metavar="[MEMORY]", help="A memory, to list its notes; without it, all memories.")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List memories, or the notes of one, newest first."""
+    check_out(out)
+
+    async def work(journal: Journal) -> int:
+        notes = _notes_of(journal)
+        if memory is not None:
+            return _write(await notes.search(memory, (), EVERY_NOTE), out, json=json)
+        found = await notes.memories()
+        if json:
+            write_json([{"memory": name, "notes": count} for name, count in found.items()], out)
+        elif found:
+            write_result("\n".join(f"{one_line(name)}  {count}" for name, count in found.items()), out)
+        else:
+            say("There are no notes yet; an agent with  memory: own  can write some.")
+        return 0
+
+    return with_journal(work)
+
+
+@app.command()
+def search(
+    memory: Memory,
+    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words that the notes contain.")],
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Search the notes of a memory, the best match first."""
+    from teamwright.journal.notes import words_of
+
+    check_out(out)
+
+    async def work(journal: Journal) -> int:
+        return _write(await _notes_of(journal).search(memory, words_of(" ".join(words)), EVERY_NOTE), out, json=json)
+
+    return with_journal(work)
+
+
+@app.command()
+def forget(
+    memory: Memory, note: Annotated[int, typer.Argument(metavar="ID", help="The id of a note.")], json: Json = False
+) -> int:
+    """Remove a note."""
+
+    async def work(journal: Journal) -> int:
+        from secrets import token_hex
+
+        from teamwright.errors import UsageError
+
+        if not await _notes_of(journal).forget(memory, note, key=token_hex()):
+            raise UsageError(f"There is no note {note} in {memory!r}; list them with  teamwright memory list {memory}")
+        if json:
+            write_json({"memory": memory, "forgotten": note})
+        else:
+            write_result(f"forgotten {note}")
+        return 0
+
+    return with_journal(work)
+
+
+def _notes_of(journal: Journal) -> Notes:
+    from teamwright.errors import UsageError
+    from teamwright.journal.notes import KeepsNotes
+
+    if not isinstance(journal, KeepsNotes):
+        raise UsageError("This journal keeps no notes.")
+    return journal.notes
+
+
+def _write(notes: list[Note], out: Path | None, *, json: bool) -> int:
+    if json:
+        write_json([_to_json(note) for note in notes], out)
+    elif notes:
+        write_result("\n".join(f"{note.id}  {one_line(note.text)}" for note in notes), out)
+    else:
+        say("No notes found.")
+    return 0
+
+
+def _to_json(note: Note) -> dict[str, JsonValue]:
+    from teamwright.values.results import iso
+
+    return {"id": note.id, "text": note.text, "author": note.author, "run_id": note.run_id, "time": iso(note.time)}

@@ -1,0 +1,136 @@
+"""Notes that agents keep across runs, in the same place as the journal.
+
+A journal that keeps notes has the attribute `notes`. A note is written and forgotten once for each key, however often
+the call is repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One note: its text, the memory that it belongs to, and who wrote it when."""
+
+    id: int
+    memory: str
+    text: str
+    author: str
+    run_id: str
+    time: float
+
+
+class Notes(Protocol):
+    """A store of notes, in named memories."""
+
+    async def add(self, note: Note, *, key: str, most: int) -> Note | None:
+        """Add a note and return it with its id; the note with the same key or text, if there is one.
+
+        Returns `None` if the memory holds `most` notes already.
+        """
+        ...
+
+    async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
+        """Return the notes that contain any of the words, the best match first; the newest ones without words."""
+        ...
+
+    async def forget(self, memory: str, note: int, *, key: str) -> bool:
+        """Remove a note; returns whether it was there before the first call with this key."""
+        ...
+
+    async def memories(self) -> dict[str, int]:
+        """Return the number of notes in each memory, by name."""
+        ...
+
+
+@runtime_checkable
+class KeepsNotes(Protocol):
+    """A journal that keeps notes."""
+
+    @property
+    def notes(self) -> Notes: ...
+
+
+class MemoryNotes:
+    """Notes in memory, for as long as their journal exists."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, Note] = {}
+        self._added: dict[str, int] = {}
+        self._forgotten: set[tuple[int, str]] = set()
+        self._last = 0
+
+    async def add(self, note: Note, *, key: str, most: int) -> Note | None:
+        """Add a note, once for each key and text."""
+        if key in self._added:
+            return replace(note, id=self._added[key])
+        held = [one for one in self._notes.values() if one.memory == note.memory]
+        for one in held:
+            if one.text == note.text:
+                return one
+        if len(held) >= most:
+            return None
+        self._last += 1
+        self._added[key] = self._last
+        self._notes[self._last] = added = replace(note, id=self._last)
+        return added
+
+    async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
+        """Return the notes that contain most of the words, the newest first among equals."""
+        wanted = {word.casefold() for word in words}
+        held = [one for one in reversed(self._notes.values()) if one.memory == memory]
+        if wanted:
+            found = {one.id: len(wanted & set(words_of(one.text))) for one in held}
+            held = sorted((one for one in held if found[one.id]), key=lambda one: -found[one.id])
+        return held[:limit]
+
+    async def forget(self, memory: str, note: int, *, key: str) -> bool:
+        """Remove a note, once for each key."""
+        if (note, key) in self._forgotten:
+            return True
+        if note not in self._notes or self._notes[note].memory != memory:
+            return False
+        del self._notes[note]
+        self._forgotten.add((note, key))
+        return True
+
+    async def memories(self) -> dict[str, int]:
+        """Return the number of notes in each memory."""
+        names = sorted({one.memory for one in self._notes.values()})
+        return {name: sum(one.memory == name for one in self._notes.values()) for name in names}
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case."""
+    return [word.casefold() for word in re.findall(r"\w+", text)]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNotes:
+    """The notes that the agents of one run can reach; `team` is its outermost team."""
+
+    notes: Notes | None
+    team: str
+
+    @contextmanager
+    def shared(self) -> Generator[None]:
+        """Within this block, agents find these notes."""
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+
+_SHARED: ContextVar[SharedNotes | None] = ContextVar("notes", default=None)
+
+
+def shared_notes() -> SharedNotes | None:
+    """The notes of the run that the current task belongs to."""
+    return _SHARED.get()

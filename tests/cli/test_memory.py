@@ -1,0 +1,50 @@
+"""`teamwright memory`: a person sees, searches and removes what agents have noted."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, write_team
+
+DESK = """\
+agents:
+  clerk: {model: primary, memory: own}
+teams:
+  desk: {members: [clerk]}
+models:
+  primary: scripted:replies.yaml
+"""
+REPLIES = """\
+rules:
+  - {match: tea, times: 1, tool: {name: remember, args: {text: Ada likes tea}}}
+  - {match: coffee, times: 1, tool: {name: remember, args: {text: Bob likes coffee}}}
+  - {reply: noted}
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return write_team(tmp_path / "desk", DESK, REPLIES)
+
+
+def test_notes_are_listed_searched_and_removed(call: Call, desk: Path) -> None:  # L-C-11
+    assert "There are no notes yet" in call("memory", "list").err
+    for task in ("tea", "coffee"):
+        assert call("run", desk, task).out == "noted\n"
+    assert call("memory", "list").out == "desk/clerk  2\n"
+    assert call("memory", "list", "--json").json == [{"memory": "desk/clerk", "notes": 2}]
+    assert call("memory", "list", "desk/clerk").out == "2  Bob likes coffee\n1  Ada likes tea\n"
+    (found,) = call("memory", "search", "desk/clerk", "tea", "--json").json
+    assert (found["id"], found["text"], found["author"]) == (1, "Ada likes tea", "clerk")
+    assert call("memory", "forget", "desk/clerk", "1").out == "forgotten 1\n"
+    assert "No notes found." in call("memory", "search", "desk/clerk", "tea").err
+    again = call("memory", "forget", "desk/clerk", "1")
+    assert again.code == 2
+    assert "There is no note 1 in 'desk/clerk'" in again.err
+
+
+def test_a_memory_is_checked_at_load(call: Call, desk: Path) -> None:
+    (desk / "team.yaml").write_text(DESK.replace("memory: own", "memory: {nme: own, notes: 0}"), encoding="utf-8")
+    wrong = call("validate", desk)
+    assert wrong.code == 2
+    assert "team.yaml:2" in wrong.err
