@@ -18,6 +18,7 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import as_tool
 from teamwright.agents.transfer import transfer_definition, transfer_message
 from teamwright.errors import ManifestError, UsageError
+from teamwright.history.script_export import to_script
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.handoffs import TAKEN_BY
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
@@ -206,6 +207,31 @@ async def test_a_scripted_agent_hands_off_too() -> None:  # L-H-8
     members = [ScriptedAgent("a", [rule], handoffs=["b"]), member("x", handoffs=()), member("b", handoffs=())]
     result, events = await run(Team("t", members=members))
     assert (asked(events), result.output) == (["a", "b"], "b 1")
+
+
+@pytest.mark.parametrize("say", ["over to c", ""])
+async def test_envelopes_keep_the_handoff(say: str) -> None:  # L-H-6
+    team = Team("t", members=[member("a", "c", say=say), member("b"), member("c")], share="a2a_lite", max_turns=5)
+    result, events = await run(team)
+    assert (asked(events), result.output) == (["a", "c"], "c 1")
+
+
+async def test_a_team_is_handed_to_like_any_member() -> None:
+    inner = Team("inner", members=[member("x", handoffs=())])
+    _, events = await run(Team("t", members=[member("a", "inner"), member("b"), inner], max_turns=5))
+    assert asked(events) == ["a", "inner", "x"]
+
+
+async def test_a_recorded_handoff_becomes_a_rule_of_a_script() -> None:
+    triage = model("triage", ToolCallPart("transfer_to_billing", {"message": "An invoice."}), handoffs=["billing"])
+    team = Team("desk", members=[triage, model("billing", TextPart("Paid."))], strategy="graph")
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+        script = await to_script(engine.journal, await engine.runs.history(result.run_id))
+    assert [(rule.agent, rule.tool and rule.tool.name, rule.reply) for rule in script.rules] == [
+        ("triage", "transfer_to_billing", None),
+        ("billing", None, "Paid."),
+    ]
 
 
 def test_the_tool_tells_who_takes_over_and_what_for() -> None:
