@@ -223,6 +223,8 @@ class ModelRequests:
             except AgentRunError:
                 if stopped is None:  # else it results from closing the connection
                     raise
+            finally:
+                deltas.stop()
             if stopped is None:
                 deltas.finish()
                 return stream.get(), None

@@ -23,6 +23,7 @@ from pydantic_ai.messages import (
 )
 
 from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
+from teamwright.agents.model.delta_pace import PacedDeltas
 from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.model.offer import ANSWER_TOOL, OutputMode
 from teamwright.values.events.event import OutputForm
@@ -102,10 +103,10 @@ class ResponseDeltas:
     it, else the reply does.
     """
 
-    __slots__ = ("_attempt", "_calls", "_divided", "_output", "_reply")
+    __slots__ = ("_calls", "_divided", "_output", "_paced", "_reply")
 
     def __init__(self, attempt: Attempt, output: OutputForm | None = None, mode: OutputMode = "text") -> None:
-        self._attempt = attempt
+        self._paced = PacedDeltas(attempt.part_delta)
         self._output: OutputForm | None = output if mode == "tool" else None
         self._reply = ReplyPart(output=None if mode == "tool" else output)
         self._divided = ThinkingFilter()
@@ -137,12 +138,17 @@ class ResponseDeltas:
     def finish(self) -> None:
         """Pass on what was held back, at the end of the stream."""
         self._pass_on(self._divided.finish())
+        self._paced.flush()
+
+    def stop(self) -> None:
+        """Pass on what has arrived, where the stream ends early."""
+        self._paced.flush()
 
     def _pass_on(self, piece: Piece) -> None:
         if piece.thought:
-            self._attempt.part_delta(piece.thought, THINKING)
+            self._paced.add(piece.thought, THINKING)
         if piece.answer:
-            self._attempt.part_delta(piece.answer, self._reply)
+            self._paced.add(piece.answer, self._reply)
 
     def _add_text(self, text: str) -> str:
         if text:
@@ -151,13 +157,13 @@ class ResponseDeltas:
 
     def _add_thinking(self, text: str | None) -> str:
         if text:
-            self._attempt.part_delta(text, THINKING)
+            self._paced.add(text, THINKING)
         return text or ""
 
     def _add_arguments(self, index: int, args: object) -> str:
         text = arguments_text(args)
         if text and index in self._calls:
-            self._attempt.part_delta(text, self._calls[index])
+            self._paced.add(text, self._calls[index])
         return text
 
 
