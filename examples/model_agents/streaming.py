@@ -66,6 +66,7 @@ async def pilot(
         return
     yield {0: DeltaToolCall(name=info.output_tools[0].name, json_args="")}
     for start in range(0, len(PLAN), 12):
+        await anyio.sleep(0.03)  # at the pace of a model
         yield {0: DeltaToolCall(json_args=PLAN[start : start + 12])}
 
 

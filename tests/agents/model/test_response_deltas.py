@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import (
     AgentInfo,
@@ -14,11 +15,18 @@ from pydantic_ai.models.function import (
     FunctionModel,
 )
 
+from teamwright.agents.model import delta_pace
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
+
+
+@pytest.fixture(autouse=True)
+def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pass every piece on by itself, however fast the pieces arrive."""
+    monkeypatch.setattr(delta_pace, "MOMENT", 0.0)
 
 
 def double(number: int) -> int:

@@ -10,12 +10,19 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.model import delta_pace
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.followers.output_stream import PartialOutput, _Written
 from teamwright.teams.team import Team
 from tests.growth import assert_linear
+
+
+@pytest.fixture(autouse=True)
+def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pass every piece on by itself, however fast the pieces arrive."""
+    monkeypatch.setattr(delta_pace, "MOMENT", 0.0)
 
 
 class Report(BaseModel):
