@@ -16,7 +16,7 @@ OWN = {"program"}
 """Teams with a strategy of the tests that creates turns itself."""
 
 
-@pytest.mark.parametrize("name", TEAMS.keys() - OWN)
+@pytest.mark.parametrize("name", sorted(TEAMS.keys() - OWN))
 async def test_the_files_of_a_task_go_where_the_task_goes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:  # L-A-3
     turns: list[tuple[str, Turn]] = []
     respond = FunctionAgent.respond
