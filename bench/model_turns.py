@@ -282,7 +282,7 @@ async def _teamwright(url: str, size: int, chunks: int, at_once: bool, database:
             started = time.process_time()
             handle = await engine.start(team, QUESTION)
             if chunks:
-                async for _ in engine.follow(handle.run_id):
+                async for _ in engine.runs.follow(handle.run_id):
                     pass
             result = await handle.result()
             spent = time.process_time() - started

@@ -3,7 +3,7 @@
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright import FunctionAgent, ModelAgent, Team, run_sync
+from teamwright import FunctionAgent, ModelAgent, Team, Turn, run_sync
 from teamwright.agents import as_tool
 
 
@@ -17,8 +17,18 @@ def write(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[ToolCallPart(name, {"task": "Tea"}) for name, _ in offered])
 
 
-historian = FunctionAgent("historian", lambda turn: f"{turn.task} is old.", description="Knows history.")
-tasters = Team("tasters", members=[FunctionAgent("taster", lambda turn: f"{turn.task} is bitter.")])
+def remember(turn: Turn) -> str:
+    """Say what a historian knows."""
+    return f"{turn.task} is old."
+
+
+def taste(turn: Turn) -> str:
+    """Say how it tastes."""
+    return f"{turn.task} is bitter."
+
+
+historian = FunctionAgent("historian", remember, description="Knows history.")
+tasters = Team("tasters", members=[FunctionAgent("taster", taste)])
 writer = ModelAgent(
     "writer",
     model=FunctionModel(write),

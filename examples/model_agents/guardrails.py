@@ -2,7 +2,7 @@
 
 import re
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import run_sync
@@ -24,7 +24,9 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Answer in place of a real model: promise at first."""
     last = messages[-1]
     assert isinstance(last, ModelRequest)
-    prompt = str(last.parts[-1].content)
+    part = last.parts[-1]
+    assert isinstance(part, UserPromptPart)
+    prompt = str(part.content)
     print(f"> {prompt}")
     return ModelResponse(parts=[TextPart("We look into it." if "refused" in prompt else "I promise a refund.")])
 

@@ -1,5 +1,6 @@
 """Dynamic instructions: a template over the state of the run, and a function."""
 
+from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -10,7 +11,7 @@ from teamwright.strategies import Template
 
 def find_customer(turn: Turn) -> Reply:
     """Look up the customer, and put what is known into the workspace."""
-    known = {"name": "Ada", "language": "Danish"}
+    known: JsonValue = {"name": "Ada", "language": "Danish"}
     return Reply(messages=(Message(name="crm", content="Ada, since 2019"),), context_updates={"customer": known})
 
 

@@ -76,7 +76,7 @@ agent = ModelAgent("pilot", model=FunctionModel(stream_function=pilot), tools=[t
 
 async def show_work(engine: Engine, run_id: str) -> None:
     """Print what the agent thinks and which tools it calls."""
-    async for item in engine.runs.follow(run_id):
+    async for item in engine.runs.follow(run_id, parts=True):
         if isinstance(item, ThinkingDelta):
             print("thinks  ", item.text)
         if not isinstance(item, Event):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from teamwright.journal.decoder import decode_events
 from teamwright.journal.encoder import to_text
@@ -16,6 +16,7 @@ from teamwright.values.results import RunResult
 
 FOLDER = Path(__file__).parent
 RUN_ID = "recorded"
+VOLATILE = {"run_id", "started_at", "seconds"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,12 @@ class History:
         return made
 
 
+ADDED = {"saved_usd"}
+"""Fields of the usage that earlier versions did not write."""
+
+
 def comparable(result: RunResult) -> dict[str, Any]:
     """The result that a replay must have."""
-    return {name: value for name, value in result.to_json().items() if name not in {"run_id", "started_at", "seconds"}}
+    content = {name: value for name, value in result.to_json().items() if name not in VOLATILE}
+    usage = cast("dict[str, object]", content["usage"])
+    return content | {"usage": {name: value for name, value in usage.items() if name not in ADDED}}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
-    from teamwright.values.events.event import AnyDelta, Event
+    from teamwright.values.events.event import Delta, Event
     from teamwright.values.results import RunResult
 
 LARGEST_TASK = 1024 * 1024
@@ -185,7 +185,7 @@ class Engine:
         conversation: str | None = None,
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
-    ) -> AsyncGenerator[Event | AnyDelta]:
+    ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
         handle = await self.start(
             team, task, run_id=run_id, conversation=conversation, limits=limits, attachments=attachments

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.commit import commit
@@ -21,7 +21,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.followers.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
@@ -78,12 +78,22 @@ class Runs:
         summary = await self._journal.find(run_id)
         return (await self.history(run_id)).result(summary.status if summary else "interrupted")
 
-    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | AnyDelta]:
+    @overload
+    def follow(
+        self, run_id: str, after: int = 0, *, parts: Literal[False] = False
+    ) -> AsyncGenerator[Event | Delta]: ...
+
+    @overload
+    def follow(self, run_id: str, after: int = 0, *, parts: bool) -> AsyncGenerator[Event | AnyDelta]: ...
+
+    def follow(self, run_id: str, after: int = 0, *, parts: bool = False) -> AsyncGenerator[Event | AnyDelta]:
         """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
 
+        If this engine drives the run, it also yields the pieces of replies that are being written, and with `parts`
+        those of thinking and of the arguments of tool calls.
         It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.
         """
-        return follow(self._journal, self._bus, self._live, run_id, after)
+        return follow(self._journal, self._bus, self._live, run_id, after, parts=parts)
 
     def follow_output(
         self, run_id: str, output_type: type[T] | None = None, *, member: str | None = None
@@ -96,7 +106,9 @@ class Runs:
         from teamwright.runtime.followers.output_stream import OutputStream
         from teamwright.runtime.run_reader import read_texts
 
-        return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(self.follow(run_id))
+        return OutputStream(partial(read_texts, self._journal), output_type, member).outputs(
+            self.follow(run_id, parts=True)
+        )
 
     async def wait(self, run_id: str) -> RunResult:
         """Wait until the run has no driver in any process; returns its result then."""

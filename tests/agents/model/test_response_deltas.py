@@ -60,7 +60,9 @@ async def test_the_parts_of_a_response_are_told_apart_while_they_stream() -> Non
     model = FunctionModel(_whole, stream_function=_stream)
     async with Engine(MemoryJournal()) as engine:
         team = Team("t", members=[ModelAgent("ada", model=model, tools=[double])])
-        deltas = [one async for one in engine.stream(team, "Go.") if not isinstance(one, Event)]
+        handle = await engine.start(team, "Go.")
+        followed = engine.runs.follow(handle.run_id, parts=True)
+        deltas = [one async for one in followed if not isinstance(one, Event)]
     assert _said(deltas) == [
         ("thinking", 0, "I need"),
         ("thinking", 6, " a tool."),

@@ -91,7 +91,7 @@ async def drive(
         with stopper.listening(), LoopWatchdog(handle, engine.grace, stopper.give_up):
             async with _asking(asker):
                 with stopper.following:
-                    await _show(engine.runs.follow(handle.run_id, after), asker or view, stopper)
+                    await _show(engine.runs.follow(handle.run_id, after, parts=True), asker or view, stopper)
                 if stopper.stopping and not handle.drives:  # another process drives the run and continues
                     return await engine.runs.result(handle.run_id)
                 ended = await handle.result()

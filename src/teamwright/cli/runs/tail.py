@@ -28,7 +28,7 @@ async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) ->
         raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is past the last one.")
     for event in known:
         view.catch_up(event)
-    async for item in engine.runs.follow(run_id, after):
+    async for item in engine.runs.follow(run_id, after, parts=True):
         await view.show(item)
     ended = await engine.runs.result(run_id)
     if shown.json:

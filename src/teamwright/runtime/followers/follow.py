@@ -12,19 +12,20 @@ from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import run_not_found
 from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
-from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.events.event import AnyDelta, Delta, Event
 
 if TYPE_CHECKING:
     import asyncio
 
 
 async def follow(
-    journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0
+    journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0, *, parts: bool = False
 ) -> AsyncGenerator[Event | AnyDelta]:
     """Yield the run's events from the one after `after`, until the run ends or has no driver; raises `RunNotFound`
     if there is no such run.
 
-    Events of a run that is driven here come from the bus, with pieces of replies; those of other runs from the journal.
+    Events of a run that is driven here come from the bus, with pieces of replies and, with `parts`, of thinking and of
+    the arguments of tool calls; those of other runs come from the journal.
     """
     import asyncio  # a program that imports the engine may never run it
 
@@ -33,7 +34,7 @@ async def follow(
     arrived = asyncio.Event()
 
     def listen(item: Event | AnyDelta) -> None:
-        if item.run_id == run_id:
+        if item.run_id == run_id and (parts or isinstance(item, Event | Delta)):
             present.append(item)
             arrived.set()
 
