@@ -320,7 +320,7 @@ class ToolError(AgentError):
 class CallInDoubt(ToolError):
     """The other side was lost before it answered. The call is made again once, recorded as a call in doubt."""
 
-    unknown_cost = True
+    kind, unknown_cost = "in_doubt", True
 
 
 class NotDone(ToolError):

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, ModelAgent, RunResult, ScriptedAgent, Team, load_team
-from teamwright.agents import Approve, Rule, ServerModel, ToolRule, ToolSource
+from teamwright.agents import Approve, FunctionTool, Rule, ServerModel, ToolRule, ToolSource
 from teamwright.errors import DuplicateName, ManifestError, UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
-from teamwright.values.specs.manifest import NOT_IMPORTABLE, FunctionTool
 from tests.extending.almanac import AlmanacSource, asked
 from tests.kit.entry_points import registered_tools
 from tests.kit.records import cut_and_resume
@@ -87,7 +86,7 @@ def test_names_and_approvals_are_checked_as_with_any_tool() -> None:
 
 def test_a_source_without_a_declaration_is_recorded_as_one_that_cannot_be_rebuilt() -> None:
     agent = ScriptedAgent("a", RULES, tools=[AlmanacSource(), "terminate"])
-    assert agent.spec.tools == (FunctionTool(function=NOT_IMPORTABLE, name="almanac"), "terminate")
+    assert agent.spec.tools == (FunctionTool(function="<created in Python>", name="almanac"), "terminate")
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_killed_at_any_write_an_action_is_not_made_twice(
             kills += 1
             report = fork_server.run(DRIVE, **arguments)
         check_payments(endpoint, report.value, check=check)
-    assert kills >= 4, "the intents, the claims and the results of the calls are writes"
+    assert kills >= 3, "the intents, the claims and the results of the calls are writes, some of them together"
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -143,6 +143,7 @@ def test_what_is_not_supported_is_a_warning_with_its_place(tmp_path: Path, docum
         (agent("{tools: [terminate]}"), "each tool is a mapping with 'name' and 'type'"),
         (agent("{tools: terminate}"), "'tools' expects a list"),
         (agent("{prompt: 5}"), "agent 'b': 'prompt' expects text, found the number 5"),
+        (agent("{prompt: {template: x}}"), "agent 'b': 'prompt' expects text, found a mapping"),
         (agent("{modelRef: gpt}"), "'modelRef.name' is missing"),
         (agent("[]"), "Agent: 'spec' is missing"),
         (f"{HEAD}kind: Agent\nspec: {{}}\n", "Agent: 'metadata.name' is missing"),

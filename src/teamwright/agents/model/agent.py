@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast, get_args
 
-from teamwright.agents.contract.arguments import check_arguments, check_instance
+from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
@@ -117,7 +117,9 @@ class ModelAgent(PolicyAttributes):
         self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        self.toolbox = Toolbox([*tools, *memory_specs(memory)], own.approve, name, own.reply_bytes)
+        self.toolbox = Toolbox(
+            [*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory)], own.approve, name, own.reply_bytes
+        )
         self.tool_agents, self._models = self.toolbox.agents, models
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
 

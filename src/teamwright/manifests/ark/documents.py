@@ -166,6 +166,10 @@ class _Document:
 
     def _agent(self) -> None:
         self._rename_fields(RENAMED["Agent"])
+        prompt = self.spec.get("prompt")
+        if prompt is not None and not (isinstance(prompt, Scalar) and isinstance(prompt.value, str)):
+            self.report.problem(prompt.place, f"{self._owner}: 'prompt' expects text, found {described(prompt)}")
+            self.entries.pop("instructions")
         self._note_unsupported({"modelRef", "tools"})
         if "modelRef" in self.spec.entries:
             model = self.spec.text("modelRef", "name")
