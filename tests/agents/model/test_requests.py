@@ -58,7 +58,7 @@ def refusing(*fields: str) -> Callable[[ChatRequest], ChatAnswer]:
 
 @pytest.mark.parametrize(
     ("refused", "mode", "requests"),
-    [((), None, 1), (("response_format",), "tool", 2), (("response_format", "tools"), "prompt", 4)],
+    [((), "native", 1), (("response_format",), "tool", 2), (("response_format", "tools"), "prompt", 4)],
 )
 async def test_a_mode_that_a_server_refuses_is_given_up_for_the_next_and_recorded(
     refused: tuple[str, ...], mode: str | None, requests: int

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from pydantic import BaseModel
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -16,6 +17,7 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import AgentSource, as_tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import DuplicateName, ToolError, UsageError
+from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
@@ -217,3 +219,18 @@ async def test_a_scripted_agent_asks_agents_too() -> None:  # L-D-8
     rules = [Rule(match="# tool helper:", reply="done"), Rule(tool=ToolRule(name="helper", args={"task": "x"}))]
     result = await result_of(ScriptedAgent("boss", rules, tools=[echo("helper")]))
     assert result.output == "done"
+
+
+async def test_what_an_agent_tool_says_is_no_answer_of_a_run_that_fails() -> None:
+    def lookup(turn: Turn) -> str:
+        return "An internal note."
+
+    def ask_then_fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if any(isinstance(message, ModelResponse) for message in messages):
+            raise ModelHTTPError(400, "m", "no more")
+        return ModelResponse(parts=[ToolCallPart("lookup", {"task": "Look."})])
+
+    agent = ModelAgent("a", model=FunctionModel(ask_then_fail), tools=[FunctionAgent("lookup", lookup)])
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(Team("t", members=[agent]), "Go.")
+    assert (result.status, result.output, result.messages) == ("failed", None, ())

@@ -117,9 +117,7 @@ class ModelAgent(PolicyAttributes):
         self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        self.toolbox = Toolbox(
-            [*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory)], own.approve, name, own.reply_bytes
-        )
+        self.toolbox = Toolbox(_all_tools(name, tools, memory), own.approve, name, own.reply_bytes)
         self.tool_agents, self._models = self.toolbox.agents, models
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
 
@@ -198,8 +196,9 @@ class ModelAgent(PolicyAttributes):
             else:
                 from teamwright.agents.model.turn import run_turn
             points = client.supports_tools and turn.has_pointers
+            handoffs = () if turn.prompts == 1 else turn.handoffs  # the earlier loop has none
             async with self.toolbox.open(
-                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=turn.handoffs
+                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=handoffs
             ) as tools:
                 reply = await run_turn(self, model, turn, ctx, client, tools, instructions)
                 if self.guardrails is not None and turn.prompts == 1:
@@ -241,6 +240,10 @@ class ModelAgent(PolicyAttributes):
         if self._own_model is not None and model is self.model:
             return await models.own_client(self._own_model)
         return await models.client(model)
+
+
+def _all_tools(name: str, tools: Sequence[ToolLike], memory: str | MemoryTool | None) -> list[ToolLike]:
+    return [*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory)]
 
 
 def _check_cache(name: str, cache: CacheMode) -> CacheMode:

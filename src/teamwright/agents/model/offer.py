@@ -43,6 +43,9 @@ OutputMode = Literal["text", "native", "tool", "json", "prompt"]
 """How a model answers: as text, in JSON that the provider holds to the schema, as a tool call, or as JSON that a prompt
 asks for, in the provider's mode for any JSON or without it."""
 
+RECORDED_MODES: tuple[OutputMode, ...] = ("native", "tool", "json", "prompt")
+"""The modes that a record names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -154,9 +157,9 @@ def _usual_mode(profile: ModelProfile, by_prompt: OutputMode) -> OutputMode:
 
 
 def output_mode_of(record: JsonValue, modes: tuple[OutputMode, ...]) -> OutputMode:
-    """Return the mode in which a recorded response gives its answer: the first of these, unless it says otherwise."""
+    """Return the mode in which a recorded response gives its answer, which today's model might not be asked in."""
     named = record.get(MODE) if isinstance(record, dict) else None
-    return named if named in modes else modes[0]
+    return named if named in RECORDED_MODES else modes[0]
 
 
 def _json(value: object) -> str:

@@ -135,7 +135,7 @@ class ModelRequests:
             usage = usage_of_response(response, self._model)
             is_cut = response.finish_reason == "length" and stopped is not Stop.SIZE
             limit = self._limit(attempt) if is_cut else None
-            record = to_record(response, mode if mode != offer.modes[0] else None, limit)
+            record = to_record(response, None if mode == "text" else mode, limit)
             from_record(record, self.count, {})  # a record that can't be decoded must not be written
         except TeamwrightError:
             raise

@@ -89,7 +89,7 @@ class AgentSource(ToolSource):
     async def ask(self, arguments: Arguments, ctx: Context, place: str, purpose: Purpose) -> Reply:
         """Ask the agent below `place` of the context; raises `ToolError` with the kind of its failure."""
         task = arguments[TASK] if self._input_schema is None else json.dumps(dict(arguments), ensure_ascii=False)
-        turn = Turn(str(task), purpose=purpose)
+        turn = Turn(str(task), purpose=purpose, aside=True)
         reply = await ctx.ask(self.agent, turn, key=join_key(place, self.agent.name))
         if isinstance(reply, Failure):
             # The kind alone: the text of a failure never becomes the input of another agent.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol
 
@@ -68,14 +68,26 @@ class ToolContext(Generic[D_co]):
         if self._link is not None:
             self._link.progress(text, done)
 
-    async def ask_person(self, question: str | Question, *, choices: Sequence[str] = (), to: str = "") -> Answer:
+    def ask_person(
+        self, question: str | Question, *, choices: Sequence[str] = (), to: str = ""
+    ) -> Coroutine[object, object, Answer]:
         """Ask a person and return the answer, however long it takes and across processes.
 
         While the answer is missing, the call ends here. Once it is recorded, the tool is executed again from its start
-        and gets the answer, so ask before doing anything that must not be done twice.
+        and gets the answer, so ask before doing anything that must not be done twice. Await it, in a tool that is
+        `async def`.
         """
+        from asyncio import get_running_loop
+
+        try:
+            get_running_loop()
+        except RuntimeError:
+            raise ToolError("Only a tool that is `async def` can ask a person: await ctx.ask_person(…)") from None
         if isinstance(question, str):
             question = Question(text=question, choices=tuple(choices), to=to)
+        return self._ask_person(question)
+
+    async def _ask_person(self, question: Question) -> Answer:
         return self._run.ask_person(question)
 
     def dep(self, kind: type[T]) -> T:

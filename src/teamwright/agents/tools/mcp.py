@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from teamwright.agents.tools.mcp_connection import McpConnection
 
 META_KEY = "teamwright/idempotency-key"
+LISTING_SECONDS = 120.0
+"""How long a server may take to list its tools, or to give a resource or a prompt; it starts within this time too."""
+MOST_PAGES = 100
+"""How many pages the list of its tools may have."""
 NEEDED = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
 """Settings that make sense only with another one."""
 
@@ -165,7 +169,14 @@ class McpServer(ToolSource):
             except ToolError as error:
                 raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error}") from error
 
-        effect = Effect(kind="tool", name=self.name, request=self.identity, call=call, max_bytes=self._max_bytes)
+        effect = Effect(
+            kind="tool",
+            name=self.name,
+            request=self.identity,
+            call=call,
+            max_bytes=self._max_bytes,
+            timeout=LISTING_SECONDS,
+        )
         recorded = await ctx.effect(f"tools-{self.name}", effect)
         listed = cast("list[dict[str, object]]", recorded.value)
         found = [ToolDefinition(**one) for one in listed]  # pyright: ignore[reportArgumentType]
@@ -189,7 +200,14 @@ class McpServer(ToolSource):
                 raise ServiceError(f"The MCP server {self.name!r} does not give its context: {error}") from error
 
         request = digest(self.identity, read.request)
-        effect = Effect(kind="tool", name=self.name, request=request, call=call, max_bytes=self._max_bytes)
+        effect = Effect(
+            kind="tool",
+            name=self.name,
+            request=request,
+            call=call,
+            max_bytes=self._max_bytes,
+            timeout=LISTING_SECONDS,
+        )
         returned = await ctx.effect(key, effect)
         cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
         return f"{read.title}:\n{returned.value}{cut}"
@@ -212,13 +230,14 @@ async def _list_tools(client: Client) -> JsonValue:
     """Request the list of tools from the server, as JSON for the record."""
     tools: list[JsonValue] = []
     cursor: str | None = None
-    while True:
+    for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
         for one in page.tools:
             parameters = cast("dict[str, JsonValue]", one.input_schema)
             tools.append({"name": one.name, "description": one.description or "", "parameters": parameters})
         if (cursor := page.next_cursor) is None:
             return tools
+    raise ToolError(f"its list has more than {MOST_PAGES} pages")
 
 
 def _result_value(result: CallToolResult) -> JsonValue:

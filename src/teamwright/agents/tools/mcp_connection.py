@@ -34,6 +34,8 @@ RESULT_FACTOR = 4
 LONGEST_STDERR = 1 << 20
 """How much of a server's error output is kept on disk."""
 STDERR_TAIL = 4096
+CLOSED_MESSAGE = "Connection closed"
+"""The library's message for a connection that ended."""
 FORGOTTEN_SESSION = "Session terminated"
 """The library's message for an HTTP session that the server does not know, as after its restart."""
 
@@ -65,7 +67,8 @@ class McpConnection:
         try:
             return await send(client)
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
+            # Servers use the code of a closed connection for errors of their own as well.
+            if isinstance(error, MCPError) and (error.code, error.message) != (CONNECTION_CLOSED, CLOSED_MESSAGE):
                 if error.message != FORGOTTEN_SESSION:
                     raise ToolError(error.message) from error
                 self._end(session)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, partial
 from types import MethodType
@@ -16,6 +15,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.own_modules import import_own
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion
+from teamwright.agents.schemas.canonical import canonical_json
 from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.docstrings import parse_docstring
@@ -111,11 +111,13 @@ class PythonTool(ToolSource):
         return find_outcome
 
     def _action(self, names: Sequence[str], arguments: Arguments) -> str:
-        """Return the identity of the action that a call makes: the values of these parameters, as validated."""
+        """Return the identity of the action that a call makes: the function, and the values of these parameters.
+
+        Other tools may have its name. Values are compared as validated, however a model spells them.
+        """
         given = self._validated_arguments(arguments)
-        return json.dumps(
-            [to_jsonable_python(given.get(one)) for one in names], sort_keys=True, ensure_ascii=False, default=str
-        )
+        function = getattr(self._function, "__qualname__", self.name)
+        return canonical_json([function, *(given.get(one) for one in names)])
 
     def _check_types(self) -> None:
         """Raise `UsageError` for a parameter whose type no model could fill, here and not at the first turn."""

@@ -286,8 +286,9 @@ def _pause_text(reason: StopReason) -> str:
 
 def _note_of_member(event: Event) -> str | None:
     match event.fact:
-        case AgentCalled(in_doubt=True, name=name):
-            return f"the last call to {name} is in doubt (it may or may not have arrived), so it is made again"
+        case AgentCalled(in_doubt=True, name=name, effect=effect):
+            again = "" if effect == "tool" else ", so it is made again"  # `once` and `check` decide about a tool
+            return f"the last call to {name} is in doubt (it may or may not have arrived){again}"
         case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
             return f"waited {seconds_text(waited)} in the queue for {name}"
         case AgentCallFailed() | AgentCallRejected() as fact:

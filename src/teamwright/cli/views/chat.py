@@ -9,8 +9,9 @@ import sys
 
 from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
 from teamwright.cli.text.events import mark_of, note_text
-from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
+from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Delta, Event
+from teamwright.values.events.team import TeamStarted
 
 SHOWN = ("agent", "budget", "workspace")
 """Domains of events that have a line: what members and the budget do."""
@@ -73,8 +74,8 @@ class ChatView:
         if not isinstance(item, Event):
             return
         match item.fact:
-            case AgentAsked(member=member):
-                self._members.add(member)
+            case TeamStarted(members=members):
+                self._members.update(members)
             case AgentCalled(effect="tool", name=name):
                 self._note(f"⚙ {one_line(name)}")
             case AgentFailed() | AgentReplied():
@@ -85,17 +86,17 @@ class ChatView:
                 pass
 
     def _add(self, delta: Delta) -> None:
-        if (delta.key, delta.attempt) != self._key:
+        if (delta.key, delta.attempt) != self._key or delta.offset == 0:
             self.close()
             self._key, self._stream = (delta.key, delta.attempt), AnswerStream()
         if delta.member != self._speaker:
             self._speaker = delta.member
-            if len(self._members) > 2:  # the team itself is asked too
+            if len(self._members) > 1:
                 self._note(f"{one_line(delta.member)}:")
         self._print(self._stream.feed(delta.text))
 
     def _note(self, text: str) -> None:
-        self._end_line()
+        self.close()
         say(text)
 
     def _print(self, text: str) -> None:

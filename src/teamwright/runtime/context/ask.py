@@ -269,9 +269,14 @@ class Ask:
         self._add_messages(ending)
         return ending
 
+    @property
+    def _is_said(self) -> bool:
+        """Whether the reply is a part of the conversation of the asking scope."""
+        return self.turn.purpose == "work" and not self.turn.aside
+
     def _add_messages(self, ending: Reply | Failure) -> None:
         """Add the messages of an ending to the partial result of the asking scope."""
-        if self.turn.purpose == "work":
+        if self._is_said:
             self._scope.messages += ending.messages
 
     async def _replay_stop(self, recorded: RecordedAsk) -> None:
@@ -283,7 +288,7 @@ class Ask:
             await asyncio.get_running_loop().create_future()
         finally:
             run.delivery.unpark(scope.lane)
-            if self.turn.purpose == "work":
+            if self._is_said:
                 scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
             scope.spend(recorded.ending.usage)
 

@@ -93,7 +93,7 @@ class ActionLedger:
             found = _outcome(events, holder.key)
             if isinstance(found, AgentReturned):
                 text = (await self._journal.bodies([found.body]))[found.body]
-                return Returned(decode_body(text))
+                return Returned(decode_body(text), artifacts=found.artifacts)
             if found is not None or not driven:
                 return found or "in_doubt"
             await anyio.sleep(POLL_SECONDS)

@@ -63,6 +63,9 @@ class Turn(Struct, frozen=True, dict=True):
     since: int | None = None
     """Where the messages of this run begin in the history, if the task is the team's own. A model gets the task there,
     so that its prompts begin alike on every turn. No part of the digest."""
+    aside: bool = False
+    """Whether the reply is only for the agent that asks, as a tool's result, and no message of the conversation. No
+    part of the digest."""
     compact: Compact | None = None
     """When the team's conversations are compacted, for a member that does not set it. The engine sets it."""
     prompts: PromptFormat = 2
