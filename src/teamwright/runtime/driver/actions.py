@@ -58,7 +58,7 @@ class ActionLedger:
         return origin.root_run if origin is not None and origin.how == "fork" else self._run_id
 
     async def claim(self, action: str, key: str, replaced: Holder | None = None) -> Holder:
-        """ActionClaim an action for a call of this run, unless it is held; returns the holder.
+        """Claim an action for a call of this run, unless it is held; returns the holder.
 
         A claim in place of another one takes effect if no other call was faster.
         """
