@@ -14,6 +14,7 @@ from teamwright.agents.prices import published_window
 from teamwright.agents.summary import CHUNK, split_texts, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.values.events.agent import AgentCompacted
 from teamwright.values.limits.compact import Compact
+from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 from teamwright.values.turns.messages import History
 from teamwright.values.turns.turn import Failure, Turn
@@ -34,8 +35,8 @@ SO_FAR = "Your work on this turn so far, as a summary:\n\n"
 class TurnCompaction:
     """Compacts the conversation of one turn of one agent."""
 
-    def __init__(self, agent: ModelAgent, summariser: ModelAgent, compact: Compact, window: int, ctx: Context) -> None:
-        self._agent, self._summariser, self._compact, self._ctx = agent, summariser, compact, ctx
+    def __init__(self, agent: ModelAgent, model: AnyModel, compact: Compact, window: int, ctx: Context) -> None:
+        self._agent, self._model, self._compact, self._ctx = agent, model, compact, ctx
         self._window = window
         self._bytes_per_token = BYTES_PER_TOKEN
         self._count = 0
@@ -55,8 +56,7 @@ class TurnCompaction:
         earlier = turn.history[: len(turn.history) - kept]
         if not earlier:
             return turn
-        chunk = self._chunk
-        summaries = await self._summarise(list(split_transcript(earlier, chunk=chunk)), turn.number)
+        summaries = await self._summarise(list(split_transcript(earlier, chunk=self._chunk)), turn.number)
         if summaries is None:
             return turn
         summary = summary_message(summaries)
@@ -95,7 +95,7 @@ class TurnCompaction:
         """How many messages of the history stay: as many as are set, as long as they leave room."""
         room, kept = self._compact.at * self._window * self._bytes_per_token / 2, 0
         for message in reversed(turn.history):
-            room -= len(message.content.encode("utf-8", "surrogatepass"))
+            room -= text_size(message.content)
             if kept == self._compact.keep or room < 0:
                 break
             kept += 1
@@ -108,10 +108,11 @@ class TurnCompaction:
     async def _summarise(self, parts: Sequence[str], number: int) -> list[str] | None:
         """Ask the model for a summary of each part; `None` if it gives none."""
         self._count += 1
+        summariser = self._agent.summariser(self._model)
         summaries: list[str] = []
         for index, part in enumerate(parts, start=1):
             turn = summary_turn(part, number)
-            reply = await self._ctx.ask(self._summariser, turn, key=f"compact-{self._count}/summary-{index}")
+            reply = await self._ctx.ask(summariser, turn, key=f"compact-{self._count}/summary-{index}")
             if isinstance(reply, Failure):
                 return None
             summaries.append(reply.text)
@@ -124,7 +125,7 @@ def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) 
     window = None if compact is None else compact.window or window_of(model)
     if compact is None or window is None:
         return None
-    return TurnCompaction(agent, agent.summariser(model), compact, window, ctx)
+    return TurnCompaction(agent, model, compact, window, ctx)
 
 
 def window_of(model: AnyModel) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -124,8 +125,6 @@ async def _open(
     extend_sys_path()
     built = team_from_source(source, engine.models)
     await check_ready(built, engine.models, places)
-    import time
-
     name = check_name("conversation", conversation) if conversation else f"chat-{new_run_id(time.time())}"
     return ChatSession(engine, built, name, limits)
 
@@ -142,9 +141,9 @@ async def _greet(session: ChatSession) -> None:
         turns = f", {count_text(len(conversation.turns), 'turn')} so far"
     say(f"{session.team.name} · conversation {session.name}{turns}")
     say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat")
-    for run in await session.engine.journal.runs(1, conversation=session.name):
-        if run.status not in FINAL:
-            say(f"the last turn is {run.status}: /resume finishes it, /undo drops it")
+    last = await session.engine.conversations.last(session.name)
+    if last is not None and last.status not in FINAL:
+        say(f"the last turn is {last.status}: /resume finishes it, /undo drops it")
     with suppress(ImportError):
         import readline  # noqa: F401  # pyright: ignore[reportUnusedImport] - lets `input` edit lines
 

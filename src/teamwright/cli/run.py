@@ -33,7 +33,6 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
-from teamwright.values.names import check_name
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.auto_topology import TopologyRequest
@@ -292,8 +291,8 @@ async def last_turn(engine: Engine, conversation: str | None) -> str | None:
     """The newest run of a conversation, whose team the next turn uses if no manifest is given."""
     if conversation is None:
         return None
-    turns = await engine.journal.runs(1, conversation=check_name("conversation", conversation))
-    return turns[0].id if turns else None
+    turn = await engine.conversations.last(conversation)
+    return None if turn is None else turn.id
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:

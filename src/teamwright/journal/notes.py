@@ -7,6 +7,7 @@ the call is repeated.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -102,8 +103,7 @@ class MemoryNotes:
 
     async def memories(self) -> dict[str, int]:
         """Return the number of notes in each memory."""
-        names = sorted({one.memory for one in self._notes.values()})
-        return {name: sum(one.memory == name for one in self._notes.values()) for name in names}
+        return dict(sorted(Counter(one.memory for one in self._notes.values()).items()))
 
 
 def words_of(text: str) -> list[str]:

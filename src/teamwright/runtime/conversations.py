@@ -46,11 +46,7 @@ class Conversations:
 
     async def read(self, name: str) -> ConversationHistory:
         """Return the turns of a conversation in order, without those that were undone."""
-        last = await self._last(name)
-        if last is None:
-            names = [one.name for one in await self.list()]
-            raise UnknownName("conversation", name, names)
-        head = await self._head(last)
+        head = await self._known_head(name)
         if head is None:
             return ConversationHistory(name, (), ())
         messages = (await self._runs.history(head)).conversation()
@@ -68,17 +64,22 @@ class Conversations:
             yield ConversationTurn.of(history, summary.status)
             run_id = None if history.started.origin is None else history.started.origin.run_id
 
+    async def last(self, name: str) -> RunSummary | None:
+        """Return the run of the newest turn, even if it was undone; `None` if there is no such conversation."""
+        return next(iter(await self._journal.runs(1, conversation=check_name("conversation", name))), None)
+
     async def undo(self, name: str, *, by: str = "") -> ConversationTurn:
         """Withdraw the last turn of a conversation and return it; its run stays in the journal."""
         async with self._starting(name):
-            turns = (await self.read(name)).turns
-            if not turns:
+            head = await self._known_head(name)
+            summary = None if head is None else await self._journal.find(head)
+            if summary is None or summary.conversation != name:
                 raise UsageError(f"The conversation {name!r} has no turn to undo.")
-            last = turns[-1]
-            if last.status not in FINAL:
-                raise ConversationBusy(name, last.run_id, last.status)
-            await self._journal.send(last.run_id, Undo(version=UNDO_VERSION, by=by))
-            return last
+            if summary.status not in FINAL:
+                raise ConversationBusy(name, summary.id, summary.status)
+            turn = ConversationTurn.of(await self._runs.history(summary.id), summary.status)
+            await self._journal.send(turn.run_id, Undo(version=UNDO_VERSION, by=by))
+            return turn
 
     @asynccontextmanager
     async def next_turn(self, name: str, begin_from: str | None = None) -> AsyncGenerator[str | None]:
@@ -88,7 +89,7 @@ class Conversations:
         not ended.
         """
         async with self._starting(check_name("conversation", name)):
-            last = await self._last(name)
+            last = await self.last(name)
             if last is None:
                 yield begin_from
                 return
@@ -116,8 +117,12 @@ class Conversations:
                 await anyio.sleep(0.01)
             yield
 
-    async def _last(self, name: str) -> RunSummary | None:
-        return next(iter(await self._journal.runs(1, conversation=check_name("conversation", name))), None)
+    async def _known_head(self, name: str) -> str | None:
+        """Return the last turn of a conversation that was not undone; raises `UnknownName` if it has none at all."""
+        last = await self.last(name)
+        if last is None:
+            raise UnknownName("conversation", name, [one.name for one in await self.list()])
+        return await self._head(last)
 
     async def _head(self, last: RunSummary) -> str | None:
         """Return the last turn that was not undone; `None` if all were."""

@@ -358,7 +358,6 @@ class Engine:
         self, team: Team, own: Sequence[AttachmentLike], given: Sequence[AttachmentLike]
     ) -> Sequence[Attachment]:
         """Read the files of a team and of its task, in a thread, and check that the team's models can take them."""
-        from teamwright.agents.contract.arguments import listed
         from teamwright.agents.files.attachment import read_attachments
         from teamwright.teams.preflight import check_attachments
 

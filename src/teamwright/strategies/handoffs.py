@@ -100,11 +100,11 @@ def handoff_flaws(strategy: StrategyLike, members: Members) -> list[HandoffFlaw]
 
 
 def _target_flaws(name: str, targets: Sequence[str], others: Sequence[str]) -> Iterable[HandoffFlaw]:
-    tools: dict[str, str] = {}
+    known, tools = frozenset(others), dict[str, str]()
     for to in targets:
         if to == name:
             yield HandoffFlaw(name, f"{name!r} can't hand off to itself", to)
-        elif to not in others:
+        elif to not in known:
             yield HandoffFlaw(name, f"{name!r} hands off to {to!r}, which is no member of its team", to, others)
         elif (other := tools.setdefault(transfer_tool_name(to), to)) != to:
             text = f"{name!r} hands off to {other!r} and {to!r}, whose tools would have the same name"

@@ -299,6 +299,14 @@ async def test_terminate_ends_the_turn_whatever_its_arguments_after_the_tools_be
     assert (reply.usage.requests, reply.usage.tool_calls) == (1, 1)
 
 
+async def test_terminate_called_twice_in_one_response_ends_the_turn_with_the_first() -> None:
+    first, second = (ToolCall(name="terminate", args={"response": said}) for said in ("All done.", "Again."))
+    with ModelServer(answers(calls(first, second))) as server:
+        agent = ModelAgent("a", model=at(server), tools=["terminate"])
+        reply = await agent.respond(Turn("Finish."), Recording().ctx)
+    assert (reply.signal, reply.text) == ("terminate", "All done.")
+
+
 async def test_structured_output_is_data_and_its_json_the_message() -> None:  # P-01
     with ModelServer(answers(SayJson(data={"n": 3}))) as server:
         agent = ModelAgent("counter", model=at(server), output_schema=NUMBER)

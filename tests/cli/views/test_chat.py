@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.cli.views.chat import AnswerStream
+from tests.growth import assert_linear
 
 KEY = "sk-proj-" + "a1B2c3D4" * 6
 
@@ -33,3 +34,20 @@ def test_a_secret_is_masked_wherever_the_text_is_cut(cuts: list[int]) -> None:
     shown = "".join(map(stream.feed, pieces(f"The key is {KEY} for now.\n", cuts))) + stream.finish()
     assert KEY[8:20] not in shown
     assert shown.endswith("for now.\n")
+
+
+def test_the_inside_of_a_private_key_is_never_shown() -> None:
+    stream = AnswerStream()
+    text = "Here:\n-----BEGIN PRIVATE KEY-----\nshort line\nand more\n-----END PRIVATE KEY-----\nThat is it.\n"
+    shown = "".join(map(stream.feed, pieces(text, list(range(0, len(text), 3))))) + stream.finish()
+    assert "short" not in shown
+    assert "more" not in shown
+    assert shown.endswith("\nThat is it.\n")
+
+
+def test_a_long_line_takes_linear_time() -> None:
+    def show(given: list[str]) -> str:
+        stream = AnswerStream()
+        return "".join(map(stream.feed, given)) + stream.finish()
+
+    assert_linear(show, prepare=lambda size: ["some words "] * size, size=2_000)

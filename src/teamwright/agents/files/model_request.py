@@ -78,13 +78,12 @@ class FilesOfRequest:
         self, messages: list[ModelMessage], files: Sequence[PlacedFile], contents: Mapping[str, str | bytes]
     ) -> list[ModelMessage]:
         """Return the messages with the contents of these files, each in the message that it belongs to."""
-        sent = list(messages)
-        for at in dict.fromkeys(one.at for one in files):
-            message, added = sent[at], list[UserContent]()
+        sent, placed = list(messages), dict[int, list[UserContent]]()
+        for one in files:
+            placed.setdefault(one.at, []).extend(self._content(one.artifact, contents[one.artifact.hash]))
+        for at, added in placed.items():
+            message = sent[at]
             assert isinstance(message, ModelRequest)
-            for one in files:
-                if one.at == at:
-                    added += self._content(one.artifact, contents[one.artifact.hash])
             *before, last = message.parts
             if isinstance(last, UserPromptPart):
                 sent[at] = replace(message, parts=[*before, _with_files(last, added)])

@@ -20,7 +20,7 @@ from teamwright.agents.contract.arguments import check_arguments
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import ONE_CALL, Policy, PolicyAttributes, PolicySettings, policy_for
-from teamwright.agents.functions.threads import run_in_process, run_in_thread
+from teamwright.agents.functions.threads import is_async, run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
@@ -73,9 +73,7 @@ class FunctionAgent(PolicyAttributes):
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
-        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
-        )
+        self._async = is_async(function)
         declared = {
             "function": import_path(function),
             "description": description,

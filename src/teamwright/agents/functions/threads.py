@@ -6,6 +6,7 @@ A thread can't be stopped: on cancellation it gets a grace period and is then ab
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
 import threading
@@ -38,6 +39,11 @@ THREAD_GRACE = 1.0
 POLL_SECONDS = 0.01
 DRIVER_POLL_SECONDS = 0.2
 """Seconds between two checks of a worker process that its driver is alive."""
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether calling a function returns a coroutine; an object with an async `__call__` is a function too."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 async def run_in_thread(

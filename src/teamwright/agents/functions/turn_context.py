@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction
-from teamwright.agents.functions.threads import run_in_thread
+from teamwright.agents.functions.threads import is_async, run_in_thread
 from teamwright.errors import UsageError
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
@@ -45,10 +45,7 @@ def turn_context(member: str, turn: Turn, ctx: Context) -> TurnContext:
 async def call_off_loop(function: Callable[..., object], name: str, *arguments: object) -> object:
     """Call a function of the user; a synchronous one runs in a thread."""
     call = partial(function, *arguments)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004 - an object with an async __call__ is a function too
-        result = call()
-    else:
-        result = await run_in_thread(call, name)
+    result = call() if is_async(function) else await run_in_thread(call, name)
     return cast("object", await result) if inspect.isawaitable(result) else result
 
 

@@ -90,8 +90,7 @@ class ModelAgent(PolicyAttributes):
         **policy_settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
-        self.model = check_model(name, model)
-        self._own_model = model if is_own_model(model) else None
+        self.model, self._own_model = check_model(name, model), model if is_own_model(model) else None
         self.instructions, self.dynamic_instructions = split_instructions(name, instructions)
         self.guardrails = make_guardrails(name, check_input, check_output)
         check_arguments(
@@ -111,14 +110,15 @@ class ModelAgent(PolicyAttributes):
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
-        self.cache: CacheMode = _check_cache(name, cache)
         self.settings = check_settings(f"the agent {name!r}", settings, temperature=temperature, max_tokens=max_tokens)
         self.output_mode = check_output_mode(name, output_mode)
         self.max_requests = check_max_requests(name, max_requests)
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
         own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        self.toolbox = Toolbox(_all_tools(name, tools, memory), own.approve, name, own.reply_bytes)
+        all_tools = (*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory))
+        self.toolbox = Toolbox(all_tools, own.approve, name, own.reply_bytes)
         self.tool_agents, self._models = self.toolbox.agents, models
+        self.cache: CacheMode = _check_cache(name, cache)
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
 
     @property
@@ -240,10 +240,6 @@ class ModelAgent(PolicyAttributes):
         if self._own_model is not None and model is self.model:
             return await models.own_client(self._own_model)
         return await models.client(model)
-
-
-def _all_tools(name: str, tools: Sequence[ToolLike], memory: str | MemoryTool | None) -> list[ToolLike]:
-    return [*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory)]
 
 
 def _check_cache(name: str, cache: CacheMode) -> CacheMode:

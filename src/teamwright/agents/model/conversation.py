@@ -6,6 +6,7 @@ matches whatever version of the library would send it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -106,11 +107,12 @@ class ModelConversation:
         self.messages = self.messages[:length]
         self.files = [one for one in files if one.at < length]
         self.add_user(summary)
+        later = deque(one for one in files if one.at >= cut)
         for index, message in enumerate(kept, start=cut):
             self._add_again(message)
-            for one in files:
-                if one.at == index:
-                    self._add_files((one.artifact,), from_tool=one.from_tool)
+            while later and later[0].at == index:
+                one = later.popleft()
+                self._add_files((one.artifact,), from_tool=one.from_tool)
 
     def _add_again(self, message: ModelMessage) -> None:
         """Add a message that stays when those before it are replaced."""

@@ -20,7 +20,6 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
-    TextPart,
     ToolCallPart,
 )
 from pydantic_ai.models import ModelRequestParameters
@@ -44,6 +43,7 @@ from teamwright.agents.model.messages import (
     history_messages,
     new_output,
     new_text,
+    response_text,
     to_record,
     usage_of_response,
     with_note,
@@ -51,6 +51,7 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.output_meter import OutputMeter, Stop
+from teamwright.agents.model.requests import RECORD_FACTOR
 from teamwright.agents.prices import rate_of
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
 
 OUTPUT_RETRIES = 2
 TOOL_RETRIES = 3
-RECORD_FACTOR = 8
-"""How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
 VOLATILE = {"timestamp", "run_id", "conversation_id"}
 SPOKEN_FIELDS = ("content", "tool_name", "args")
 ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
@@ -153,7 +152,7 @@ class RecordedModel(WrapperModel):
 
     def _settle(self, response: ModelResponse) -> None:
         """Raise `TurnSettled` if the response terminates the turn or is an acceptable plain-text answer."""
-        text = _text(response)
+        text = response_text(response)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         for call in calls:
             if self._tools.may_terminate and call.tool_name == TERMINATE:
@@ -432,7 +431,3 @@ def _reply(
         truncated=model.truncated,
         warnings=model.warnings,
     )
-
-
-def _text(response: ModelResponse) -> str:
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()

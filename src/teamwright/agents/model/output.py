@@ -14,10 +14,9 @@ from pydantic_core import from_json
 from teamwright.agents.handoff import schema_with_handoff
 from teamwright.agents.schemas.schema import check
 from teamwright.errors import InvalidOutput
+from teamwright.values.events.event import WRAPPED
 from teamwright.values.turns.turn import Turn
 from teamwright.values.typed_data import read_as
-
-WRAPPED = "value"
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,8 @@ if TYPE_CHECKING:
 
 RECORD_FACTOR = 8
 """How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
-
-
 NESTED_GENERATORS = 6
 """How many generators lie between the events of a stream and its connection."""
-
 
 Exchanged = tuple[ModelResponse, Stop | None, OutputMode]
 """A response, why reading it was stopped, and the mode of its answer."""

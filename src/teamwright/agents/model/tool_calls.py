@@ -27,7 +27,7 @@ async def call_tools(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[
     if len(calls) == 1:
         return [await _call(tools, calls[0], keys[calls[0].tool_call_id])]
     asks = [call for call in calls if tools.is_agent(call.tool_name)]
-    others = [call for call in calls if call not in asks] if asks else calls
+    others = [call for call in calls if not tools.is_agent(call.tool_name)] if asks else calls
     try:
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(_ask_agents(tools, asks, keys)) if asks else None
@@ -35,7 +35,13 @@ async def call_tools(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     results = [task.result() for task in tasks]
-    return results if asked is None else sorted([*results, *asked.result()], key=lambda one: calls.index(one.call))
+    return results if asked is None else in_order([*results, *asked.result()], calls)
+
+
+def in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:
+    """Return the results in the order of their calls."""
+    by_id = {one.call.tool_call_id: one for one in results}
+    return [by_id[call.tool_call_id] for call in calls]
 
 
 async def _ask_agents(tools: Tools, calls: Sequence[ToolCallPart], keys: Mapping[str, str]) -> list[ToolResult]:

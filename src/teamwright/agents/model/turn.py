@@ -28,7 +28,7 @@ from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.own_model import profile_of
 from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
-from teamwright.agents.model.tool_calls import call_tools
+from teamwright.agents.model.tool_calls import call_tools, in_order
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.agents.transfer import transfer_message
@@ -75,7 +75,6 @@ class ModelTurn:
             answer_modes(client.model, self._answer, native=client.native_output, prescribed=prescribed),
             prescribed,
         )
-        self._number = turn.number
         self.compaction: TurnCompaction | None = None
         self._corrections = 0
         self._rejected: Counter[str] = Counter()
@@ -100,12 +99,12 @@ class ModelTurn:
         if self.compaction is None:
             return await self._requests.send(self._conversation, self._offer)
         if self.compaction.is_due(self.prompt_bytes):
-            await self.compaction.compact(self._conversation, self._number)
+            await self.compaction.compact(self._conversation, self._turn.number)
         size, before = self.prompt_bytes, self._requests.usage.input_tokens
         try:
             response = await self._requests.send(self._conversation, self._offer)
         except ContextTooLong:
-            if not await self.compaction.compact(self._conversation, self._number):
+            if not await self.compaction.compact(self._conversation, self._turn.number):
                 raise
             return await self._requests.send(self._conversation, self._offer)
         self.compaction.measure(size, self._requests.usage.input_tokens - before)
@@ -124,14 +123,14 @@ class ModelTurn:
             return self._take_text(text, response)
         ending = [call for call in calls if self._ends_turn(call)]
         self._results = results = await call_tools(
-            self._tools, [call for call in calls if call not in ending], self._requests.tool_keys
+            self._tools, [call for call in calls if not self._ends_turn(call)], self._requests.tool_keys
         )
         terminate = next((call for call in ending if call.tool_name == TERMINATE), None)
         transfers = [call for call in ending if call.tool_name in self._tools.transfers]
         if transfers and terminate is None:
             return self._hand_over(transfers[0], text)
         for call in ending:
-            if call is terminate or call in transfers:
+            if call.tool_name == TERMINATE or call.tool_name in self._tools.transfers:
                 continue
             try:
                 return self._take_data(_answer_text(call), "terminate" if terminate else None)
@@ -140,7 +139,7 @@ class ModelTurn:
         if terminate is not None:
             content = final_response(terminate.args) or text
             return self._reply(content, self._answer and self._answer.parse_text(content), "terminate")
-        self._conversation.add_results(_in_order(results, calls))
+        self._conversation.add_results(in_order(results, calls))
         if ending:
             return self._count_correction(results[-1].content, _answer_text(ending[-1]))
         self._check_rejected(results)
@@ -313,9 +312,3 @@ def _instructions(
 def _answer_text(call: ToolCallPart) -> str:
     """Return the answer that a model gave as a tool call, as it was sent; nothing is an empty object."""
     return call.args if isinstance(call.args, str) and call.args else compact_arguments(call.args)
-
-
-def _in_order(results: Sequence[ToolResult], calls: Sequence[ToolCallPart]) -> list[ToolResult]:
-    """Return the results in the order of their calls."""
-    by_id = {one.call.tool_call_id: one for one in results}
-    return [by_id[call.tool_call_id] for call in calls]

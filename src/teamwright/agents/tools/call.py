@@ -68,7 +68,7 @@ class RecordedToolCall:
                 timeout=seconds if policy.timeout is None else policy.timeout,
                 max_bytes=max_bytes,
                 arguments=dict(self._arguments),
-                doubt=None if policy.is_default else self._doubt(member, owned),
+                doubt=None if policy.just_repeats else self._doubt(member, owned),
             )
             returned = await self._ctx.effect(effect_key, effect)
             if returned.form != "question":

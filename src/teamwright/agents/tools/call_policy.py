@@ -47,7 +47,7 @@ class CallPolicy:
         return self.once is None if self.idempotent is None else self.idempotent
 
     @property
-    def is_default(self) -> bool:
+    def just_repeats(self) -> bool:
         """Whether a call in doubt is simply made again."""
         return self.once is None and self.check is None and self.repeats_in_doubt
 

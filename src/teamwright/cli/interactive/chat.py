@@ -7,7 +7,7 @@ conversation goes on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from teamwright.cli.interactive.drive import ViewOptions, drive, is_free
 from teamwright.cli.terminal.output import one_line, result_stream, say, write_json_line, write_result
 from teamwright.cli.text.events import failure_text, price_text, question_text, seconds_text, status_text, usage_text
 from teamwright.cli.views.chat import ChatView, can_stream
-from teamwright.errors import ConversationBusy, NotResumable, TeamwrightError, UnknownName, UsageError, nearest
+from teamwright.errors import ConversationBusy, NotResumable, UnknownName, UsageError, nearest
 from teamwright.values.names import check_name
 from teamwright.values.results import FINAL
 from teamwright.values.text.display import count_text
@@ -69,7 +69,7 @@ class ChatSession:
 
     async def resume(self) -> RunResult:
         """Finish the last turn."""
-        run = next(iter(await self.engine.journal.runs(1, conversation=self.name)), None)
+        run = await self.engine.conversations.last(self.name)
         if run is None or run.status in FINAL:
             raise NotResumable("The last turn has ended, so there is nothing to resume.")
         return await self._finish(await self.engine.start_resume(run.id, team=self.team))
@@ -132,7 +132,7 @@ class ChatSession:
 
     async def undo(self) -> str:
         """Withdraw the last turn, after cancelling it if it has not ended."""
-        last = next(iter(await self.engine.journal.runs(1, conversation=self.name)), None)
+        last = await self.engine.conversations.last(self.name)
         if last is None:
             raise UsageError("There is no turn to undo.")
         if last.status not in FINAL:
@@ -180,8 +180,6 @@ class Chat:
                     raise
                 say(str(error))
                 continue
-            except TeamwrightError:
-                raise
             if ended is not None:
                 code = 0 if self.is_interactive else ended.exit_code
                 if not self.is_interactive and ended.status not in CONTINUES_AFTER:
@@ -209,15 +207,15 @@ class Chat:
                 raise UsageError(f"There is no command {command!r}; {nearest(command, known)}")
         return None
 
-    def _turn(self, start: Callable[[], object]) -> RunResult | None:
+    def _turn(self, start: Callable[[], Awaitable[RunResult]]) -> RunResult | None:
         """Run a turn; Ctrl-C stops it, and a second one ends the program."""
-        future = self.portal.start_task_soon(start)  # pyright: ignore[reportArgumentType] - a coroutine function
+        future = self.portal.start_task_soon(start)
         try:
-            return future.result()  # pyright: ignore[reportReturnType]
+            return future.result()
         except KeyboardInterrupt:
             self.portal.call(self.session.stop)
             with suppress(CancelledError):
-                return future.result()  # pyright: ignore[reportReturnType]
+                return future.result()
         return None
 
     def _read(self) -> str | None:

@@ -12,41 +12,31 @@ from teamwright.cli.text.events import mark_of, note_text
 from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.team import TeamStarted
+from teamwright.values.secrets.patterns import MaskedStream
 
 SHOWN = ("agent", "budget", "workspace")
 """Domains of events that have a line: what members and the budget do."""
 
 
 class AnswerStream:
-    """Cuts a streamed text into pieces that can be printed: a word is held back until it ends.
-
-    A word that looks like a secret is masked, and half of it would not be recognised.
-    """
+    """Cuts a streamed text into pieces that can be printed: a word that may be a secret is held back until it ends."""
 
     def __init__(self) -> None:
-        self.text = ""
-        self._line = self._shown = ""
+        self._masked, self._pieces = MaskedStream(), list[str]()
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
 
     def feed(self, text: str) -> str:
         """Add a piece of the text, and return what can be printed now."""
-        self.text += text
-        self._line += text
-        end = max(self._line.rfind(" "), self._line.rfind("\n")) + 1
-        return self._piece(end) if end > len(self._shown) else ""
+        self._pieces.append(text)
+        return clean(self._masked.feed(text))
 
     def finish(self) -> str:
         """Return what is left to print."""
-        return self._piece(len(self._line))
-
-    def _piece(self, end: int) -> str:
-        """Return what to print so that everything before `end` is shown; only the line that is open is kept."""
-        ready = clean(self._line[:end])
-        piece = ready.removeprefix(self._shown)
-        self._shown = ready
-        last = self._line.rfind("\n", 0, end) + 1
-        if last:
-            self._line, self._shown = self._line[last:], clean(self._line[last:end])
-        return piece
+        return clean(self._masked.flush())
 
 
 class ChatView:

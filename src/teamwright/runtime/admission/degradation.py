@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.summary import with_summary
 from teamwright.budget.money import dollars
 from teamwright.runtime.admission.forecast import Forecast, Pressure
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
@@ -25,7 +24,7 @@ from teamwright.values.events.person import PersonAsked
 from teamwright.values.key import join_key, relative_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.people.questions import Question
-from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Tier, Turn
 
 QUESTION_SUFFIX = "!degrade"
@@ -185,11 +184,9 @@ def compact_history(turn: Turn, recent: int) -> Turn:
     history = turn.history
     if len(history) <= recent:
         return turn
-    earlier, latest = history[: len(history) - recent], history[len(history) - recent :]
-    listed = "\n".join(f"- {message.name}: {_excerpt(message.content)}" for message in earlier)
+    listed = "\n".join(f"- {message.name}: {_excerpt(message.content)}" for message in history[: len(history) - recent])
     note = Message(name="earlier", content=f"Said before, in short:\n{listed}", role="user")
-    since = None if turn.since is None else max(1, turn.since - len(earlier) + 1)
-    return replace(turn, history=History.of((note, *latest)), since=since)
+    return with_summary(turn, recent, note)
 
 
 def _excerpt(text: str) -> str:

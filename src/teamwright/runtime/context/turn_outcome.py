@@ -24,7 +24,7 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:
     """Return the reply with the usage of its turn, redacted, and under the name of the member that was asked."""
     if reply.transfer_to is not None:
-        check_transfer(reply.transfer_to, turn, member.name)
+        _check_transfer(reply.transfer_to, turn, member.name)
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
@@ -46,7 +46,7 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     return _signed(reply, member.name, child)
 
 
-def check_transfer(to: str, turn: Turn, name: str) -> None:
+def _check_transfer(to: str, turn: Turn, name: str) -> None:
     """Raise `AgentError` if a member hands its turn to one that it was not offered."""
     offered = [one.name for one in turn.handoffs]
     if to not in offered:

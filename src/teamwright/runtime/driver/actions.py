@@ -46,6 +46,8 @@ class ActionLedger:
         self._journal, self._run_id, self._record = journal, run_id, record
         self._ended: dict[str, Returned | Unmade] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._holders: dict[str, Holder] = {}
+        self._last_item = 0
 
     def lock(self, action: str) -> asyncio.Lock:
         """The lock under which calls of this driver claim an action and make it."""
@@ -58,7 +60,7 @@ class ActionLedger:
         return origin.root_run if origin is not None and origin.how == "fork" else self._run_id
 
     async def claim(self, action: str, key: str, replaced: Holder | None = None) -> Holder:
-        """ActionClaim an action for a call of this run, unless it is held; returns the holder.
+        """Claim an action for a call of this run, unless it is held; returns the holder.
 
         A claim in place of another one takes effect if no other call was faster.
         """
@@ -99,17 +101,19 @@ class ActionLedger:
             await anyio.sleep(POLL_SECONDS)
 
     async def _holder(self, action: str) -> Holder | None:
-        return _current_holder(await self._journal.inbox(self._root), action)
+        """Return the last of the claims on an action that each replaced the one before it."""
+        for item in await self._journal.inbox(self._root, self._last_item):
+            if item.id > self._last_item:  # else another call has applied it meanwhile
+                self._last_item = item.id
+                self._apply(item)
+        return self._holders.get(action)
 
-
-def _current_holder(items: Sequence[InboxItem], action: str) -> Holder | None:
-    """Return the last of the claims on an action that each replaced the one before it."""
-    held: Holder | None = None
-    for item in items:
+    def _apply(self, item: InboxItem) -> None:
         claim = item.intervention
-        if isinstance(claim, ActionClaim) and claim.action == action and claim.after == (held.id if held else 0):
-            held = Holder(item.id, claim.run_id, claim.key)
-    return held
+        if isinstance(claim, ActionClaim):
+            held = self._holders.get(claim.action)
+            if claim.after == (held.id if held else 0):
+                self._holders[claim.action] = Holder(item.id, claim.run_id, claim.key)
 
 
 def _outcome(events: Sequence[Event], key: str) -> AgentReturned | Unmade | None:

@@ -8,14 +8,12 @@ from typing import Generic, TypeVar
 
 from teamwright.history.event_texts import Texts
 from teamwright.values.events.agent import AgentAsked, AgentReplied
-from teamwright.values.events.event import AnyDelta, Event, ThinkingDelta
+from teamwright.values.events.event import WRAPPED, AnyDelta, Event, ThinkingDelta
 from teamwright.values.models import JsonValue
 from teamwright.values.partial_data import PartialReader, parse_partial
 
 T = TypeVar("T")
 
-WRAPPED = "value"
-"""The key under which a model gives an output that is no object."""
 SHARE = 32
 """A text is parsed again when it has grown by this part of itself, so that all parses together take linear time."""
 

@@ -143,7 +143,9 @@ class Event(Struct, frozen=True, gc=False):
 
 
 OutputForm = Literal["data", "wrapped"]
-"""How structured output is written: as it is, or, if it is no object, as one under the key `value`."""
+"""How structured output is written: as it is, or, if it is no object, inside one."""
+WRAPPED = "value"
+"""The key of wrapped output in its object."""
 
 
 class _Piece(Record, frozen=True, kw_only=True):
