@@ -1,5 +1,6 @@
 """A chat at a terminal: a person types, stops an answer, undoes a turn, and comes back later."""
 
+import codecs
 import os
 import pty
 import select
@@ -43,6 +44,7 @@ class Terminal:
             os.environ.update({"TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
             os.execv(PROGRAM[0], [*PROGRAM, *map(str, arguments)])
         self.shown = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def until(self, words: str, timeout: float = 20) -> str:
         """Read until these words are shown, and return what was shown before them."""
@@ -50,7 +52,7 @@ class Terminal:
         while words not in self.shown:
             assert time.monotonic() < deadline, f"{words!r} was never shown, but:\n{self.shown}"
             if select.select([self._file], [], [], 0.2)[0]:
-                self.shown += os.read(self._file, 65536).decode()
+                self.shown += self._decoder.decode(os.read(self._file, 65536))
         before, _, self.shown = self.shown.partition(words)
         return before
 
