@@ -7,15 +7,16 @@ Whether a conversation is compacted depends on its recorded texts, the recorded 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import published_window
 from teamwright.agents.summary import CHUNK, split_texts, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.values.events.agent import AgentCompacted
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.reply import text_size
-from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 from teamwright.values.turns.messages import History
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -29,6 +30,8 @@ MOST_BYTES_PER_TOKEN = 6.0
 """The largest plausible size: a server may report too few tokens."""
 CHUNK_PART = 0.4
 """The part of the window that one summary is made of."""
+WINDOW = "context-window"
+"""The key of the effect that reads the published size of the window."""
 SO_FAR = "Your work on this turn so far, as a summary:\n\n"
 
 
@@ -119,13 +122,28 @@ class TurnCompaction:
         return summaries
 
 
-def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
+async def compaction_of(agent: ModelAgent, model: AnyModel, turn: Turn, ctx: Context) -> TurnCompaction | None:
     """Return what compacts the conversation of a turn; `None` if that is not set, or the window is not known."""
     compact = agent.compact or turn.compact
-    window = None if compact is None else compact.window or window_of(model)
-    if compact is None or window is None:
+    if compact is None:
         return None
-    return TurnCompaction(agent, model, compact, window, ctx)
+    window = compact.window or declared_window(model) or await _recorded_window(model, ctx)
+    return None if window is None else TurnCompaction(agent, model, compact, window, ctx)
+
+
+def declared_window(model: AnyModel) -> int | None:
+    """Return the context window that the declaration of a model gives, in tokens."""
+    return model.context if isinstance(model, NamedModel | ServerModel) else None
+
+
+async def _recorded_window(model: AnyModel, ctx: Context) -> int | None:
+    """Return the published window of a model. It is recorded: other versions of the data may have another one."""
+
+    async def call(_: Attempt) -> Returned:
+        return Returned(window_of(model))
+
+    effect = Effect(kind="function", name=WINDOW, request=model_key(model), call=call)
+    return cast("int | None", (await ctx.effect(WINDOW, effect)).value)
 
 
 def window_of(model: AnyModel) -> int | None:

@@ -67,7 +67,7 @@ class Terminal:
     def ended(self) -> tuple[int, str]:
         with suppress(OSError):  # the terminal is gone once the program has ended
             while piece := os.read(self._file, 65536):
-                self.shown += piece.decode()
+                self.shown += self._decoder.decode(piece)
         _, status = os.waitpid(self._pid, 0)
         os.close(self._file)
         return os.waitstatus_to_exitcode(status), self.shown

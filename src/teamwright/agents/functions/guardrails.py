@@ -111,7 +111,7 @@ class Guardrails:
         async def call(_: Attempt) -> Returned:
             values = turn_context(self._agent, turn, ctx)
             return Returned(
-                self._to_json(name, await call_off_loop(function, f"{name} of {self._agent}", text, values))
+                self._to_json(name, await call_off_loop(function, f"{name} of {self._agent!r}", text, values))
             )
 
         effect = Effect(kind="function", name=name, request=digest(name, text), call=call)
@@ -119,7 +119,7 @@ class Guardrails:
         if verdict is not None:
             said = verdict.reason if isinstance(verdict, Refuse) else verdict.text
             await ctx.emit(AgentChecked(check=check, verdict=verdict.kind, text=said))
-        return verdict
+        return Warn(f"{self._agent}: {verdict.text}") if isinstance(verdict, Warn) else verdict
 
     def _to_json(self, name: str, verdict: object) -> JsonValue:
         match verdict:

@@ -74,7 +74,7 @@ class DynamicInstructions:
             values = turn_context(self._agent, turn, ctx)
             if isinstance(source, TextTemplate):
                 return Returned(source.render(_names(values)))
-            made = await call_off_loop(source, f"instructions of {self._agent}", values)
+            made = await call_off_loop(source, f"The instructions of {self._agent!r}", values)
             if not isinstance(made, str):
                 raise AgentError(
                     f"The instructions of {self._agent!r} must be a text, and its function gave {made!r:.200}"

@@ -13,7 +13,8 @@ from pydantic import JsonValue
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction
 from teamwright.agents.functions.threads import is_async, run_in_thread
-from teamwright.errors import UsageError
+from teamwright.errors import AgentError, TeamwrightError, UsageError
+from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
 
@@ -43,10 +44,15 @@ def turn_context(member: str, turn: Turn, ctx: Context) -> TurnContext:
 
 
 async def call_off_loop(function: Callable[..., object], name: str, *arguments: object) -> object:
-    """Call a function of the user; a synchronous one runs in a thread."""
+    """Call a function of the user; a synchronous one runs in a thread. Its exception is an error with this name."""
     call = partial(function, *arguments)
-    result = call() if is_async(function) else await run_in_thread(call, name)
-    return cast("object", await result) if inspect.isawaitable(result) else result
+    try:
+        result = call() if is_async(function) else await run_in_thread(call, name)
+        return cast("object", await result) if inspect.isawaitable(result) else result
+    except TeamwrightError:
+        raise
+    except Exception as error:
+        raise AgentError(f"{name} raised {error_text(error)}") from error
 
 
 def check_arity(function: object, count: int, form: str, what: str) -> None:

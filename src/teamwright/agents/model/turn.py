@@ -288,7 +288,7 @@ async def run_turn(
 ) -> Reply:
     """Answer one turn with this model and these instructions, and return the reply."""
     model_turn = ModelTurn(agent, model, turn, ctx, client, tools, instructions)
-    if (compaction := compaction_of(agent, model, turn, ctx)) is not None:
+    if (compaction := await compaction_of(agent, model, turn, ctx)) is not None:
         if compaction.is_due(model_turn.prompt_bytes):
             model_turn = ModelTurn(agent, model, await compaction.shorten(turn), ctx, client, tools, instructions)
         model_turn.compaction = compaction
