@@ -35,7 +35,7 @@ class Place:
         (Order(amount=Decimal("2.0")), Order(amount=Decimal(2)), {"amount": 2}),
         (Place(1.0), {"x": 1}),
     ],
-    ids=str,
+    ids=["numbers", "decimals", "times", "sets", "lists", "models", "dataclasses"],
 )
 def test_values_that_are_equal_are_the_same_action(same: tuple[object, ...]) -> None:
     assert len({canonical_json(one) for one in same}) == 1
