@@ -51,7 +51,7 @@ CONTENDED = ("three of 50 keys each", "three of 300 keys each")
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
 OUR_IMPORT = "from teamwright import Engine, Team"
-MODEL_IMPORT = "import teamwright.agents.model.turn, teamwright.agents.model.clients"
+MODEL_IMPORT = "import teamwright.agents.model.turn, teamwright.agents.clients.model_client"
 """What the first call of a model loads."""
 # Imports that load what a user needs, because some packages load nothing until a name is used.
 IMPORTS: tuple[str, ...] = (

@@ -18,7 +18,7 @@ REPORTS = {"teamwright.cli", "teamwright.history", "teamwright.lab", "teamwright
 """Facades whose functions return reports: users read the parts of a report and write no annotation with them."""
 PARTS = sorted(set(FACADES) - REPORTS)
 PRIVATE = {
-    "teamwright.agents.model.clients.ModelClient",  # what `Models` opens for model agents
+    "teamwright.agents.clients.model_client.ModelClient",  # what `Models` opens for model agents
     "teamwright.runtime.handle.Driver",  # the engine, as its handles see it
     "teamwright.runtime.webhooks.deliveries.Delivery",  # a notice that handles pass to the engine
     "teamwright.values.specs.manifest.Source",  # the recorded form of a team

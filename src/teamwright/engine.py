@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.models import Models
+    from teamwright.agents.clients.models import Models
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.followers.output_stream import PartialOutput
@@ -39,7 +39,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.runtime.handle": "Handle",
         "teamwright.runtime.followers.output_stream": "PartialOutput",
         "teamwright.runtime.runs": "Runs",
-        "teamwright.agents.model.models": "Models",
+        "teamwright.agents.clients.models": "Models",
         "teamwright.values.results": "RunSummary Status",
     },
 )

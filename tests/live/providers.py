@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import AnyModel, ServerModel
-from teamwright.agents.model.models import missing_extra
+from teamwright.agents.clients.models import missing_extra
 from teamwright.errors import TeamwrightError
 
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": False}

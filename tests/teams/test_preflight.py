@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.teams.load import load_team

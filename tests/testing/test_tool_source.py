@@ -14,8 +14,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.agents import Context, FilesTool, McpTool, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.mcp.source import McpSource
 from teamwright.agents.tools.files import FilesSource
-from teamwright.agents.tools.mcp import McpSource
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.terminate import TerminateSource

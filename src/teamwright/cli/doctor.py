@@ -170,7 +170,7 @@ def _journal(path: Path) -> Finding:
 
 
 def _weights() -> Finding:
-    from teamwright.agents.model.local import INSTALL, find_weights
+    from teamwright.agents.clients.local import INSTALL, find_weights
     from teamwright.errors import UsageError
 
     try:

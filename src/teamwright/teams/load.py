@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.functions.own_modules import modules_of
-from teamwright.agents.model.models import Models
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.references import MODEL
 from teamwright.manifests.load import Loaded, load

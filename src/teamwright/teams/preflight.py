@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.attributes import fallback_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.preflight import Preflight
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.files.media import why_not_taken
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError
 from teamwright.teams.team import Team

@@ -12,9 +12,9 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue, model_validator
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
 from teamwright.errors import (
     AgentError,
     AgentTimeout,

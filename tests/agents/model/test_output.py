@@ -13,9 +13,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from teamwright.agents.clients.model_client import ModelClient
+from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.clients import ModelClient
-from teamwright.agents.model.models import Models
 from teamwright.errors import InvalidOutput, RateLimited
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

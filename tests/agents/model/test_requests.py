@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import pytest
 from pydantic import JsonValue
 
+from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
 from teamwright.errors import AgentError, InvalidOutput
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

@@ -12,8 +12,8 @@ from typing import ClassVar, cast
 import anyio
 from pydantic import JsonValue
 
+from teamwright.agents.clients.models import HEAVY
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import HEAVY
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.request import TIMEOUT, Webhook, post

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.models import Models
+    from teamwright.agents.clients.models import Models
 
 
 @runtime_checkable

@@ -9,13 +9,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast, get_args
 
+from teamwright.agents.clients.models import Models, shared_models
+from teamwright.agents.clients.own_model import check_model, is_own_model
 from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
-from teamwright.agents.model.models import Models, shared_models
-from teamwright.agents.model.own_model import check_model, is_own_model
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
@@ -35,8 +35,8 @@ from teamwright.values.turns.turn import Reply, Turn
 from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.clients import ModelClient
-    from teamwright.agents.model.own_model import OwnModel
+    from teamwright.agents.clients.model_client import ModelClient
+    from teamwright.agents.clients.own_model import OwnModel
 
 
 class ModelAgent(PolicyAttributes):

@@ -31,12 +31,12 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
+from teamwright.agents.clients.http_transport import ReadBounds, read_within
+from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.handoff import handoff_instructions
-from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.errors import classify
-from teamwright.agents.model.http_transport import ReadBounds, read_within
 from teamwright.agents.model.messages import (
     cut_response,
     from_record,

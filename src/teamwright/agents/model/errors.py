@@ -25,7 +25,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
 )
 
-from teamwright.agents.model.http_transport import ReplyBroken, ReplyRefused, ReplySilent
+from teamwright.agents.clients.http_transport import ReplyBroken, ReplyRefused, ReplySilent
 from teamwright.errors import (
     AgentError,
     AgentTimeout,

@@ -15,9 +15,9 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as ModelTool
 
+from teamwright.agents.clients.own_model import profile_of
 from teamwright.agents.model.messages import MODE
 from teamwright.agents.model.output import AnswerSchema
-from teamwright.agents.model.own_model import profile_of
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.events.event import OutputForm
 from teamwright.values.limits.reply import text_size

@@ -12,14 +12,14 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
+from teamwright.agents.clients.http_transport import ReadBounds, read_within
+from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.files.media import media_tokens
 from teamwright.agents.files.model_request import FilesOfRequest, Send, check_files, name_files
-from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.model.errors import classify, is_too_long
-from teamwright.agents.model.http_transport import ReadBounds, read_within
 from teamwright.agents.model.messages import (
     cut_response,
     from_record,

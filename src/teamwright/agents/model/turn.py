@@ -16,16 +16,16 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import low_budget_notice
+from teamwright.agents.clients.model_client import ModelClient
+from teamwright.agents.clients.own_model import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
 from teamwright.agents.handoff import handoff_instructions
-from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
-from teamwright.agents.model.own_model import profile_of
 from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools, in_order

@@ -47,7 +47,7 @@ from teamwright.values.turns.transcript import quote_headers
 from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.models import Models
+    from teamwright.agents.clients.models import Models
 
 PIECES = 8
 MOST_COMPARED = 200

@@ -32,8 +32,8 @@ OWN = {
     FUNCTION: "teamwright.agents.tools.python:PythonKind",
     "workspace": "teamwright.agents.tools.workspace:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
-    "memory": "teamwright.agents.memory_tools:MemoryKind",
-    "mcp": "teamwright.agents.tools.mcp:McpKind",
+    "memory": "teamwright.agents.tools.memory:MemoryKind",
+    "mcp": "teamwright.agents.mcp.source:McpKind",
     "agent": "teamwright.agents.tools.agent_tool:AgentKind",
     "terminate": "teamwright.agents.tools.terminate:TerminateKind",
 }

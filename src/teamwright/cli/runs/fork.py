@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from teamwright.agents.model.models import Models
+    from teamwright.agents.clients.models import Models
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teamwright.agents.model.models import missing_extra
+from teamwright.agents.clients.models import missing_extra
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import find_kind, kinds_in

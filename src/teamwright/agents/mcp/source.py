@@ -15,11 +15,11 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.mcp.context import ContextRead, context_reads
+from teamwright.agents.mcp.pool import McpPool, shared_pool
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.mcp_context import ContextRead, context_reads
-from teamwright.agents.tools.mcp_pool import McpPool, shared_pool
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_secrets, check_web_address
 from teamwright.documents.nodes import Fields
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import CallToolResult
 
-    from teamwright.agents.tools.mcp_connection import McpConnection
+    from teamwright.agents.mcp.connection import McpConnection
 
 META_KEY = "teamwright/idempotency-key"
 LISTING_SECONDS = 120.0

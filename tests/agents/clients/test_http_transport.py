@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright import Engine, Limits, Team
+from teamwright.agents.clients.http_transport import EventWatch, ReadBounds
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.http_transport import EventWatch, ReadBounds
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied

@@ -19,9 +19,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Engine, Team
 from teamwright.agents import ServerModel
+from teamwright.agents.clients.models import Models
+from teamwright.agents.clients.own_model import own_model_name
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.models import Models
-from teamwright.agents.model.own_model import own_model_name
 from teamwright.errors import AgentError, NotResumable, RateLimited, Refused, ServiceError, UsageError
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer

@@ -167,7 +167,7 @@ class McpSession:
         from mcp import Client, StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
-        from teamwright.agents.model.http_transport import GuardedTransport, ReadBounds, guarded_client
+        from teamwright.agents.clients.http_transport import GuardedTransport, ReadBounds, guarded_client
 
         settings = self._settings
         if settings.url is not None:

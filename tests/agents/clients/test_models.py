@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
-from teamwright.agents.model import models
-from teamwright.agents.model.models import EXTRAS, missing_extra
+from teamwright.agents.clients import models
+from teamwright.agents.clients.models import EXTRAS, missing_extra
 from tests.paths import ROOT
 
 

@@ -20,9 +20,9 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from teamwright.agents.model.http_transport import GuardedTransport, guarded_client
-from teamwright.agents.model.local import SLOTS, LocalModel
-from teamwright.agents.model.own_model import can_send_whole, can_stream, own_model_name, profile_of
+from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
+from teamwright.agents.clients.local import SLOTS, LocalModel
+from teamwright.agents.clients.own_model import can_send_whole, can_stream, own_model_name, profile_of
 from teamwright.errors import UsageError
 from teamwright.values.limits.limits import Pace
 from teamwright.values.specs.manifest import ServerModel

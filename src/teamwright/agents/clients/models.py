@@ -20,8 +20,8 @@ from teamwright.errors import MissingExtra
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.clients import ModelClient
-    from teamwright.agents.model.own_model import OwnModel
+    from teamwright.agents.clients.model_client import ModelClient
+    from teamwright.agents.clients.own_model import OwnModel
 
 HEAVY = "teamwright.agents.model.turn"
 EXTRAS = {
@@ -84,7 +84,7 @@ class Models:
                 if missing := missing_extra(model):
                     raise missing
                 await import_models()
-                from teamwright.agents.model.clients import open_client
+                from teamwright.agents.clients.model_client import open_client
 
                 self._clients[model] = await self._stack.enter_async_context(open_client(model))
             return self._clients[model]
@@ -94,7 +94,7 @@ class Models:
         async with self._lock:
             if id(model) not in self._own_clients:  # the client keeps the model, and so its id
                 await import_models()
-                from teamwright.agents.model.clients import open_own_client
+                from teamwright.agents.clients.model_client import open_own_client
 
                 self._own_clients[id(model)] = await self._stack.enter_async_context(open_own_client(model))
             return self._own_clients[id(model)]

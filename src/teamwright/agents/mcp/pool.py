@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
-    from teamwright.agents.tools.mcp_connection import McpConnection
+    from teamwright.agents.mcp.connection import McpConnection
     from teamwright.values.specs.manifest import McpTool
 
 NOT_THE_SERVER = {"allow", "resources", "prompts"}
@@ -31,7 +31,7 @@ class McpPool:
 
     def connection(self, settings: McpTool, max_bytes: int) -> McpConnection:
         """Return the connection to the server of this declaration."""
-        from teamwright.agents.tools.mcp_connection import McpConnection
+        from teamwright.agents.mcp.connection import McpConnection
 
         if self._engine is not None and settings.share == "engine":
             return self._engine.connection(settings, max_bytes)

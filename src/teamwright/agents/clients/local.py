@@ -27,7 +27,7 @@ from typing import IO, Any, Self, cast
 import anyio
 import anyio.to_thread
 
-from teamwright.agents.model.local_proxy import LocalProxy
+from teamwright.agents.clients.local_proxy import LocalProxy
 from teamwright.errors import MissingExtra, ServiceError, UsageError
 
 ENVIRONMENT = "TEAMWRIGHT_LOCAL_MODEL"
@@ -116,7 +116,7 @@ def _spawn_server(arguments: Sequence[str], key: str, stderr: IO[bytes]) -> subp
     """Start the server process. One of asyncio's would warn at the exit of a program that never closed it."""
     # -P keeps the user's folder off the child's import path; a new session shields it from Ctrl-C.
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "teamwright.agents.model.local", *arguments],
+        [sys.executable, "-P", "-m", "teamwright.agents.clients.local", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

@@ -16,9 +16,8 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright.agents.model import local
-from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.local import (
+from teamwright.agents.clients import local
+from teamwright.agents.clients.local import (
     ENVIRONMENT,
     WEIGHTS_SHA256,
     WEIGHTS_VERSION,
@@ -29,7 +28,8 @@ from teamwright.agents.model.local import (
     find_wheel_weights,
     install_weights,
 )
-from teamwright.agents.model.models import Models
+from teamwright.agents.clients.models import Models
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
@@ -244,7 +244,7 @@ async def test_a_server_that_crashed_is_started_again_at_its_next_use(model: Loc
 
 PROGRAM = """
 import os, sys, anyio
-from teamwright.agents.model.local import LocalModel
+from teamwright.agents.clients.local import LocalModel
 async def main():
     model = LocalModel()
     await model.url()
@@ -279,7 +279,7 @@ def test_the_server_dies_with_a_killed_parent(how: str) -> None:
 
 @real
 def test_a_program_that_uses_the_model_prints_nothing_and_exits_without_closing_it() -> None:
-    program = "import anyio\nfrom teamwright.agents.model.local import LocalModel\nanyio.run(LocalModel().url)\n"
+    program = "import anyio\nfrom teamwright.agents.clients.local import LocalModel\nanyio.run(LocalModel().url)\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=50, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -322,7 +322,7 @@ def test_a_file_that_is_missing_or_no_model_is_an_error_that_names_it(tmp_path: 
 async def test_what_is_not_installed_is_named_with_the_commands_that_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("teamwright.agents.model.local.find_spec", lambda name: None)
+    monkeypatch.setattr("teamwright.agents.clients.local.find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as weights:
         find_weights()
     with pytest.raises(MissingExtra) as library:

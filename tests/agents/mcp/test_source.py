@@ -15,9 +15,9 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, Team, load_team
+from teamwright.agents.mcp import connection as mcp_connection
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
-from teamwright.agents.tools import mcp_connection
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import CallInDoubt, LimitReached, Refused, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
@@ -378,7 +378,7 @@ async def test_a_server_that_does_not_answer_in_time_is_reported(notes: Path, mo
 DRIVER = """
 import asyncio, sys
 from teamwright import Engine
-from tests.agents.tools.test_mcp import waiting_team
+from tests.agents.mcp.test_source import waiting_team
 from pathlib import Path
 
 async def main():

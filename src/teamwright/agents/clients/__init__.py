@@ -1,0 +1,1 @@
+"""The clients of models: connections, transports, and the embedded model."""
