@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 
 from bench.workload import texts
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.messages import history_messages
+from teamwright.agents.model.earlier_turn import history_messages
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 

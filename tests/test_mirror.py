@@ -35,6 +35,7 @@ COVERED_BY = {
     "agents/tools/call_workspace.py": "agents/tools/test_call.py",
     "agents/tools/context.py": "agents/tools/test_call.py",
     "agents/summary.py": "runtime/context/test_recovery.py",
+    "agents/tools/methods.py": "agents/tools/test_workspace.py",
     "agents/tools/kind.py": "extending/test_new_tool_kind.py",
     "agents/mcp/connection.py": "agents/mcp/test_source.py",
     "agents/mcp/context.py": "agents/mcp/test_source.py",

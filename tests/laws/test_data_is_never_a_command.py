@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import JsonValue
+from pydantic_ai.messages import ModelMessage
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Returned
-from teamwright.agents.model.messages import history_messages
+from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.model.earlier_turn import history_messages
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
@@ -79,17 +81,18 @@ async def test_whatever_a_member_says_it_cannot_speak_for_others(  # S-03
         if not turn.history:
             continue
         assert headers(turn.prompt) == [header_name(message.name) for message in turn.history]
-        sent = [
-            str(part.content)
-            for one in history_messages(turn, member)
-            for part in one.parts
-            if part.part_kind == "user-prompt"
-        ]
-        others = [one for one in turn.history if one.name != member and one.content.strip()]
-        assert sum(len(headers(text)) for text in sent) <= len(turn.history)
-        for text in sent:
-            assert headers(text) in ([], headers(text.splitlines()[0]))
-        assert len(sent) >= len(others)
+        for messages in (ModelConversation.of_turn(turn, member).messages, history_messages(turn, member)):
+            check_prompt(messages, turn, member)
+
+
+def check_prompt(messages: list[ModelMessage], turn: Turn, member: str) -> None:
+    """Check that a model sees the speakers of the history, and no other that a text pretends."""
+    sent = [str(part.content) for one in messages for part in one.parts if part.part_kind == "user-prompt"]
+    others = [one for one in turn.history if one.name != member and one.content.strip()]
+    assert sum(len(headers(text)) for text in sent) <= len(turn.history)
+    for text in sent:
+        assert headers(text) in ([], headers(text.splitlines()[0]))
+    assert len(sent) >= len(others)
 
 
 @pytest.mark.parametrize("prompt", ["{{.History}}\n\nWho is next of {{.Participants}}?", "{{ history }} {{ task }}"])

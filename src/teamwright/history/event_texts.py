@@ -37,7 +37,6 @@ def bodies_of(event: Event) -> Iterator[Body]:
             yield from (fact.task, fact.manifest, *(ref.body for ref in fact.history))
         case AgentReplied() as fact:
             yield from (ref.body for ref in fact.messages)
-            yield from (artifact.hash for artifact in fact.artifacts)
             yield from [fact.data] if fact.data is not None else ()
         case AgentFailed() as fact:
             yield from (ref.body for ref in fact.messages)

@@ -20,7 +20,16 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
+    ToolCallPartDelta,
+    UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
@@ -38,12 +47,11 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.errors import classify
 from teamwright.agents.model.messages import (
+    arguments_text,
     cut_response,
     from_record,
-    history_messages,
-    new_output,
-    new_text,
     response_text,
+    text_under_name,
     to_record,
     usage_of_response,
     with_note,
@@ -431,3 +439,43 @@ def _reply(
         truncated=model.truncated,
         warnings=model.warnings,
     )
+
+
+def history_messages(turn: Turn, name: str) -> list[ModelMessage]:
+    """Convert the history of a turn: the messages of the member `name` as its own, all others under their names.
+
+    Some providers refuse a conversation that the assistant opens, so the member's own messages at the start are sent
+    under its name too.
+    """
+    messages: list[ModelMessage] = []
+    speakers = None if turn.quoting == "none" else turn.speakers
+    for message in turn.history:
+        if not message.content.strip():
+            continue  # providers refuse empty messages
+        if message.name == name and message.role != "user" and messages:
+            messages.append(ModelResponse(parts=[TextPart(message.content)]))
+        else:
+            messages.append(ModelRequest(parts=[UserPromptPart(text_under_name(message, speakers))]))
+    return messages
+
+
+def new_text(event: ModelResponseStreamEvent) -> str:
+    """The text in a stream event, if any."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def new_output(event: ModelResponseStreamEvent) -> str:
+    """All output in a stream event: text, thinking, or the arguments of a tool call."""
+    match event:
+        case PartStartEvent(part=TextPart(content=content) | ThinkingPart(content=content)):
+            return content
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
+            return content or ""
+        case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
+            return arguments_text(args)
+        case _:
+            return ""

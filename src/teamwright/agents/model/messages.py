@@ -13,15 +13,9 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
     TextPart,
-    TextPartDelta,
     ThinkingPart,
-    ThinkingPartDelta,
     ToolCallPart,
-    ToolCallPartDelta,
     UserPromptPart,
 )
 from pydantic_ai.usage import RequestUsage
@@ -33,7 +27,6 @@ from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.transcript import quote_headers, with_header
-from teamwright.values.turns.turn import Turn
 
 GENERATED_ID = "pyd_ai_"
 KEYS, HASHED = "tool_keys", "hashed"
@@ -45,24 +38,6 @@ LIMIT = "output_limit"
 KEY_DIGITS = 12
 """Short, because people type these keys to answer a question. On a collision, the second id is replaced."""
 LONGEST_ID = 512
-
-
-def history_messages(turn: Turn, name: str) -> list[ModelMessage]:
-    """Convert the history of a turn: the messages of the member `name` as its own, all others under their names.
-
-    Some providers refuse a conversation that the assistant opens, so the member's own messages at the start are sent
-    under its name too.
-    """
-    messages: list[ModelMessage] = []
-    speakers = None if turn.quoting == "none" else turn.speakers
-    for message in turn.history:
-        if not message.content.strip():
-            continue  # providers refuse empty messages
-        if message.name == name and message.role != "user" and messages:
-            messages.append(ModelResponse(parts=[TextPart(message.content)]))
-        else:
-            messages.append(ModelRequest(parts=[UserPromptPart(text_under_name(message, speakers))]))
-    return messages
 
 
 def text_under_name(message: Message, speakers: Collection[str] | None) -> str:
@@ -161,28 +136,6 @@ def compact_arguments(value: object) -> str:
 def response_text(response: ModelResponse) -> str:
     """Return the text of a response, without what was thought and called."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
-
-
-def new_text(event: ModelResponseStreamEvent) -> str:
-    """The text in a stream event, if any."""
-    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-        return event.part.content
-    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-        return event.delta.content_delta
-    return ""
-
-
-def new_output(event: ModelResponseStreamEvent) -> str:
-    """All output in a stream event: text, thinking, or the arguments of a tool call."""
-    match event:
-        case PartStartEvent(part=TextPart(content=content) | ThinkingPart(content=content)):
-            return content
-        case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
-            return content or ""
-        case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
-            return arguments_text(args)
-        case _:
-            return ""
 
 
 def output_size(response: ModelResponse) -> int:

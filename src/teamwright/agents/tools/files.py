@@ -16,12 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import ToolValue
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
-from teamwright.agents.tools.python import MethodTools
+from teamwright.agents.tools.methods import MethodSource
+from teamwright.agents.tools.protocol import ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers
@@ -154,32 +152,21 @@ class Files:
         return place.is_file() and place.resolve().is_relative_to(self._root)
 
 
-class FilesSource(ToolSource):
+class FilesSource(MethodSource):
     """The `files` tools for one folder; by default the current folder of the process that drives the run."""
 
     name = kind = FILES
     tool_names = NAMES
+    methods = Files
 
     def __init__(self, settings: FilesTool, spec: str | ToolSpec | None = None) -> None:
         self.settings = settings
         self.spec = spec if spec is not None else FilesSpec(files=settings)
-        self._methods = MethodTools(Files, self._files)
 
-    def _files(self, context: ToolContext) -> Files:
+    def bind(self, context: ToolContext) -> Files:
+        """Create the tools of one call below the root."""
         root = Path(self.settings.root) if self.settings.root else None
         return Files(root, context.owned, context.idempotency_key)
-
-    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return the four tools."""
-        return self._methods.definitions(NAMES)
-
-    def validate(self, name: str, arguments: Arguments) -> None:
-        """Check the arguments."""
-        self._methods.validate(name, arguments)
-
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Read or write files, in a thread."""
-        return await self._methods.call(name, arguments, context)
 
 
 class FilesKind(ToolKind[FilesTool]):

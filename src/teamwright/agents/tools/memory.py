@@ -11,12 +11,10 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import ToolValue
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
-from teamwright.agents.tools.python import MethodTools
+from teamwright.agents.tools.methods import MethodSource
+from teamwright.agents.tools.protocol import ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError, UsageError
 from teamwright.journal.notes import Note, Notes, shared_notes, words_of
@@ -85,31 +83,20 @@ def memory_name(name: str, team: str, member: str) -> str:
     return f"{team}/{member}" if name == OWN else team if name == TEAM else name
 
 
-class MemorySource(ToolSource):
+class MemorySource(MethodSource):
     """The `memory` tools of one agent."""
 
     name = kind = MEMORY
     tool_names = NAMES
+    methods = MemoryMethods
 
     def __init__(self, settings: MemoryTool, spec: MemorySpec | str | None = None) -> None:
         self.spec = MemorySpec(memory=settings) if spec is None else spec
         self._settings = settings
-        self._methods = MethodTools(MemoryMethods, self._methods_for)
 
-    def _methods_for(self, context: ToolContext) -> MemoryMethods:
+    def bind(self, context: ToolContext) -> MemoryMethods:
+        """Create the tools of one call in the memory of its member."""
         return MemoryMethods(self._settings, context)
-
-    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return the tools."""
-        return self._methods.definitions(NAMES)
-
-    def validate(self, name: str, arguments: Arguments) -> None:
-        """Check the arguments."""
-        self._methods.validate(name, arguments)
-
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Write, search or remove notes."""
-        return await self._methods.call(name, arguments, context)
 
 
 class MemoryKind(ToolKind[MemoryTool]):

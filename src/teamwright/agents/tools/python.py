@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property, partial
-from types import MethodType
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -14,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.own_modules import import_own
-from teamwright.agents.functions.threads import run_in_thread, run_to_completion
+from teamwright.agents.functions.threads import run_in_thread
 from teamwright.agents.schemas.canonical import canonical_json
 from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
 from teamwright.agents.tools.context import ToolContext
@@ -254,38 +253,6 @@ class PythonKind(ToolKind[FunctionTool]):
         yield "function", settings.function
         if settings.check is not None:
             yield "function", settings.check
-
-
-class MethodTools:
-    """Methods of a class as tools: each call creates an object from its context and calls one of its methods.
-
-    A synchronous method runs in a thread and to completion even if the turn is cancelled: no write outlives its step.
-    """
-
-    def __init__(self, owner: type[T], make: Callable[[ToolContext], T]) -> None:
-        self._owner, self._make = owner, make
-
-    def definitions(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
-        """Return the definitions of these methods."""
-        return [_method_tool(self._owner, name).definition for name in names]
-
-    def validate(self, name: str, arguments: Arguments) -> None:
-        """Validate the arguments against the signature."""
-        _method_tool(self._owner, name).validate(name, arguments)
-
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Call the method."""
-        method = getattr(self._owner, name)
-
-        def work() -> Any:
-            return method(self._make(context), **arguments)
-
-        return await (work() if inspect.iscoroutinefunction(method) else run_to_completion(work))
-
-
-@cache
-def _method_tool(owner: type, name: str) -> PythonTool:
-    return PythonTool(MethodType(getattr(owner, name), owner))
 
 
 def tool(

@@ -16,8 +16,8 @@ from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
-from teamwright.agents.tools.python import MethodTools
+from teamwright.agents.tools.methods import MethodSource
+from teamwright.agents.tools.protocol import ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.specs.manifest import WORKSPACE
@@ -84,17 +84,17 @@ class WorkspaceMethods:
         return {"name": name, "version": held.version, "by": held.by, "value": held.value}
 
 
-class WorkspaceSource(ToolSource):
+class WorkspaceSource(MethodSource):
     """The `workspace` tools, or some of them. They see a snapshot from the start of the turn, and their own writes."""
 
     name = kind = spec = WORKSPACE
+    methods = WorkspaceMethods
 
     def __init__(self, names: Sequence[str] = NAMES, workspace: Workspace | None = None) -> None:
-        self.tool_names = self._names = tuple(names)
+        self.tool_names = tuple(names)
         self._workspace = workspace
-        self._methods = MethodTools(WorkspaceMethods, self._methods_for)
 
-    def _methods_for(self, context: ToolContext) -> WorkspaceMethods:
+    def bind(self, context: ToolContext) -> WorkspaceMethods:
         """Create the methods for one call; its key is part of the keys of its writes, so that each is made once."""
         if self._workspace is None:
             raise ToolError("The workspace is reached within a turn alone.")
@@ -103,19 +103,7 @@ class WorkspaceSource(ToolSource):
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
         """Bind the workspace of the turn."""
-        yield WorkspaceSource(self._names, ctx.workspace)
-
-    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return the tools."""
-        return self._methods.definitions(self._names)
-
-    def validate(self, name: str, arguments: Arguments) -> None:
-        """Check the arguments."""
-        self._methods.validate(name, arguments)
-
-    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
-        """Read or write the shared data."""
-        return await self._methods.call(name, arguments, context)
+        yield WorkspaceSource(self.tool_names or (), ctx.workspace)
 
 
 class WorkspaceKind(ToolKind[NoSettings]):

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from teamwright.history.event_texts import bodies_of
 from teamwright.journal.decoder import decode_body
-from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 
@@ -27,6 +27,8 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
     history = await engine.runs.history(run_id)
     ended = await engine.runs.result(run_id)
     bodies = {body for event in history.events for body in bodies_of(event)}
+    replies = [event.fact for event in history.events if isinstance(event.fact, AgentReplied)]
+    bodies.update(artifact.hash for reply in replies for artifact in reply.artifacts)
     texts = await engine.journal.bodies(bodies - set(_tool_files(history.events)))
     return {
         "format": FORMAT,
