@@ -32,8 +32,8 @@ def resolve_secrets(
     data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
     if resolver.hidden:
         raise NotResumable(
-            f"The manifest's value of {', '.join(resolver.hidden)} is a secret, and records do not store secrets: pass"
-            " the team (team=…), or put the secret into the environment, write ${NAME} instead and start a new run."
+            f"The value of {', '.join(resolver.hidden)} is a secret, and records do not store secrets: pass the team"
+            " (team=…). A run of a manifest that reads the secret from the environment, as ${NAME}, resumes without."
         )
     if len(resolver.secrets) > MOST_SECRETS:
         message = f"The manifest has {len(resolver.secrets)} secrets, and at most {MOST_SECRETS} can be masked"

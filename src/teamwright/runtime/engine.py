@@ -252,7 +252,7 @@ class Engine:
         own = made.attachments if continues is None else ()
         files = await self._read_attachments(made, own, attachments) if own or attachments else ()
         run = self._new_run(identity, made)
-        run.check_start(self.dependencies)
+        run.check_dependencies(self.dependencies)
         named = run_id is not None
         given = RunInput(task, self._seed(), history, origin, limits, conversation, named=named, attachments=files)
         handle = self._launch(run, given)
@@ -340,8 +340,9 @@ class Engine:
             made = await self._team_of(await self._read_record(run_id), limits)
         self.dependencies.require(made.everyone())
         from teamwright.runtime.driver.redaction import Redactor
+        from teamwright.teams.known_secrets import known_secrets
 
-        redacted_task = None if task is None else Redactor(made.secrets).text(task)
+        redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)

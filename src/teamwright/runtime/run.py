@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import anyio
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.context import AgentLike
@@ -36,6 +37,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice
 from teamwright.runtime.webhooks.request import Webhook
+from teamwright.teams.known_secrets import secrets_in
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (
@@ -105,6 +107,8 @@ class Run:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or driver_lock(journal, run_id)
         self._record = record or RunRecord()
+        if record is None and team.declared is None:  # a manifest was checked when it was loaded
+            team.check_start(self._agents)
         self._pause_reason: StopReason | None = None
         self._is_over = False
         self._cancel_request: Cancel | None = None
@@ -127,7 +131,7 @@ class Run:
             record=self._record,
             recorder=Recorder(journal, run_id, self._record.number, wall, self._publish, self.journal_failed),
             delivery=OrderedDelivery(self._record.deliveries.due, self._on_stuck, self._on_caught_up),
-            redactor=Redactor(team.secrets),
+            redactor=Redactor(self._known_secrets()),
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
@@ -250,10 +254,22 @@ class Run:
         """The team and every agent below it."""
         return self._team.everyone()
 
-    def check_start(self, dependencies: Dependencies) -> None:
-        """Raise `UsageError` if a new run of the team can't start; a manifest was checked when it was loaded."""
-        if self._team.declared is None:
-            self._team.check_start(self._agents)
+    @cached_property
+    def _declaration(self) -> JsonValue:
+        """The declaration of the team, which may hold secrets."""
+        return self._team.source_with(self._agents).to_json()
+
+    def _known_secrets(self) -> frozenset[str]:
+        team = self._team
+        return team.secrets if team.declared is not None else secrets_in(self._agents, self._declaration)
+
+    @property
+    def redactor(self) -> Redactor:
+        """What masks the secrets of the run's team."""
+        return self._state.redactor
+
+    def check_dependencies(self, dependencies: Dependencies) -> None:
+        """Raise `UsageError` if the engine lacks what the agents of the team declare to need."""
         dependencies.require(self._agents)
 
     def _begin(self, run_input: RunInput) -> Turn:
@@ -266,7 +282,7 @@ class Run:
         started = RunStarted(
             team=team.name,
             task=recorder.store(task),
-            manifest=recorder.store(without_secrets(team.source_with(self._agents).to_json())),
+            manifest=recorder.store(without_secrets(self._declaration)),
             seed=run_input.seed,
             strategies=team.strategies(self._agents),
             origin=run_input.origin,

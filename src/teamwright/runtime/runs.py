@@ -164,7 +164,7 @@ class Runs:
         given = _to_answer(answer)
         history = await self.history(run_id)
         question = history.require_question(key)
-        redactor = _redactor_of(history)
+        redactor = self._redactor(run_id, history)
         given = given.changed(
             text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
         )
@@ -187,7 +187,7 @@ class Runs:
     async def cancel(self, run_id: str, reason: str = "") -> RunResult:
         """End a run for good, in whichever process it is driven; a run without a driver ends at once."""
         if reason:
-            reason = _redactor_of(await self.history(run_id)).text(reason)
+            reason = self._redactor(run_id, await self.history(run_id)).text(reason)
         return await self._send(run_id, Cancel(reason=reason))
 
     async def _send(self, run_id: str, intervention: Pause | Cancel) -> RunResult:
@@ -226,6 +226,18 @@ class Runs:
                 raise await run_not_found(self._journal, run_id)
         return await self._journal.delete(run_ids)
 
+    def _redactor(self, run_id: str, history: RunHistory) -> Redactor:
+        """Return a redactor with the secrets of a run, so that its inbox never holds one.
+
+        A record has none of those that were written out: only the driver of the run knows them.
+        """
+        if (run := self._live.get(run_id)) is not None:
+            return run.redactor
+        from teamwright.manifests.secrets import secrets_of
+        from teamwright.runtime.driver.redaction import Redactor
+
+        return Redactor(secrets_of(history.manifest))
+
     async def _is_driven(self, run_id: str) -> bool:
         return run_id in self._live or await self._journal.is_driven(run_id)
 
@@ -238,11 +250,3 @@ def _to_answer(given: object) -> Answer:
         return Answer(text=given)
     kind = type(given).__name__
     raise UsageError(f"An answer is a text or an Answer, not a value of type {kind!r}; pass its text, or an Answer.")
-
-
-def _redactor_of(history: RunHistory) -> Redactor:
-    """Return a redactor with the secrets of a run, so that its inbox never holds one."""
-    from teamwright.manifests.secrets import secrets_of
-    from teamwright.runtime.driver.redaction import Redactor
-
-    return Redactor(secrets_of(history.manifest))

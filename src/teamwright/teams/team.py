@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
 from teamwright.agents.contract.attributes import (
+    agent_spec_of,
     fallback_of,
     require_agent,
     require_agent_like,
-    spec_of,
     tool_agents_of,
 )
 from teamwright.agents.contract.context import AgentLike, Context
@@ -285,8 +285,7 @@ def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
             if not agent.is_single_agent:
                 teams[agent.name] = agent.spec
         else:
-            spec = spec_of(agent)
-            agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
+            agents[agent.name] = agent_spec_of(agent)
     # Every part was validated when it was created, and a team may have thousands.
     return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 

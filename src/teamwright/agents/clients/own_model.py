@@ -7,10 +7,11 @@ it is neither guarded nor closed here; a client that pydantic-ai opened for it i
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from teamwright.errors import UsageError
+from teamwright.values.secrets.classification import is_secret
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 SUPPORT = {"supports_tools": True, "supports_json_object_output": False, "supports_json_schema_output": False}
 """What a model may support, and whether it does if its profile does not say."""
+
+
+CLIENT_KEYS = ("api_key", "auth_token")
+"""The attributes under which the clients of providers keep their key."""
 
 
 def is_own_model(value: object) -> TypeGuard[OwnModel]:
@@ -79,6 +84,22 @@ def can_send_whole(model: OwnModel) -> bool:
         return all(map(can_send_whole, alternatives))
     model = _unwrapped(model)
     return "stream_function" not in vars(model) or getattr(model, "function") is not None  # noqa: B009
+
+
+def own_secrets(model: OwnModel) -> Iterator[str]:
+    """Yield the key of a model's client and the secrets among the headers that it sends.
+
+    A client that keeps its key elsewhere is not known here.
+    """
+    for one in _alternatives(model) or (_unwrapped(model),):
+        if one is not model:
+            yield from own_secrets(one)
+    client: object = getattr(model, "client", None)
+    keys: list[object] = [getattr(client, name, None) for name in CLIENT_KEYS]
+    settings = cast("Mapping[str, object]", model.settings or {})
+    headers = cast("Mapping[str, object]", settings.get("extra_headers") or {})
+    keys += [value for name, value in headers.items() if is_secret("extra_headers", name)]
+    yield from (key for key in keys if isinstance(key, str) and key.strip())
 
 
 def _alternatives(model: OwnModel) -> Sequence[OwnModel]:

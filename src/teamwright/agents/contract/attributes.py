@@ -102,6 +102,16 @@ def fallback_of(agent: AgentLike) -> AgentLike | None:
     return None if policy is ONE_CALL or policy is UNSET else policy.fallback
 
 
+def same_name_fallbacks(agent: AgentLike) -> Sequence[AgentLike]:
+    """Return the fallbacks under an agent's own name, which are other models of it and no agents of their team."""
+    found = [agent]
+    while (other := fallback_of(found[-1])) is not None and other.name == agent.name:
+        if any(other is one for one in found):  # a cycle, which a start refuses
+            break
+        found.append(other)
+    return found[1:]
+
+
 def tool_agents_of(agent: AgentLike) -> tuple[AgentLike, ...]:
     """Return the agents among the tools of an agent."""
     return getattr(agent, "tool_agents", ())
@@ -121,6 +131,12 @@ def capabilities_of(agent: AgentLike) -> Iterable[str]:
 def spec_of(agent: AgentLike) -> AgentSpec | TeamSpec | None:
     """Return the declaration from which a resume rebuilds an agent, if it has one."""
     return getattr(agent, "spec", None)
+
+
+def agent_spec_of(agent: AgentLike) -> AgentSpec:
+    """Return the declaration of an agent, empty if it has none."""
+    spec = spec_of(agent)
+    return spec if isinstance(spec, AgentSpec) else AgentSpec()
 
 
 def deprecated_settings(agent: object) -> dict[str, object]:

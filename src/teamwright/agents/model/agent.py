@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast, get_args
 
 from teamwright.agents.clients.models import Models, shared_models
-from teamwright.agents.clients.own_model import check_model, is_own_model
+from teamwright.agents.clients.own_model import check_model, is_own_model, own_secrets
 from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
+from teamwright.agents.contract.attributes import same_name_fallbacks
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
@@ -148,12 +149,15 @@ class ModelAgent(PolicyAttributes):
         return AgentSpec.model_validate(given)
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """The secrets of a model of the caller's own, which no declaration has."""
+        return frozenset() if self._own_model is None else frozenset(own_secrets(self._own_model))
+
+    @property
     def _has_own_model(self) -> bool:
         """Whether a model object of the caller answers, also as a fallback: then no record can rebuild the agent."""
-        if self._own_model is not None:
-            return True
-        other = self.fallback
-        return isinstance(other, ModelAgent) and other.name == self.name and other._has_own_model
+        models = (self, *same_name_fallbacks(self))
+        return any(isinstance(one, ModelAgent) and one._own_model is not None for one in models)
 
     def settings_for(self, model: AnyModel) -> ModelSettings:
         """Return the settings of its requests to a model; its own take precedence over the model's."""

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import fallback_of, policy_of, spec_of
+from teamwright.agents.contract.attributes import agent_spec_of, fallback_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
@@ -279,7 +279,5 @@ class Simulator:
             USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
         )
         simulation = with_defaults(learnt, with_defaults(declared, simulation))
-        spec = spec_of(agent)
-        declared_spec = spec if isinstance(spec, AgentSpec) else AgentSpec()
         policy = policy_of(agent).changed(approve=None, fallback=None, max_bytes=None, one_call=False)
-        return SimulatedAgent(agent.name, declared_spec, simulation, "function" if function else "model", policy)
+        return SimulatedAgent(agent.name, agent_spec_of(agent), simulation, "function" if function else "model", policy)
