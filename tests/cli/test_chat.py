@@ -74,6 +74,27 @@ def test_undo_and_fork_change_what_the_next_turn_continues(call: Call, desk: Pat
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three", "four"]
 
 
+def test_undo_in_a_new_fork_goes_back_by_a_turn_that_it_begins_with(call: Call, desk: Path) -> None:  # L-C-5
+    said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/fork side\n/undo\nthree\n")
+    assert "undone here: two" in said.err
+    asked = [turn["task"] for turn in call("runs", "conversation", "talk", "--json").json["turns"]]
+    messages = call("runs", "conversation", "side", "--json").json["messages"]
+    assert asked == ["one", "two"]
+    assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three"]
+
+
+def test_undo_in_a_fork_ends_at_the_first_turn(call: Call, desk: Path) -> None:
+    said = call("chat", desk, "--conversation", "talk", stdin="one\n/fork side\n/undo\n/undo\n")
+    assert (said.code, "undone here: one" in said.err) == (2, True)
+    assert "There is no turn to undo." in said.err
+
+
+def test_a_fork_whose_turn_was_undone_can_be_forked_again(call: Call, desk: Path) -> None:
+    call("chat", desk, "--conversation", "talk", stdin="one\n/fork side\ntwo\n/undo\n/fork again\nthree\n")
+    messages = call("runs", "conversation", "again", "--json").json["messages"]
+    assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three"]
+
+
 def test_help_quit_and_slashes(call: Call, desk: Path) -> None:
     said = call("chat", desk, stdin="/help\n//slash\n/quit\nnever\n")
     assert (said.code, said.out) == (0, "A slash: /etc\n")

@@ -23,8 +23,12 @@ from teamwright.values.events.team import TeamStarted
 from teamwright.values.key import key_and_parents, nearest_key
 from teamwright.values.secrets.patterns import MaskedStream
 
-State = Literal["waiting", "thinking", "streaming", "calling", "retrying", "asking", "done", "failed", "stopped"]
-ACTIVE: frozenset[State] = frozenset(("thinking", "streaming", "calling", "retrying", "asking"))
+State = Literal[
+    "waiting", "thinking", "streaming", "calling", "listing", "reading", "delegating", "retrying", "asking",
+    "done", "failed", "stopped",
+]  # fmt: skip
+"""`listing` and `reading` are requests to an MCP server, and a member that asks another one is `delegating`."""
+OVER: frozenset[State] = frozenset(("waiting", "done", "failed", "stopped"))
 MOST_STREAMED = 4000
 
 
@@ -36,6 +40,8 @@ class MemberRow:
     depth: int
     members: dict[str, MemberRow] = field(default_factory=dict[str, "MemberRow"])
     is_team: bool = False
+    is_tool: bool = False
+    """Whether another member asked it as a tool."""
     state: State = "waiting"
     detail: str = ""
     tokens: int = 0
@@ -51,7 +57,7 @@ class MemberRow:
     @property
     def is_active(self) -> bool:
         """Whether the member is working now."""
-        return self.state in ACTIVE
+        return self.state not in OVER
 
     def elapsed(self, now: float) -> float:
         """Seconds at work until now."""
@@ -60,11 +66,12 @@ class MemberRow:
 
 @dataclass(slots=True)
 class OpenTurn:
-    """An ask that has no ending yet."""
+    """An ask that has no ending yet; `asker` is the member that asks another one during its own turn, as a tool."""
 
     row: MemberRow
     began: float
     tokens: int = 0
+    asker: MemberRow | None = None
 
 
 @dataclass(slots=True)
@@ -133,8 +140,12 @@ class Board:
             _member(team, member)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
-        row = _member(self.row_of(event.scope) or self._top, fact.member)
-        self.turns[event.key] = OpenTurn(row, event.time)
+        around = self.row_of(event.scope)
+        row, asker = _member(around or self._top, fact.member), None if around is None or around.is_team else around
+        self.turns[event.key] = OpenTurn(row, event.time, asker=asker)
+        if asker is not None:
+            row.is_tool = True
+            self._set(asker, "delegating", fact.member)
         row.is_team = fact.member_kind == "team"
         row.turns += 1
         row.since = event.time if row.since is None else row.since
@@ -146,6 +157,8 @@ class Board:
         if turn is None:
             return
         row = turn.row
+        if turn.asker is not None and not any(other.asker is turn.asker for other in self.turns.values()):
+            self._set(turn.asker, "thinking")
         if not any(other.row is row for other in self.turns.values()):
             row.seconds, row.since = row.elapsed(event.time), None
             row.streamed = ""
@@ -162,6 +175,8 @@ class Board:
                 self._add_tokens(event.scope, fact.usage.total_tokens)
                 if row:
                     self._set(row, "thinking")
+            case AgentCalled(method=str() as method, name=name) if row:
+                self._set(row, "listing" if method == "tools/list" else "reading", name)
             case AgentCalled(effect="tool") as fact if row:
                 self._set(row, "calling", fact.name)
             case AgentProgressed(name=name, text=text, done=done) if row:

@@ -46,7 +46,7 @@ class Conversations:
 
     async def read(self, name: str) -> ConversationHistory:
         """Return the turns of a conversation in order, without those that were undone."""
-        head = await self._known_head(name)
+        head = await self.head(name)
         if head is None:
             return ConversationHistory(name, (), ())
         messages = (await self._runs.history(head)).conversation()
@@ -68,10 +68,20 @@ class Conversations:
         """Return the run of the newest turn, even if it was undone; `None` if there is no such conversation."""
         return next(iter(await self._journal.runs(1, conversation=check_name("conversation", name))), None)
 
+    async def head(self, name: str) -> str | None:
+        """Return the run that the next turn continues: the last that was not undone, or the one that a fork began from.
+
+        Raises `UnknownName` if there is no such conversation.
+        """
+        last = await self.last(name)
+        if last is None:
+            raise UnknownName("conversation", name, [one.name for one in await self.list()])
+        return await self._head(last)
+
     async def undo(self, name: str, *, by: str = "") -> ConversationTurn:
         """Withdraw the last turn of a conversation and return it; its run stays in the journal."""
         async with self._starting(name):
-            head = await self._known_head(name)
+            head = await self.head(name)
             summary = None if head is None else await self._journal.find(head)
             if summary is None or summary.conversation != name:
                 raise UsageError(f"The conversation {name!r} has no turn to undo.")
@@ -116,13 +126,6 @@ class Conversations:
                         raise ConversationBusy(name, None, "running") from None
                 await anyio.sleep(0.01)
             yield
-
-    async def _known_head(self, name: str) -> str | None:
-        """Return the last turn of a conversation that was not undone; raises `UnknownName` if it has none at all."""
-        last = await self.last(name)
-        if last is None:
-            raise UnknownName("conversation", name, [one.name for one in await self.list()])
-        return await self._head(last)
 
     async def _head(self, last: RunSummary) -> str | None:
         """Return the last turn that was not undone; `None` if all were."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput
+from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.agents.recording import Recording
+from tests.kit.runs import run
 
 LIBRARY = ("pydantic", "https://", "retry limit", "validation error", "Input should")
+SECRET = "acme-4711-0815-abcdef"
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -68,3 +73,23 @@ async def test_a_stream_with_fields_of_wrong_types_is_refused_or_read_and_record
             text = str(error)
     assert text == "Yes." or "can't be read" in text
     assert not [word for word in LIBRARY if word in text], text
+
+
+async def test_what_a_client_of_ones_own_raises_keeps_its_type_and_its_message() -> None:  # M-10
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise KeyError("no such deployment:\n eu-1")
+
+    text = await failure_of(ModelAgent("m", model=FunctionModel(answer)))
+    assert text.endswith("can't be read: KeyError: 'no such deployment:\\n eu-1'")
+
+
+async def test_secrets_in_what_a_client_raises_are_masked() -> None:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise RuntimeError(f"401 for the key {SECRET}")
+
+    team = Team("t", members=[ModelAgent("m", model=FunctionModel(answer))])
+    team.secrets = frozenset((SECRET,))
+    result, _ = await run(team)
+    assert result.failure is not None
+    assert "RuntimeError: 401 for the key " in result.failure.message
+    assert SECRET not in result.failure.message

@@ -1,9 +1,14 @@
 """The view of a chat: words appear as soon as they are whole, and no half of a secret is ever shown."""
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.cli.views.chat import AnswerStream
+from teamwright.cli.views.chat import AnswerStream, ChatView
+from teamwright.values.events.event import Delta
+from tests.cli.views.test_tool_lines import asked
 from tests.growth import assert_linear
 
 KEY = "sk-proj-" + "a1B2c3D4" * 6
@@ -51,3 +56,24 @@ def test_a_long_line_takes_linear_time() -> None:
         return "".join(map(stream.feed, given)) + stream.finish()
 
     assert_linear(show, prepare=lambda size: ["some words "] * size, size=2_000)
+
+
+async def test_tool_calls_are_shown_with_arguments_and_results(capsys: pytest.CaptureFixture[str]) -> None:
+    engine, events = await asked()
+    view = ChatView(engine.journal)
+    for event in events:
+        await view.show(event)
+        if event.kind == "agent.asked" and event.key != "tea":  # each member streams something
+            member = "writer" if event.key == "tea/step-1" else "researcher"
+            text = "An essay." if member == "writer" else "Tea is old."
+            await view.show(Delta(run_id="r", key=event.key, member=member, attempt=1, offset=0, text=text))
+    view.finish("An essay.")
+    shown = capsys.readouterr()
+    assert shown.out == "An essay.\n"  # what the researcher says is no answer
+    assert [re.sub(r" +[\d.]+ s$", "", line) for line in shown.err.splitlines()] == [
+        "⚙ asks researcher: What is tea?",
+        "  researcher ⚙ lists the tools of shop → count",
+        '  researcher ⚙ reads a resource of shop {"uri": "shop://rules"} → Never promise a date.',
+        "  researcher ⚙ count → 3",
+        "  researcher ▸ Tea is old. …",
+    ]

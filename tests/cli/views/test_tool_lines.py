@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Sequence
 
 import pytest
+from pydantic import JsonValue
 from rich.console import Console
 
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.tools.context import ToolContext
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.cli.runs.logs import LogBook
 from teamwright.cli.text.explain import explain, explanation_text
 from teamwright.cli.text.tool_calls import tool_texts
@@ -16,6 +23,7 @@ from teamwright.cli.views.view import PlainLines
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.events.agent import McpMethod
 from teamwright.values.events.event import Event
 
 SECRET = "sk-proj-abcdefghijklmnop123456"
@@ -121,3 +129,85 @@ async def test_an_explanation_and_the_log_show_arguments_and_results() -> None:
     results = [entry["result"] for entry in entries if "result" in entry]
     assert results == [texts["result"] for texts in tools.values() if "result" in texts]
     assert len(results) == 2
+
+
+class Shop(ToolSource):
+    """Stands in for an MCP server: it lists a tool, and has a resource."""
+
+    kind, name, has_context, spec = "mcp", "shop", True, None
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        tools: list[JsonValue] = [{"name": "count", "description": "Count.", "parameters": {}}]
+        await ctx.effect("tools-shop", self._request("tools/list", tools))
+        return [ToolDefinition("count", "Count.", {"type": "object"})]
+
+    async def context(self, ctx: Context) -> Sequence[str]:
+        read = self._request("resources/read", "Never promise a date.", {"uri": "shop://rules"})
+        return [str((await ctx.effect("context-shop-1", read)).value)]
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        return 3
+
+    def _request(self, method: McpMethod, result: JsonValue, arguments: JsonValue = None) -> Effect:
+        async def call(_: Attempt) -> Returned:
+            return Returned(result)
+
+        return Effect(kind="tool", name=self.name, request="", call=call, arguments=arguments, method=method)
+
+
+async def asked() -> tuple[Engine, list[Event]]:
+    """Run a writer that asks a researcher as a tool, who uses an MCP server."""
+    engine = Engine("memory")
+    finds = [Rule(match="tool count", reply="Tea is old.\nVery old."), Rule(tool=ToolRule(name="count"))]
+    writes = [
+        Rule(match="tool researcher", reply="An essay."),
+        Rule(tool=ToolRule(name="researcher", args={"task": "What is tea?"})),
+    ]
+    researcher = ScriptedAgent("researcher", finds, tools=[Shop()])
+    writer = ScriptedAgent("writer", writes, tools=[researcher])
+    async with engine:
+        await engine.run(Team("tea", members=[writer]), "Write about tea.", run_id="r")
+        return engine, await engine.journal.read("r")
+
+
+async def test_an_agent_that_is_asked_as_a_tool_and_the_requests_to_a_server_have_lines_of_their_own() -> None:
+    engine, events = await asked()
+    lines: list[str] = []
+    view = PlainLines(engine.journal, lines.append)
+    for event in events:
+        await view.show(event)
+    said = [re.sub(r" +[\d.]+ s$| +\d+ tok .*", "", line) for line in lines]
+    assert said == [
+        "tea  sequential of writer",
+        "writer      ⚙ asks researcher: What is tea?",
+        "  researcher  ⚙ lists the tools of shop → count",
+        '  researcher  ⚙ reads a resource of shop {"uri": "shop://rules"} → Never promise a date.',
+        "  researcher  ⚙ count → 3",
+        "  researcher  ▸ Tea is old. …",
+        "writer      ▸ An essay.",
+    ]
+
+
+async def test_the_live_view_shows_whom_a_member_asks() -> None:
+    engine, events = await asked()
+    shown = io.StringIO()
+    view = LiveView(engine.journal, Console(file=shown, width=100, force_terminal=False))
+    for event in events:
+        await view.show(event)
+    view.close()
+    assert "writer ⚙ asks researcher: What is tea?" in shown.getvalue()
+    assert "  researcher ⚙ lists the tools of shop → count" in shown.getvalue()
+
+
+async def test_a_story_and_a_log_show_whom_a_member_asks_as_a_tool() -> None:
+    engine, events = await asked()
+    book = LogBook(engine.journal)
+    logged = [" ".join(line.to_text().split()[3:]) for event in events if (line := await book.line(event))]
+    assert "writer > researcher is asked: What is tea?" in logged
+    assert "writer > researcher lists the tools of shop" in logged
+    assert 'writer > researcher reads a resource of shop: {"uri": "shop://rules"}' in logged
+    async with Engine(engine.journal) as again:
+        history, result = await again.runs.history("r"), await again.runs.result("r")
+    story = explanation_text(explain(history, result, tools=await tool_texts(engine.journal, events, full=False)))
+    assert "writer · asks researcher: What is tea?" in story
+    assert "shop returned: count\n" in story

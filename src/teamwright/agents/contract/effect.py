@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
-from teamwright.values.events.agent import EffectKind, ValueForm
+from teamwright.values.events.agent import EffectKind, McpMethod, ValueForm
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
@@ -55,7 +55,8 @@ class Effect(Struct, frozen=True):
     `doubt` says what happens to a call that began and whose end was not recorded; without it the call is made again.
 
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
-    `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers.
+    `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers,
+    and so is the `method` of a request to an MCP server that calls no tool.
     """
 
     kind: EffectKind
@@ -76,6 +77,7 @@ class Effect(Struct, frozen=True):
     arguments: JsonValue = None
     media_tokens: int = 0
     doubt: DoubtPolicy | None = None
+    method: McpMethod | None = None
 
     @property
     def pace_bytes(self) -> int:

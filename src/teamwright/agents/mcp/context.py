@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
+
 from teamwright.errors import ToolError
+from teamwright.values.events.agent import McpMethod
 from teamwright.values.specs.manifest import McpTool
 
 if TYPE_CHECKING:
@@ -18,21 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ContextRead:
-    """One text to read from a server: `title` introduces it to the model, `request` identifies it in the record."""
+    """One text to read from a server: `title` introduces it to the model, `request` identifies it in the record.
+
+    `method` and `parameters` are what the server is sent, for readers of the record.
+    """
 
     title: str
     request: str
+    method: McpMethod
+    parameters: Mapping[str, JsonValue]
     send: Callable[[Client], Awaitable[str]]
 
 
 def context_reads(settings: McpTool) -> list[ContextRead]:
     """Return the reads that a server's settings declare, in the order of the declaration."""
     reads = [
-        ContextRead(f"Resource {uri}", f"resource {uri}", partial(_read_resource, uri)) for uri in settings.resources
+        ContextRead(f"Resource {uri}", f"resource {uri}", "resources/read", {"uri": uri}, partial(_read_resource, uri))
+        for uri in settings.resources
     ]
     for name, arguments in settings.prompts.items():
         request = f"prompt {name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
-        reads.append(ContextRead(f"Prompt {name}", request, partial(_get_prompt, name, arguments)))
+        parameters: dict[str, JsonValue] = {"name": name}
+        if arguments:
+            parameters["arguments"] = dict(arguments)
+        read = partial(_get_prompt, name, arguments)
+        reads.append(ContextRead(f"Prompt {name}", request, "prompts/get", parameters, read))
     return reads
 
 

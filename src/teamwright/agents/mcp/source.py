@@ -176,6 +176,7 @@ class McpServer(ToolSource):
             call=call,
             max_bytes=self._max_bytes,
             timeout=LISTING_SECONDS,
+            method="tools/list",
         )
         recorded = await ctx.effect(f"tools-{self.name}", effect)
         listed = cast("list[dict[str, object]]", recorded.value)
@@ -207,6 +208,8 @@ class McpServer(ToolSource):
             call=call,
             max_bytes=self._max_bytes,
             timeout=LISTING_SECONDS,
+            arguments=dict(read.parameters),
+            method=read.method,
         )
         returned = await ctx.effect(key, effect)
         cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"

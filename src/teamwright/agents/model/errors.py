@@ -24,6 +24,7 @@ from pydantic_ai.exceptions import (
     ToolRetryError,
     UnexpectedModelBehavior,
 )
+from pydantic_core import ValidationError
 
 from teamwright.agents.clients.http_transport import ReplyBroken, ReplyRefused, ReplySilent
 from teamwright.errors import (
@@ -77,13 +78,21 @@ def classify(error: Exception, model: str) -> AgentError:
             case _:
                 pass
     if not isinstance(error, AgentRunError):
-        return InvalidOutput(f"The model {model!r} {UNREADABLE} ({type(error).__name__}).")
+        return InvalidOutput(f"The model {model!r} {UNREADABLE}: {_raised(error)}")
     kind, what = _kind(error)
     status = f", HTTP {error.status_code}" if isinstance(error, ModelHTTPError) else ""
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
     begun = isinstance(error, ModelAPIError) and (error.in_stream or what == UNREADABLE)
     text = f"The model {model!r} {what}{status}: {_reason(error)}"
     return kind(text, retry_after=_finite(wait), unknown_cost=begun)
+
+
+def _raised(error: Exception) -> str:
+    """Name an exception of a client, with its message in one line; the engine masks secrets in it."""
+    message = " ".join(str(error).split())
+    if isinstance(error, ValidationError):  # the places are enough: its message is worded for programmers
+        message = ", ".join(dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors(include_url=False)))
+    return cut(f"{type(error).__name__}: {message}" if message else type(error).__name__, LONGEST_REASON)
 
 
 def is_too_long(error: AgentRunError) -> bool:

@@ -78,7 +78,7 @@ class ChatSession:
         """Show a turn until it ends, and report how."""
         self.handle = handle
         try:
-            view = ChatView()
+            view = ChatView(self.engine.journal)
             if can_stream() and not self.json:
                 ended = await drive(self.engine, handle, ViewOptions(quiet=True), view=view)
             else:
@@ -131,19 +131,30 @@ class ChatSession:
         return f"{self.name}: " + " · ".join(filter(None, (turns, usage_text(usage), price)))
 
     async def undo(self) -> str:
-        """Withdraw the last turn, after cancelling it if it has not ended."""
+        """Withdraw the last turn, after cancelling it if it has not ended.
+
+        In a fork without turns of its own, go back by one of the turns that it begins with; they stay where they were.
+        """
         last = await self.engine.conversations.last(self.name)
         if last is None:
-            raise UsageError("There is no turn to undo.")
+            return await self._undo_inherited()
         if last.status not in FINAL:
             await self.engine.runs.cancel(last.id, STOPPED)
         undone = await self.engine.conversations.undo(self.name)
         return f"undone: {one_line(undone.task)}"
 
+    async def _undo_inherited(self) -> str:
+        if self.begin_from is None:
+            raise UsageError("There is no turn to undo.")
+        history = await self.engine.runs.history(self.begin_from)
+        origin = history.started.origin
+        self.begin_from = None if origin is None else origin.run_id
+        return f"undone here: {one_line(history.task)}"
+
     async def fork(self, name: str) -> str:
         """Go on in a new conversation that begins like this one."""
         try:
-            last = (await self.engine.conversation(self.name)).last_run
+            last = await self.engine.conversations.head(self.name)
         except UnknownName:
             last = self.begin_from
         if last is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
 from teamwright.cli.text.events import detail_text, note_text, seconds_text
-from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_texts, with_texts
+from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, folded_texts, with_texts
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.journal.decoder import decode_body
@@ -77,6 +78,9 @@ class LogLine:
     key: str
     text: str
 
+    askers: tuple[str, ...] = ()
+    """The members that asked this one as a tool, outermost first."""
+
     @property
     def member(self) -> str:
         """The member that the line is about; empty if it is about the run."""
@@ -96,7 +100,8 @@ class LogLine:
     def to_text(self) -> str:
         """As text; further lines of a message are indented below its first."""
         clock = datetime.fromtimestamp(self.time, UTC).astimezone().strftime("%H:%M:%S")
-        head = f"{self.number:>5}  {clock}  {self.level:<7}  {self.member or 'the run':<12}  "
+        who = " > ".join((*self.askers, self.member or "the run"))
+        head = f"{self.number:>5}  {clock}  {self.level:<7}  {who:<12}  "
         first, *rest = clean(self.text).strip().splitlines() or [""]
         return "\n".join([head + first, *(" " * len(head) + line for line in rest)])
 
@@ -194,12 +199,10 @@ class LogBook:
         text = tool or await self._text(event)
         if not text:
             return None
-        return LogLine(event.number, event.time, _level(event), self._path(event.key), event.key, text)
-
-    def _path(self, key: str) -> tuple[str, ...]:
-        """The members whose asks enclose a key, outermost first."""
-        around = [ask.member for scope in key_and_parents(key) if (ask := self._asks.get(scope))]
-        return tuple(reversed(around))
+        around = [ask for scope in key_and_parents(event.key) if (ask := self._asks.get(scope))]
+        path = tuple(ask.member for ask in reversed(around))
+        askers = [ask.member for ask in takewhile(lambda ask: ask.member_kind != "team", around[1:])]
+        return LogLine(event.number, event.time, _level(event), path, event.key, text, tuple(reversed(askers)))
 
     async def _tool_text(self, event: Event) -> str | None:
         """The text about a tool call, with its arguments or its result; none for other events."""
@@ -208,9 +211,10 @@ class LogBook:
         texts = (await event_texts(self.journal, event))[event.number]
         texts = texts if self.full else folded_texts(texts)
         match event.fact:
-            case AgentCalled(in_doubt=False, name=name, attempt=attempt):
-                said = f"calls the tool {name}{f', attempt {attempt}' if attempt > 1 else ''}"
+            case AgentCalled(in_doubt=False) as fact:
+                said = call_text(fact)
             case AgentReturned() if (call := self._calls.of(event)) is not None:
+                texts = texts if self.full else {name: call.shown(text) for name, text in texts.items()}
                 said = f"{call.tool} returned in {seconds_text(event.time - call.began)}"
             case AgentCallRejected():
                 said = note_text(event) or ""
@@ -238,15 +242,16 @@ class LogBook:
     async def _text_of_call(self, event: Event) -> str | None:
         took = seconds_text(max(0.0, event.time - self._began.get(event.key, event.time)))
         match event.fact:
-            case AgentCalled(in_doubt=False, effect=effect, name=name, attempt=attempt):
-                return f"calls the {effect} {name}{f', attempt {attempt}' if attempt > 1 else ''}"
+            case AgentCalled(in_doubt=False) as fact:
+                return call_text(fact)
             case AgentProgressed(name=name, text=text, done=done):
                 return f"{name}: {text}{'' if done is None else f' ({done:.0%})'}"
             case AgentReturned(usage=usage):
                 return f"the call returned, {number_text(usage.total_tokens)} tokens in {took}"
             case AgentReplied() as fact:
                 texts = await message_texts(self.journal, fact)
-                said = _shortened(one_line(texts[-1])) if texts else "(empty)"
+                silent = "(empty)" if fact.transfer_to is None else f"hands off to {fact.transfer_to}"
+                said = _shortened(one_line(texts[-1])) if any(map(str.strip, texts)) else silent
                 return f"replied: {said} ({number_text(fact.usage.total_tokens)} tokens in {took})"
             case _:
                 return note_text(event) or detail_text(event)

@@ -318,7 +318,9 @@ def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -
     """Why a call failed and what happens next. A member whose tool call failed sees the error and continues."""
     if isinstance(failed, AgentCallRejected):
         return f"the tool {failed.name} was not called: {failed.message}"
-    why = f"{failed.message} ({ERROR_WORDS.get(failed.error, failed.error)})"
+    why = failed.message
+    if failed.error != "tool":  # the message of a tool says that it failed
+        why += f" ({ERROR_WORDS.get(failed.error, failed.error)})"
     if place.startswith(TOOL_CALL) and failed.retry_in is None:
         return f"tool call failed: {why}; the member sees the error and continues"
     ending = "gave up" if failed.retry_in is None else f"retrying in {seconds_text(failed.retry_in)}"

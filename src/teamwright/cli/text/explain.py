@@ -30,7 +30,8 @@ from teamwright.cli.text.events import (
     when_text,
     why_text,
 )
-from teamwright.cli.text.tool_calls import ToolCalls, with_texts
+from teamwright.cli.text.failures import ShownFailures
+from teamwright.cli.text.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.member_board import Board, OpenTurn
@@ -68,7 +69,9 @@ class ExplainedEvent:
     purpose: Purpose = "work"
     level: str = ""
     tool: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """The arguments or the result of a tool call, by that name."""
+    """The arguments or the result of a tool call, or the task of an agent that is asked as a tool, by that name."""
+    lists_tools: bool = False
+    """Whether the result is the list of an MCP server's tools, of which a line shows the names."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
@@ -168,6 +171,7 @@ class _Story:
     entries: list[ExplainedEvent] = field(default_factory=list[ExplainedEvent])
     _board: Board = field(default_factory=Board)
     _calls: ToolCalls = field(default_factory=ToolCalls)
+    _failures: ShownFailures = field(default_factory=ShownFailures)
     _purposes: dict[str, Purpose] = field(default_factory=dict[str, Purpose])
 
     def apply(self, event: Event) -> None:
@@ -175,19 +179,28 @@ class _Story:
         if isinstance(event.fact, AgentAsked):
             self._purposes[event.key] = event.fact.purpose
         turn = self._board.turn_of(event.key)
-        found = self._returned(event, turn) or _entries(event, turn, self.history)
+        found = self._called(event, turn)
+        if not found and not self._failures.has(event):
+            found = _entries(event, turn, self.history)
         purpose, tool = self._purposes.get(event.key, "work"), self.tools.get(event.number, {})
         self.entries += [replace(entry, purpose=purpose, tool={} if at else tool) for at, entry in enumerate(found)]
         self._board.apply(event)
         self._calls.apply(event)
+        self._failures.apply(event)
 
-    def _returned(self, event: Event, turn: OpenTurn | None) -> list[ExplainedEvent]:
-        """The entry for the result of a tool call."""
-        call = self._calls.of(event)
-        if call is None or turn is None or not isinstance(event.fact, AgentReturned):
-            return []
-        seconds = max(0.0, event.time - call.began)
-        return [ExplainedEvent(event, turn.row.member, turn.row.depth, f"{call.tool} returned", seconds=seconds)]
+    def _called(self, event: Event, turn: OpenTurn | None) -> list[ExplainedEvent]:
+        """The entry for the result of a tool call, or for an agent that is asked as a tool."""
+        member, depth = (turn.row.member, turn.row.depth) if turn else ("", 0)
+        match event.fact:
+            case AgentAsked(member=asked) if self._calls.asker_of(event) is not None:
+                return [ExplainedEvent(event, member, depth, f"asks {asked}")]
+            case AgentReturned() if turn is not None and (call := self._calls.of(event)) is not None:
+                seconds = max(0.0, event.time - call.began)
+                lists = call.method == "tools/list"
+                text = f"{call.tool} returned"
+                return [ExplainedEvent(event, member, depth, text, seconds=seconds, lists_tools=lists)]
+            case _:
+                return []
 
 
 def _bundle_of(history: RunHistory) -> JsonValue:
@@ -208,8 +221,8 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
             shared = "envelopes" if share == "a2a_lite" else f"the {share}"
             text = f"{strategy} of {', '.join(members)}, sharing {shared}"
             found.append(ExplainedEvent(event, member, depth, text))
-        case AgentCalled(effect="tool", name=name):
-            found.append(ExplainedEvent(event, member, depth, f"calls the tool {name}"))
+        case AgentCalled(effect="tool") as fact:
+            found.append(ExplainedEvent(event, member, depth, call_text(fact)))
         case RunLogged(text=text, level=level):
             return [ExplainedEvent(event, member, depth, text, level=level)]
         case AgentFailed() if depth == 0:
@@ -312,14 +325,17 @@ def _lines(entry: ExplainedEvent, began: float, *, full: bool) -> list[str]:
     indent = "  " * max(0, entry.depth - 1)
     if not entry.said:
         who = f"{entry.member} {LOGGED.get(entry.level, '')}" if entry.member else ""
-        said = with_texts(" ".join(clean(entry.text).split()), entry.tool, full=full)
+        names = entry.lists_tools and not full
+        texts = {name: tool_names(text) for name, text in entry.tool.items()} if names else entry.tool
+        said = with_texts(" ".join(clean(entry.text).split()), texts, full=full)
         shown, *rest = said.split("\n")
         return [f"  {when:<11} {indent}{who}· {shown}", *(f"{'':<16}{line}" for line in rest)]
     clock = when_text(entry.event.time).partition(" ")[2]
     used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"
-    said = entry.text if entry.text.strip() else "(empty)"
     how = f"{entry.member} {SAID[entry.purpose]}"
-    return [f"  {when:<11} {indent}{how} ({used}, event {entry.event.number}):", _indented(said, 16)]
+    if not entry.text.strip():
+        return [f"  {when:<11} {indent}{how.replace('said', 'said nothing')} ({used}, event {entry.event.number})"]
+    return [f"  {when:<11} {indent}{how} ({used}, event {entry.event.number}):", _indented(entry.text, 16)]
 
 
 def _indented(text: str, by: int) -> str:

@@ -14,8 +14,18 @@ from pydantic import JsonValue
 from teamwright.cli.terminal.output import clean
 from teamwright.history.event_texts import bodies_of, texts_of
 from teamwright.history.record.recorded_reply import RecordedBodies
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentCallRejected, AgentReturned
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentCallRejected,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    McpMethod,
+)
 from teamwright.values.events.event import Event
+from teamwright.values.key import nearest_key
 from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.text.display import count_text, cut
 
@@ -33,27 +43,50 @@ BATCH = 50
 MORE = "…"
 
 
+ACTIONS: dict[McpMethod, str] = {
+    "tools/list": "lists the tools of",
+    "resources/read": "reads a resource of",
+    "prompts/get": "reads a prompt of",
+}
+"""What a member does with an MCP server besides calling its tools."""
+
+
 class PendingCall(NamedTuple):
-    """A tool call that has not returned yet."""
+    """A tool call that has not returned yet, or another request to an MCP server, which is the `tool` then."""
 
     tool: str
     began: float
     event: Event
+    method: McpMethod | None = None
+
+    @property
+    def title(self) -> str:
+        """The tool, or what the server is asked for."""
+        return self.tool if self.method is None else f"{ACTIONS[self.method]} {self.tool}"
+
+    def shown(self, result: JsonValue) -> JsonValue:
+        """The result for a line of text: of a list of tools, their names."""
+        return tool_names(result) if self.method == "tools/list" else result
 
 
 class ToolCalls:
-    """The tool calls of a run that have not returned yet, by key."""
+    """The tool calls of a run that have not returned yet, by key, and its asks, to recognize those of agents as tools."""
 
     def __init__(self) -> None:
         self._open: dict[str, PendingCall] = {}
+        self._asks: dict[str, AgentAsked] = {}
 
     def apply(self, event: Event) -> None:
         """Apply the next event."""
         match event.fact:
-            case AgentCalled(effect="tool", name=name):
-                self._open[event.key] = PendingCall(name, event.time, event)
+            case AgentCalled(effect="tool", name=name, method=method):
+                self._open[event.key] = PendingCall(name, event.time, event, method)
             case AgentReturned() | AgentCallFailed(retry_in=None):
                 self._open.pop(event.key, None)
+            case AgentAsked() as fact:
+                self._asks[event.key] = fact
+            case AgentReplied() | AgentFailed():
+                self._asks.pop(event.key, None)
             case _:
                 pass
 
@@ -61,11 +94,30 @@ class ToolCalls:
         """The call that an event ends; ask before the event is applied."""
         return self._open.get(event.key) if isinstance(event.fact, AgentReturned | AgentCallFailed) else None
 
+    def asker_of(self, event: Event) -> str | None:
+        """The member, no team, that asks another one in its turn, as a tool; `None` for other events."""
+        around = self._asks.get(nearest_key(event.scope, self._asks)) if isinstance(event.fact, AgentAsked) else None
+        return None if around is None or around.member_kind == "team" else around.member
+
     def is_about(self, event: Event) -> bool:
-        """Whether an event begins, ends or rejects a tool call."""
+        """Whether an event begins, ends or rejects a tool call, or asks an agent as a tool."""
         if isinstance(event.fact, AgentCalled):
             return event.fact.effect == "tool"
+        if isinstance(event.fact, AgentAsked):
+            return self.asker_of(event) is not None
         return isinstance(event.fact, AgentCallRejected) or self.of(event) is not None
+
+
+def call_text(called: AgentCalled) -> str:
+    """What a member calls, as a sentence about it."""
+    what = f"calls the {called.effect}" if called.method is None else ACTIONS[called.method]
+    return f"{what} {called.name}{f', attempt {called.attempt}' if called.attempt > 1 else ''}"
+
+
+def tool_names(listed: JsonValue) -> JsonValue:
+    """The names in a list of tools; anything else stays as it is."""
+    names = [one.get("name") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return ", ".join(map(str, names)) or listed
 
 
 async def event_texts(journal: Journal, *events: Event) -> dict[int, dict[str, JsonValue]]:

@@ -6,13 +6,21 @@ The answer goes to stdout and everything else to stderr, so that a chat can be r
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
 from teamwright.cli.text.events import mark_of, note_text
-from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied
+from teamwright.cli.views.tool_lines import ToolLines
+from teamwright.cli.views.view import WIDEST_LINE, message_texts
+from teamwright.history.member_board import Board, OpenTurn
+from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Delta, Event
-from teamwright.values.events.team import TeamStarted
+from teamwright.values.events.team import TeamHandoff
 from teamwright.values.secrets.patterns import MaskedStream
+from teamwright.values.text.display import cut
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
 
 SHOWN = ("agent", "budget", "workspace")
 """Domains of events that have a line: what members and the budget do."""
@@ -40,14 +48,17 @@ class AnswerStream:
 
 
 class ChatView:
-    """Streams the replies of one turn; the names of members are shown once there is more than one."""
+    """Streams the replies of one turn; the names of members are shown once there is more than one.
 
-    def __init__(self) -> None:
+    Agents that a member asks as tools are shown as tool calls are: their replies are not the answer.
+    """
+
+    def __init__(self, journal: Journal) -> None:
         self._stream = AnswerStream()
         self._speaker = ""
         self._key = ("", 0)
         self._is_inside_line = False
-        self._members: set[str] = set()
+        self._journal, self._tools, self._board = journal, ToolLines(journal), Board()
 
     @property
     def streamed(self) -> str:
@@ -55,7 +66,9 @@ class ChatView:
         return self._stream.text.strip()
 
     def catch_up(self, event: Event) -> None:
-        """Do nothing: what happened before is not shown."""
+        """Apply an event without showing it: what happened before is not shown."""
+        self._board.apply(event)
+        self._tools.apply(event)
 
     async def show(self, item: Event | AnyDelta) -> None:
         """Show a piece of an answer, or the line of an event; what a model thinks is not shown."""
@@ -63,25 +76,48 @@ class ChatView:
             self._add(item)
         if not isinstance(item, Event):
             return
-        match item.fact:
-            case TeamStarted(members=members):
-                self._members.update(members)
-            case AgentCalled(effect="tool", name=name):
-                self._note(f"⚙ {one_line(name)}")
+        for line in await self._lines(item):
+            self._note(line)
+        self._board.apply(item)
+        self._tools.apply(item)
+
+    async def _lines(self, event: Event) -> list[str]:
+        turn = self._board.turn_of(event.key)
+        if tool := await self._tools.lines(event):
+            return [f"{self._name(turn)}{line}" for line in tool]
+        match event.fact:
+            case AgentReplied() as fact if turn is not None and turn.asker is not None:
+                said = one_line("\n".join(await message_texts(self._journal, fact)))
+                return [f"{self._name(turn)}▸ {cut(said, WIDEST_LINE, ' …') or '(empty)'}"]
             case AgentFailed() | AgentReplied():
-                pass  # how the turn ended is said once, at its end
-            case _ if item.domain in SHOWN and (note := note_text(item)):
-                self._note(f"{mark_of(item)} {one_line(note)}")
+                return []  # how the turn ended is said once, at its end
+            case fact if event.domain in SHOWN or isinstance(fact, TeamHandoff):
+                note = await self._tools.note(event) or note_text(event)
+                who = "" if isinstance(fact, TeamHandoff) else self._name(turn)
+                return [f"{who}{mark_of(event)} {one_line(note)}"] if note else []
             case _:
-                pass
+                return []
+
+    def _name(self, turn: OpenTurn | None) -> str:
+        """The name before a line about a turn, if the reader could not tell whose it is."""
+        if turn is None or (turn.asker is None and not self._has_several_members):
+            return ""
+        return f"{'  ' * max(0, turn.row.depth - 1)}{one_line(turn.row.member)} "
+
+    @property
+    def _has_several_members(self) -> bool:
+        return sum(not row.is_team and not row.is_tool for row in self._board.rows()) > 1
 
     def _add(self, delta: Delta) -> None:
+        turn = self._board.turn_of(delta.key)
+        if turn is not None and turn.asker is not None:
+            return
         if (delta.key, delta.attempt) != self._key or delta.offset == 0:
             self.close()
             self._key, self._stream = (delta.key, delta.attempt), AnswerStream()
         if delta.member != self._speaker:
             self._speaker = delta.member
-            if len(self._members) > 1:
+            if self._has_several_members:
                 self._note(f"{one_line(delta.member)}:")
         self._print(self._stream.feed(delta.text))
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
+from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.cli.views.view import CUT, Repeats, message_texts
 from teamwright.history.member_board import Board, MemberRow, State
@@ -38,9 +39,14 @@ BUDGET_LINES = 3
 A_FEW = 3
 PALETTE = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 GLYPHS: dict[State, str] = {
-    "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "retrying": "↻", "asking": "?",
-    "done": "✓", "failed": "✗", "stopped": "–",
+    "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "listing": "⚙", "reading": "⚙",
+    "delegating": "⚙", "retrying": "↻", "asking": "?", "done": "✓", "failed": "✗", "stopped": "–",
 }  # fmt: skip
+WORDS: dict[State, str] = {
+    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
+    "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
+}  # fmt: skip
+"""What the line of a member says beside its name, with a detail."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -62,7 +68,7 @@ class LiveView:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._colours: dict[str, str] = {}
-        self._repeats = Repeats()
+        self._repeats, self._failures = Repeats(), ShownFailures()
         self._open = False
         self._now: Callable[[], float] = time.time
 
@@ -70,6 +76,7 @@ class LiveView:
         """Apply an event without showing it."""
         self.board.apply(event)
         self._tools.apply(event)
+        self._failures.apply(event)
 
     async def show(self, item: Event | AnyDelta) -> None:
         """Print replies and notes above the members' lines, and update the lines."""
@@ -78,6 +85,7 @@ class LiveView:
         if isinstance(item, Event):
             await self._scroll(item)
             self._tools.apply(item)
+            self._failures.apply(item)
         self.board.apply(item)
 
     def close(self) -> None:
@@ -117,17 +125,21 @@ class LiveView:
         turn = self.board.turn_of(event.key)
         if turn is not None and turn.row.depth > 0 and isinstance(event.fact, AgentReplied) and not turn.row.is_team:
             texts = await message_texts(self._journal, event.fact)
+            if event.fact.transfer_to is not None and not "".join(texts).strip():
+                return  # the handoff has a line of its own
             used = f"{number_text(turn.tokens)} tok  {seconds_text(event.time - turn.began)}"
             used += CUT if event.fact.truncated else ""
             self._print_repeats()
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
-        if turn is not None and (tool := await self._tools.lines(event)):
+        tool = await self._tools.lines(event)
+        if turn is not None and tool:
             self._print_repeats()
             self._print(*self._tool_texts(turn.row, tool), wrap=False)
             return
         outermost = turn is not None and turn.row.depth == 0
         known = isinstance(event.fact, RunResumed) or (isinstance(event.fact, AgentFailed) and outermost)
+        known = known or self._failures.has(event)
         note = None if known else await self._tools.note(event) or note_text(event)
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
@@ -254,20 +266,12 @@ def _line(row: MemberRow, now: float, width: int, colour: Callable[[str], str]) 
 
 def _words(row: MemberRow) -> str:
     match row.state:
-        case "calling":
-            return f"calling tool {clean(row.detail)}"
-        case "retrying":
-            return f"waiting to retry ({row.detail})"
-        case "asking":
-            return "asking a person"
-        case "failed":
-            return f"failed ({row.detail})"
         case "thinking" if row.is_team:
             return "working"
         case "streaming" if row.detail:
             return f"preparing tool {clean(row.detail)}"
         case state:
-            return state
+            return WORDS.get(state, state).format(clean(row.detail))
 
 
 def _style(state: State) -> str:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from teamwright.cli.text.events import note_text, seconds_text
 from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_line, folded_texts, whole_text, with_texts
-from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.agent import AgentAsked, AgentReturned
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ class ToolLines:
         self._calls.apply(event)
 
     async def lines(self, event: Event) -> list[str]:
-        """The lines about the tool call that an event ends with a result; none for other events."""
+        """The lines about the tool call that an event ends with a result, or an agent that is asked as a tool."""
+        if isinstance(event.fact, AgentAsked):
+            return await self._ask_lines(event, event.fact)
         call = self._calls.of(event)
         if call is None or not isinstance(event.fact, AgentReturned):
             return []
@@ -41,8 +43,16 @@ class ToolLines:
         if self._full:
             shown = [] if arguments is None else whole_text(arguments).splitlines()
             first, *rest = whole_text(result).splitlines() or ["(empty)"]
-            return [f"{SYMBOL} {call.tool}  {took}", *(f"  {line}" for line in (*shown, f"{RETURNED} {first}", *rest))]
-        return [f"{SYMBOL} {_call(call.tool, arguments)} {RETURNED} {folded_line(result)}  {took}"]
+            return [f"{SYMBOL} {call.title}  {took}", *(f"  {line}" for line in (*shown, f"{RETURNED} {first}", *rest))]
+        return [f"{SYMBOL} {_call(call.title, arguments)} {RETURNED} {folded_line(call.shown(result))}  {took}"]
+
+    async def _ask_lines(self, event: Event, asked: AgentAsked) -> list[str]:
+        """The lines about an agent that a member asks as a tool, with the task."""
+        if self._calls.asker_of(event) is None:
+            return []
+        task = (await event_texts(self._journal, event))[event.number].get("task")
+        first, *rest = (whole_text(task).splitlines() or ["(empty)"]) if self._full else [folded_line(task)]
+        return [f"{SYMBOL} asks {asked.member}: {first}", *(f"  {line}" for line in rest)]
 
     async def note(self, event: Event) -> str | None:
         """The note about a tool call that failed or was rejected, with its arguments; none for other events."""
@@ -53,7 +63,7 @@ class ToolLines:
         if call is None:
             return with_texts(note, folded_texts(texts), full=False)
         arguments = texts.get("arguments")
-        return f"{_call(call.tool, arguments)}: {note}" if arguments else note
+        return f"{_call(call.title, arguments)}: {note}" if arguments or call.method else note
 
 
 def _call(tool: str, arguments: JsonValue) -> str:

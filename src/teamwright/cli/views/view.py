@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.terminal.output import clean, one_line, say
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
+from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
-from teamwright.history.member_board import Board
+from teamwright.history.member_board import Board, OpenTurn
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
-from teamwright.values.events.team import TeamStarted
+from teamwright.values.events.team import TeamHandoff, TeamStarted
 from teamwright.values.text.display import cut, number_text
 
 if TYPE_CHECKING:
@@ -57,13 +58,16 @@ class PlainLines:
     ) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
         self._tools = ToolLines(journal, full=full)
-        self._repeats = Repeats()
+        self._repeats, self._failures = Repeats(), ShownFailures()
+        self._silent: dict[str, str] = {}
+        """What members used that handed off without a word, by their name."""
         self.board = Board()
 
     def catch_up(self, event: Event) -> None:
         """Apply an event without showing it."""
         self.board.apply(event)
         self._tools.apply(event)
+        self._failures.apply(event)
 
     async def show(self, item: Event | AnyDelta) -> None:
         """Print the line of an event, if it has one."""
@@ -72,6 +76,7 @@ class PlainLines:
         text = await self._line(item)
         self.board.apply(item)
         self._tools.apply(item)
+        self._failures.apply(item)
         if text and self._numbered:
             self._write(self._head(item) + text)
         elif text:
@@ -92,31 +97,40 @@ class PlainLines:
     async def _line(self, event: Event) -> str | None:
         turn = self.board.turn_of(event.key)
         row = turn.row if turn else None
-        indent = "  " * max(0, row.depth - 1) if row else ""
-        name = f"{indent}{row.member:<10} " if row and row.depth > 0 else ""
+        name = _name_column(row.member, row.depth) if row and row.depth > 0 else ""
         if tool := await self._tools.lines(event):
             return f"\n{'':<{len(name) + 1}}".join([f"{name} {tool[0]}", *tool[1:]])
         match event.fact:
-            case AgentReplied() if turn is None or (row and row.depth == 0):
-                return None
-            case AgentReplied() as fact if row and turn:
-                used = f"{number_text(turn.tokens)} tok {seconds_text(event.time - turn.began)}"
-                said = "✓ team finished" if row.is_team else f"▸ {await self._said(fact)}"
-                return f"{name} {said}  {used}{CUT if fact.truncated else ''}"
+            case AgentReplied() as fact:
+                return None if turn is None or turn.row.depth == 0 else await self._reply(event, fact, turn, name)
             case TeamStarted(strategy=strategy, members=members):
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
-            case AgentFailed() if row and row.depth == 0:
+            case AgentFailed() if self._failures.has(event) or (row and row.depth == 0):
                 return None
+            case TeamHandoff(source=source, to=to) if row:
+                return f"{_name_column(source, row.depth + 1)} · hands off to {to}{self._silent.pop(source, '')}"
             case RunResumed() if not self._numbered:
                 return None
             case _:
                 note = await self._tools.note(event) or note_text(event)
                 return f"{name} {mark_of(event)} {one_line(note)}" if note else None
 
+    async def _reply(self, event: Event, fact: AgentReplied, turn: OpenTurn, name: str) -> str | None:
+        used = f"  {number_text(turn.tokens)} tok {seconds_text(event.time - turn.began)}"
+        said = "" if turn.row.is_team else await self._said(fact)
+        if not said and fact.transfer_to is not None:
+            self._silent[turn.row.member] = used
+            return None
+        shown = "✓ team finished" if turn.row.is_team else f"▸ {said or '(empty)'}"
+        return f"{name} {shown}{used}{CUT if fact.truncated else ''}"
+
     async def _said(self, fact: AgentReplied) -> str:
         texts = await message_texts(self._journal, fact)
-        first = one_line(texts[-1]) if texts else "(empty)"
-        return cut(first, WIDEST_LINE, " …")
+        return cut(one_line(texts[-1]), WIDEST_LINE, " …") if texts else ""
+
+
+def _name_column(member: str, depth: int) -> str:
+    return f"{'  ' * (depth - 1)}{member:<10} "
 
 
 class Repeats:

@@ -166,9 +166,10 @@ class EffectCall:
 
     def _called_fact(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
+        method = self._effect.method
         arguments = self._store_arguments() if self._effect.arguments is not None else None
         if self._number == 1 and permit is UNBOUNDED and max_output is None:
-            return AgentCalled(effect=kind, name=name, request=request, arguments=arguments)
+            return AgentCalled(effect=kind, name=name, request=request, arguments=arguments, method=method)
         return AgentCalled(
             effect=kind,
             name=name,
@@ -180,6 +181,7 @@ class EffectCall:
             in_doubt=in_doubt,
             waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
             arguments=arguments,
+            method=method,
         )
 
     def _store_arguments(self) -> Body:

@@ -12,6 +12,8 @@ from teamwright.values.turns.envelope import HandoffNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 
 EffectKind = Literal["model", "tool", "function"]
+McpMethod = Literal["tools/list", "resources/read", "prompts/get"]
+"""What a server is asked for besides a call of one of its tools, as MCP names it."""
 Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]
 """How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
@@ -94,7 +96,8 @@ class AgentAbandoned(Record, frozen=True):
 class AgentCalled(Record, frozen=True):
     """An effect is about to start, after it has `waited` for a slot of the model. Without a return it is in doubt.
 
-    `arguments` are those of a tool call.
+    `arguments` are those of a tool call. With a `method` no tool is called: the MCP server `name` is asked for its
+    tools or for context, and `arguments` are the parameters of that request.
     """
 
     kind: ClassVar = "agent.called"
@@ -108,6 +111,7 @@ class AgentCalled(Record, frozen=True):
     in_doubt: bool = False
     waited: float = 0.0
     arguments: Body | None = None
+    method: McpMethod | None = None
 
 
 class AgentCallRejected(Record, frozen=True):
