@@ -70,7 +70,7 @@ class PendingCall(NamedTuple):
 
 
 class ToolCalls:
-    """The tool calls of a run that have not returned yet, by key, and its asks, to recognize those of agents as tools."""
+    """The tool calls of a run that have not returned yet, by key, and its open asks."""
 
     def __init__(self) -> None:
         self._open: dict[str, PendingCall] = {}
