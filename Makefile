@@ -25,6 +25,9 @@ help: ## list the commands
 run: $(VENV)/.run ## run an example team with the embedded model (no key, no network)
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
 
+# Else each worker and each child process would compile the tests again.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)

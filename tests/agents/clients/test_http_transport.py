@@ -7,6 +7,7 @@ import json
 import threading
 import tracemalloc
 from importlib.util import find_spec
+from pathlib import Path
 
 import anyio
 import pytest
@@ -268,6 +269,17 @@ async def test_a_proxy_never_sees_a_key_in_the_clear(monkeypatch: pytest.MonkeyP
             await ModelAgent("a", model=secure).respond(Turn("Hi"), Recording().ctx)
         assert [one[""] for one in proxy.heads] == ["CONNECT model.invalid:443 HTTP/1.1"]
         assert "own-key" not in json.dumps(proxy.heads)
+
+
+async def test_a_server_without_tls_is_asked_without_reading_root_certificates(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    with RawServer(STREAM + says("Hello.", "stop")) as server:
+        assert (await ask(server)).text == "Hello."
+        secure = server.model.model_copy(update={"url": server.url.replace("http", "https", 1)})
+        with pytest.raises(AgentError):
+            await ModelAgent("a", model=secure).respond(Turn("Hi"), Recording().ctx)
 
 
 async def test_a_named_provider_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:  # D-02

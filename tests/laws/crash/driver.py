@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
+from teamwright.testing.chat import ChatAnswer, ChatRequest
+from teamwright.testing.model_server import ModelServer
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.crash import scenarios
@@ -66,8 +71,20 @@ class KillingJournal(SqliteJournal):
 
 
 def warm_up(scenario: str, **_: Any) -> None:
-    """Import what the scenario needs, before the fork."""
-    scenarios.SCENARIOS[scenario].warm_up()
+    """Drive the scenario once before the fork, so that children repeat no imports and build no models of pydantic."""
+    _drive_once(scenario)
+
+
+@cache
+def _drive_once(scenario: str) -> None:
+    made, seen = scenarios.SCENARIOS[scenario], Counter[str | None]()
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        seen[request.idempotency_key] += 1
+        return made.answer(request, times=seen[request.idempotency_key])
+
+    with ModelServer(answer) as server, TemporaryDirectory() as folder:
+        drive(scenario, server.call_url, f"{folder}/journal.db")
 
 
 def drive(

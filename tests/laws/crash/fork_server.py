@@ -7,6 +7,7 @@ its client.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -96,6 +97,7 @@ def serve() -> None:
         function = getattr(import_module(module), name)
         if warm := getattr(import_module(module), "warm_up", None):
             warm(**order.arguments)
+        gc.freeze()  # else a child's first collection copies every page of this process
         print(json.dumps(asdict(in_child(function, order.arguments))), flush=True)
 
 

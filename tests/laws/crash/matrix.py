@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,12 +145,12 @@ def _names(past: RunRecord) -> dict[str, str]:
     return {key: digest(RUN_ID, key) for key in past.calls}
 
 
-def check_calls(made: ScenarioRuns, before: StateAtKill) -> None:
+def check_calls(made: ScenarioRuns, before: StateAtKill, events: Sequence[Event]) -> None:
     """Check that no recorded effect was repeated after the resume, and effects in doubt at most once.
 
-    An effect with a recorded failure is retried as its policy says.
+    `events` are those after the resume. An effect with a recorded failure is retried as its policy says.
     """
-    after, events = made.counts(), made.events()
+    after = made.counts()
     retries = Counter(digest(RUN_ID, event.key) for event in events if _is_retried(event))
     for effect, count in after.items():
         told = f"the effect {effect} was made {count} times"
@@ -172,9 +172,8 @@ def _is_retried(event: Event) -> bool:
     return isinstance(event.fact, AgentCallFailed) and event.fact.retry_in is not None
 
 
-def check_log(made: ScenarioRuns, before: StateAtKill) -> None:
+def check_log(before: StateAtKill, after: Sequence[Event]) -> None:
     """Check that the log after the resume begins with the recorded events, has no gap, and has one ending."""
-    after = made.events()
     assert tuple(after[: len(before.events)]) == before.events
     assert [event.number for event in after] == list(range(1, len(after) + 1))
     assert [event.kind for event in after].count("run.ended") == 1

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import cast
 
 from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.runtime.sync import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
-from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
 from tests.laws.crash import approvals, delegates, images, mcp_team, mixed_teams
@@ -31,14 +28,12 @@ class Scenario:
     """A team, and which members are answered only after the reply of another is recorded.
 
     Members in `hanging` are never answered. `says` computes answers from the request and how often it was received.
-    `model` says that pydantic-ai is needed.
     """
 
     make: Callable[[str], Team]
     after: Mapping[str, str] = field(default_factory=dict[str, str])
     hanging: Sequence[str] = ()
     says: Mapping[str, mixed_teams.Says] = field(default_factory=dict[str, mixed_teams.Says])
-    model: bool = False
     attachments: Sequence[Attachment] = ()
 
     def team(self, url: str) -> Team:
@@ -48,17 +43,6 @@ class Scenario:
         """The answer of the server; `times` counts the requests with this idempotency key."""
         says = self.says.get(request.model)
         return Say(text=says(request, times)) if says else answer(request)
-
-    def warm_up(self) -> None:
-        if self.model:
-            _play_once(self)
-
-
-@cache
-def _play_once(scenario: Scenario) -> None:
-    """Make the slow imports of a first model call before the fork, so that children need not repeat them."""
-    with ModelServer(answer) as server:
-        run_sync(scenario.team(server.call_url), TASK, journal="memory", attachments=scenario.attachments)
 
 
 def answer(request: ChatRequest) -> ChatAnswer:
@@ -224,11 +208,11 @@ SCENARIOS: dict[str, Scenario] = {
     "locks": Scenario(_locks, after={"a": "b", "b2": "a"}),
     "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
-    "model": Scenario(_model, model=True),
-    "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}, model=True),
-    "image": Scenario(images.image_team, model=True, attachments=(images.PHOTO,)),
-    "handoffs": Scenario(delegates.handoffs, model=True),
-    "mcp": Scenario(mcp_team.mcp_team, model=True),
+    "model": Scenario(_model),
+    "agent_tools": Scenario(delegates.agent_tools, after={"b": "c"}),
+    "image": Scenario(images.image_team, attachments=(images.PHOTO,)),
+    "handoffs": Scenario(delegates.handoffs),
+    "mcp": Scenario(mcp_team.mcp_team),
     "selector": Scenario(_selector),
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),

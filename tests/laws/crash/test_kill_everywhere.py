@@ -48,8 +48,9 @@ def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_result(
             before = StateAtKill.of(made)
             assert set(before.counts) <= before.announced, "a call left before its intent was durable"
             assert result_of(made.drive(resume=bool(before.events))) == expected
-            check_calls(made, before)
-            check_log(made, before)
+            after = made.events()
+            check_calls(made, before, after)
+            check_log(before, after)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -69,9 +70,10 @@ def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_resu
                 break
             second = StateAtKill.of(made)
             assert result_of(made.drive(resume=True)) == expected
-            check_calls(made, second)
-            check_log(made, first)
-            check_log(made, second)
+            after = made.events()
+            check_calls(made, second, after)
+            check_log(first, after)
+            check_log(second, after)
             assert not first.recorded & set(made.counts()), "what the first driver recorded was made again"
         assert set(seen) <= first.announced
 
@@ -91,7 +93,8 @@ def test_a_run_whose_every_driver_is_killed_still_has_the_same_result(
             report = made.drive(resume=True, write=3, when="after")
         assert result_of(report) == expected
         assert lives
+        after, counts = made.events(), made.counts()
         for life in lives:
-            check_log(made, life)
-            repeated = Counter({key: made.counts()[key] for key in life.recorded})
+            check_log(life, after)
+            repeated = Counter({key: counts[key] for key in life.recorded})
             assert repeated == Counter({key: life.counts[key] for key in life.recorded})

@@ -7,6 +7,7 @@ error of this module, however the library would handle it.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -110,7 +111,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self, own: Mapping[str, str] | None = None, *, bounds: ReadBounds | None = None, streams_end: bool = True
     ) -> None:
         self._own, self._bounds, self._streams_end = own, bounds, streams_end
-        self._transports: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+        self._transports: dict[tuple[str, str | None], httpx2.AsyncHTTPTransport] = {}
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -138,10 +139,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     def _transport(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        proxy = _proxy_for(url)
-        if proxy not in self._transports:
-            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=CONNECTIONS, proxy=proxy)
-        return self._transports[proxy]
+        route = url.scheme, _proxy_for(url)
+        if route not in self._transports:
+            # Reading the root certificates takes 40 ms. A plain connection needs none, and TLS without them is refused.
+            verify = True if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._transports[route] = httpx2.AsyncHTTPTransport(verify=verify, limits=CONNECTIONS, proxy=route[1])
+        return self._transports[route]
 
     @override
     async def aclose(self) -> None:
