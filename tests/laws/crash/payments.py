@@ -29,6 +29,9 @@ from tests.laws.crash.driver import RUN_ID, KillingJournal, When
 ORDERS = ("a", "b", "a")
 """The orders that the member pays, all at once: the first and the last are the same action."""
 
+FORKED = "forked"
+"""The run of which the payments are a fork, if it exists."""
+
 
 class Endpoint:
     """Counts the payments of each order."""
@@ -119,6 +122,18 @@ def warm_up(**_: object) -> None:
     _play_once()
 
 
+async def delete_first_run(url: str, journal: str) -> None:
+    """Record a run that paid, and a fork of it that did not; then delete the run."""
+
+    def wait(turn: Turn) -> str:
+        return "later"
+
+    async with Engine(journal) as engine:
+        await engine.run(payer(url, check=False), "Pay.", run_id="first")
+        await engine.fork("first", at=2, team=FunctionAgent("payer", wait), new_id=FORKED)
+        await engine.runs.delete("first")
+
+
 def drive(
     url: str,
     journal: str,
@@ -139,7 +154,9 @@ def drive(
 async def _drive(agent: FunctionAgent, journal: KillingJournal) -> list[Any]:
     async with Engine(journal) as engine:
         begun = await engine.journal.find(RUN_ID)
-        if begun is None:
+        if begun is None and await engine.journal.find(FORKED) is not None:
+            result = await engine.fork(FORKED, at=2, team=agent, task="Pay anew.", new_id=RUN_ID)
+        elif begun is None:
             result = await engine.run(agent, "Pay.", run_id=RUN_ID)
         elif (recorded := await engine.runs.result(RUN_ID)).status in FINAL:
             result = recorded

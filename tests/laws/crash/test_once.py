@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copyfile
 
+import anyio
 import pytest
 
 from teamwright.runtime.context.doubt import ALREADY_DONE
 from tests.laws.crash.driver import When
 from tests.laws.crash.fork_server import ForkServer
-from tests.laws.crash.payments import Endpoint
+from tests.laws.crash.payments import Endpoint, delete_first_run
 
 DRIVE = "tests.laws.crash.payments:drive"
 KILLS = 12
@@ -55,6 +57,26 @@ def test_killed_at_any_write_an_action_is_not_made_twice(
             report = fork_server.run(DRIVE, **arguments)
         check_payments(endpoint, report.value, check=check)
     assert kills >= 3, "the intents, the claims and the results of the calls are writes, some of them together"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_killed_at_any_write_a_fork_makes_no_action_that_a_deleted_run_has_made(
+    check: bool, endpoint: Endpoint, fork_server: ForkServer, tmp_path: Path
+) -> None:
+    anyio.run(delete_first_run, endpoint.url, str(tmp_path / "first.db"))
+    kills = 0
+    for write in range(1, MOST_WRITES + 1):
+        journal = copyfile(tmp_path / "first.db", tmp_path / f"{write}.db")
+        arguments = {"url": endpoint.url, "journal": str(journal), "check": check}
+        report = fork_server.run(DRIVE, **arguments, write=write)
+        if report.killed:
+            kills += 1
+            report = fork_server.run(DRIVE, **arguments)
+        assert endpoint.paid == {"a": 1, "b": 1}
+        found = [result if isinstance(result, str) else result["result"] for result in report.value]
+        known = found == ["paid a", "paid b", "paid a"]
+        assert known if check else all("may have taken effect" in result for result in found)
+    assert kills >= 3
 
 
 @pytest.mark.parametrize("check", [True, False])

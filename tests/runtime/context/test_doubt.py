@@ -117,6 +117,35 @@ async def test_a_fork_gets_the_result_of_the_run_that_it_was_made_of() -> None:
     assert bank.paid == ["a", "b"]
 
 
+@pytest.mark.parametrize("deleted", ["r", "s"])
+async def test_a_fork_makes_no_action_that_a_deleted_run_may_have_made(deleted: str) -> None:
+    bank = Bank()
+    agent = payer(bank.tool(), "a")
+    async with Engine("memory") as engine:
+        await engine.run(FunctionAgent("payer", lambda turn: "later"), "Wait.", run_id="r")
+        for run_id in ("s", "t"):
+            await engine.fork("r", at=2, team=FunctionAgent("payer", lambda turn: "later"), new_id=run_id)
+        await engine.fork("s", at=2, team=agent, task="Pay.", new_id="made")
+        await engine.runs.delete(deleted, "made")
+        result = await engine.fork("t", at=2, team=agent, task="Pay anew.", new_id="u")
+    assert "may have taken effect" in (result.output or "")
+    assert bank.paid == ["a"]
+
+
+@pytest.mark.parametrize("paid", [["a"], []])
+async def test_a_check_settles_the_actions_of_a_fork_whose_first_run_was_deleted(paid: list[str]) -> None:
+    bank = Bank()
+    agent = payer(bank.tool(check=True), "a", "a")
+    async with Engine("memory") as engine:
+        await outcome(engine, agent)
+        await engine.fork("r", at=2, team=FunctionAgent("payer", lambda turn: "later"), new_id="s")
+        await engine.runs.delete("r")
+        bank.paid[:] = paid
+        result = await engine.fork("s", at=2, team=agent, task="Pay anew.", new_id="t")
+    assert json.loads(result.output or "") == ["paid a", done("a")]
+    assert bank.paid == ["a"]
+
+
 async def test_the_original_gets_the_result_of_its_fork() -> None:
     bank, journal = Bank(), MemoryJournal()
     agent = payer(bank.tool(), "a")

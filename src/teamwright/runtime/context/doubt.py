@@ -24,6 +24,8 @@ class DoubtfulCall:
         assert effect.doubt is not None
         self._scope, self._effect, self._in_doubt = scope, effect, in_doubt
         self._policy: DoubtPolicy = effect.doubt
+        self._forgotten = False
+        """Whether the run was deleted that knew who had made the action."""
 
     async def make(self, attempt: Attempt) -> Returned:
         """Make the call, or return its result if it was made already."""
@@ -47,6 +49,7 @@ class DoubtfulCall:
         """Claim the action for this call, or return the result of the call that made it."""
         action = self._policy.action
         holder = await actions.claim(action, key)
+        self._forgotten = await actions.are_forgotten()
         if actions.is_own(holder, key) and self._may_have_been_made(attempt):
             # From here on, no fork can take the action over because it saw this run without a driver.
             holder = await actions.claim(action, key, replaced=holder)
@@ -67,7 +70,7 @@ class DoubtfulCall:
         return None
 
     def _may_have_been_made(self, attempt: Attempt) -> bool:
-        return self._in_doubt or (self._policy.check is not None and attempt.number > 1)
+        return self._in_doubt or self._forgotten or (self._policy.check is not None and attempt.number > 1)
 
     async def _settle(self, attempt: Attempt) -> Returned:
         """Make the call, unless an earlier attempt of it may have been made."""
@@ -82,9 +85,14 @@ class DoubtfulCall:
         if self._policy.check is not None:
             return await self._policy.check(attempt)
         if not self._policy.repeat:
+            before = (
+                f"The run that knew the earlier calls of the tool {self._effect.name!r} was deleted. One like this"
+                if self._forgotten and not self._in_doubt
+                else f"An earlier call of the tool {self._effect.name!r} failed or was interrupted. It"
+            )
             raise ToolError(
-                f"An earlier call of the tool {self._effect.name!r} failed or was interrupted. It may have taken effect"
-                " nevertheless, so it is not made again; find out in another way whether it did"
+                f"{before} may have taken effect nevertheless, so it is not made again; find out in another way whether"
+                " it did"
             )
         return None
 

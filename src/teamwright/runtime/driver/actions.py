@@ -59,6 +59,13 @@ class ActionLedger:
         origin = self._record.started.origin if self._record.started is not None else None
         return origin.root_run if origin is not None and origin.how == "fork" else self._run_id
 
+    async def are_forgotten(self) -> bool:
+        """Whether the root run was deleted, and with it the claims: then any action may have been made.
+
+        True once the claims are gone, because a run and its inbox are deleted together. So ask after a claim.
+        """
+        return self._root != self._run_id and await self._journal.find(self._root) is None
+
     async def claim(self, action: str, key: str, replaced: Holder | None = None) -> Holder:
         """Claim an action for a call of this run, unless it is held; returns the holder.
 
