@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from pathlib import Path
 
 import anyio
@@ -11,6 +11,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Message, Team, Turn
 from teamwright.errors import ConversationBusy, InvalidName, UnknownName, UsageError
+from tests.growth import assert_linear_count
 from tests.kit.runs import contents
 
 
@@ -30,7 +31,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
 async def test_each_turn_continues_the_one_before(engine: Engine) -> None:
     said = [(await engine.run(TEAM, task, conversation="talk")).output for task in ("one", "two", "three")]
     assert said == ["one after 0", "two after 2", "three after 4"]
-    conversation = await engine.conversation("talk")
+    conversation = await engine.conversations.read("talk")
     assert [turn.task for turn in conversation.turns] == ["one", "two", "three"]
     assert [turn.output for turn in conversation.turns] == said
     assert contents(conversation.messages) == ["one", said[0], "two", said[1], "three", said[2]]
@@ -53,12 +54,12 @@ async def test_an_undone_turn_is_as_if_it_had_not_been(engine: Engine) -> None:
         await engine.run(TEAM, task, conversation="talk")
     assert (await engine.conversations.undo("talk")).task == "three"
     assert (await engine.conversations.undo("talk")).task == "two"
-    assert [turn.task for turn in (await engine.conversation("talk")).turns] == ["one"]
+    assert [turn.task for turn in (await engine.conversations.read("talk")).turns] == ["one"]
     assert (await engine.run(TEAM, "other", conversation="talk")).output == "other after 2"
-    assert [turn.task for turn in (await engine.conversation("talk")).turns] == ["one", "other"]
+    assert [turn.task for turn in (await engine.conversations.read("talk")).turns] == ["one", "other"]
     await engine.conversations.undo("talk")
     await engine.conversations.undo("talk")
-    assert (await engine.conversation("talk")).messages == ()
+    assert (await engine.conversations.read("talk")).messages == ()
     with pytest.raises(UsageError, match="no turn to undo"):
         await engine.conversations.undo("talk")
     assert (await engine.run(TEAM, "anew", conversation="talk")).output == "anew after 0"
@@ -66,10 +67,10 @@ async def test_an_undone_turn_is_as_if_it_had_not_been(engine: Engine) -> None:
 
 async def test_a_conversation_can_begin_from_a_turn_of_another(engine: Engine) -> None:
     await engine.run(TEAM, "one", conversation="talk")
-    last = (await engine.conversation("talk")).last_run
+    last = (await engine.conversations.read("talk")).last_run
     assert (await engine.run(TEAM, "aside", conversation="branch", continues=last)).output == "aside after 2"
     assert (await engine.run(TEAM, "two", conversation="talk")).output == "two after 2"
-    assert [turn.task for turn in (await engine.conversation("branch")).turns] == ["aside"]
+    assert [turn.task for turn in (await engine.conversations.read("branch")).turns] == ["aside"]
     with pytest.raises(UsageError, match="'branch' has turns already"):
         await engine.run(TEAM, "more", conversation="branch", continues=last)
 
@@ -77,7 +78,7 @@ async def test_a_conversation_can_begin_from_a_turn_of_another(engine: Engine) -
 async def test_a_fork_of_a_turn_is_no_turn_of_the_conversation(engine: Engine) -> None:
     turn = await engine.run(TEAM, "one", conversation="talk")
     await engine.fork(turn.run_id, team=TEAM, task="another")
-    assert (await engine.conversation("talk")).last_run == turn.run_id
+    assert (await engine.conversations.read("talk")).last_run == turn.run_id
 
 
 async def test_two_turns_never_run_at_once(engine: Engine) -> None:
@@ -104,7 +105,7 @@ async def test_two_turns_never_run_at_once(engine: Engine) -> None:
     assert all("is running; wait for it with  teamwright runs tail" in str(one) for one in refused)
     go_on.set()
     await engine.runs.wait((await engine.runs.list())[0].id)
-    assert len((await engine.conversation("talk")).turns) == 1
+    assert len((await engine.conversations.read("talk")).turns) == 1
 
 
 async def test_a_paused_or_interrupted_turn_has_to_be_finished_first(engine: Engine) -> None:
@@ -130,20 +131,20 @@ async def test_names_and_arguments_that_do_not_fit_are_refused(engine: Engine) -
         await engine.run(TEAM, "one", conversation="talk", history=[Message(name="a", content="b")])
     await engine.run(TEAM, "one", conversation="talk")
     with pytest.raises(UnknownName, match="There is no conversation 'tlak'; did you mean 'talk'"):
-        await engine.conversation("tlak")
+        await engine.conversations.read("tlak")
 
 
 async def test_a_named_run_that_exists_is_returned_and_no_turn_is_added(engine: Engine) -> None:
     first = await engine.run(TEAM, "one", conversation="talk", run_id="a")
     assert (await engine.run(TEAM, "two", conversation="talk", run_id="a")).output == first.output
-    assert len((await engine.conversation("talk")).turns) == 1
+    assert len((await engine.conversations.read("talk")).turns) == 1
 
 
 async def test_a_conversation_goes_on_without_turns_that_were_deleted(engine: Engine) -> None:
     first = await engine.run(TEAM, "one", conversation="talk")
     await engine.run(TEAM, "two", conversation="talk")
     await engine.runs.delete(first.run_id)
-    assert [turn.task for turn in (await engine.conversation("talk")).turns] == ["two"]
+    assert [turn.task for turn in (await engine.conversations.read("talk")).turns] == ["two"]
     assert (await engine.run(TEAM, "three", conversation="talk")).output == "three after 4"
 
 
@@ -174,3 +175,25 @@ async def test_a_killed_turn_is_resumed_in_another_process_and_then_continued(tm
         assert refused.value.run_id is not None
         assert (await engine.resume(refused.value.run_id, team=TEAM)).output == "two after 2"
         assert (await engine.run(TEAM, "three", conversation="talk")).output == "three after 4"
+
+
+async def test_reading_a_conversation_takes_work_in_proportion_to_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = 0
+
+    async def bodies(hashes: Collection[str]) -> dict[str, str]:
+        nonlocal texts
+        texts += len(hashes)
+        return await read_bodies(hashes)
+
+    async with Engine("memory") as engine:
+        read_bodies = engine.journal.bodies
+        counts: dict[int, int] = {}
+        for number in range(1, 41):
+            await engine.run(TEAM, f"task {number}", conversation="talk")
+            if number in (20, 40):
+                texts = 0
+                with monkeypatch.context() as counted:
+                    counted.setattr(engine.journal, "bodies", bodies)
+                    assert len((await engine.conversations.read("talk")).turns) == number
+                counts[number] = texts
+    assert_linear_count(counts.__getitem__, size=20)

@@ -137,7 +137,7 @@ async def _greet(session: ChatSession) -> None:
 
     turns = ""
     with suppress(UnknownName):
-        conversation = await session.engine.conversation(session.name)
+        conversation = await session.engine.conversations.read(session.name)
         turns = f", {count_text(len(conversation.turns), 'turn')} so far"
     say(f"{session.team.name} · conversation {session.name}{turns}")
     say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends the chat")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.history.history import RunHistory
+    from teamwright.history.record.recorded_reply import RecordedBodies
+    from teamwright.values.events.run import RunEnded, RunStarted
     from teamwright.values.results import RunSummary, Status
     from teamwright.values.turns.messages import Message
 
@@ -30,6 +32,12 @@ class ConversationTurn:
         """Read a turn from the record of its run."""
         result = history.result(status)
         return cls(result.run_id, history.task, result.output, result.status, result.usage)
+
+    @classmethod
+    def of_ended(cls, run_id: str, started: RunStarted, ended: RunEnded, bodies: RecordedBodies) -> Self:
+        """Read a turn from the start and the end of its run."""
+        output = str(bodies.value(ended.output)) if ended.output else None
+        return cls(run_id, str(bodies.value(started.task)), output, ended.status, ended.usage)
 
 
 @dataclass(frozen=True, slots=True)

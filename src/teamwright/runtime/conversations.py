@@ -13,8 +13,13 @@ import anyio
 
 from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageError
 from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.run_record import EFFECTS, check_record
+from teamwright.journal.errors import damaged
+from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.values.events.run import RunStarted
+from teamwright.runtime.run_reader import read_events
+from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.names import check_name
 from teamwright.values.people.interventions import UNDO_VERSION, Undo
 from teamwright.values.results import FINAL
@@ -49,20 +54,33 @@ class Conversations:
         head = await self.head(name)
         if head is None:
             return ConversationHistory(name, (), ())
-        messages = (await self._runs.history(head)).conversation()
-        turns = [turn async for turn in self._turns(name, head)]
-        return ConversationHistory(name, tuple(reversed(turns)), messages)
-
-    async def _turns(self, name: str, head: str) -> AsyncGenerator[ConversationTurn]:
-        """Yield the turns of a conversation from the last one back; earlier ones may have been deleted."""
+        newest = await self._runs.history(head)
+        turns: list[ConversationTurn] = []
         run_id: str | None = head
         while run_id is not None:
             summary = await self._journal.find(run_id)
-            if summary is None or summary.conversation != name:
-                return
-            history = await self._runs.history(run_id)
-            yield ConversationTurn.of(history, summary.status)
-            run_id = None if history.started.origin is None else history.started.origin.run_id
+            if summary is None or summary.conversation != name:  # earlier turns may have been deleted
+                break
+            if run_id == head:
+                turn, started = ConversationTurn.of(newest, summary.status), newest.started
+            else:
+                turn, started = await self._ended_turn(run_id)
+            turns.append(turn)
+            run_id = None if started.origin is None else started.origin.run_id
+        return ConversationHistory(name, tuple(reversed(turns)), newest.conversation())
+
+    async def _ended_turn(self, run_id: str) -> tuple[ConversationTurn, RunStarted]:
+        """Read a turn before the last one, which has ended, without the messages that its history repeats."""
+        async with deleted_is_not_found(self._journal, run_id):
+            events = await read_events(self._journal, run_id, without=EFFECTS)
+            check_record(events, whole=False)
+            started = events[0].fact
+            assert isinstance(started, RunStarted)
+            ended = next((event.fact for event in reversed(events) if isinstance(event.fact, RunEnded)), None)
+            if ended is None:
+                raise damaged(run_id, "it has no end, and a later turn continues it")
+            texts = await self._journal.bodies({started.task, *([ended.output] if ended.output else [])})
+            return ConversationTurn.of_ended(run_id, started, ended, RecordedBodies(texts)), started
 
     async def last(self, name: str) -> RunSummary | None:
         """Return the run of the newest turn, even if it was undone; `None` if there is no such conversation."""

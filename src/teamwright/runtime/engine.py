@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
     from teamwright.agents.files.attachment import Attachment, AttachmentLike
     from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.conversation import ConversationHistory
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
@@ -262,10 +261,6 @@ class Engine:
             handle.interrupt()
             raise
         return self._hand_out(handle)
-
-    async def conversation(self, name: str) -> ConversationHistory:
-        """Return the turns of a conversation; `conversations` lists all of them and undoes turns."""
-        return await self.conversations.read(name)
 
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
         """Resume a run that was interrupted or paused. Pass `team` if it can't be loaded from the record."""

@@ -122,7 +122,7 @@ class ChatSession:
     async def cost(self) -> str:
         """What the conversation has used."""
         try:
-            conversation = await self.engine.conversation(self.name)
+            conversation = await self.engine.conversations.read(self.name)
         except UnknownName:
             return f"{self.name}: no turns yet"
         usage = conversation.usage

@@ -42,7 +42,7 @@ def conversation(name: Name, json: Json = False, out: Out = None) -> int:
     check_out(out)
 
     async def work(engine: Engine) -> int:
-        found = await engine.conversation(name)
+        found = await engine.conversations.read(name)
         if json:
             write_json(_to_json(found), out)
         else:
