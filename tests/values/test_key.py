@@ -10,7 +10,10 @@ from teamwright.values.key import (
     RUN_KEY,
     escape_place,
     in_scope,
+    is_call,
     is_inside,
+    is_request,
+    is_tool_call,
     join_key,
     key_and_parents,
     key_below_root,
@@ -21,8 +24,11 @@ from teamwright.values.key import (
     parent_key,
     parent_keys,
     relative_key,
+    repeat_key,
+    request_place,
     root_key,
     split_attempt,
+    tool_place,
     with_attempt,
     without_attempts,
 )
@@ -118,3 +124,15 @@ def test_the_attempt_of_a_key_is_found_again(place: str, attempt: int) -> None:
 
 def test_a_place_is_the_same_in_all_its_attempts() -> None:
     assert without_attempts("t#2/step-1#12/call") == "t/step-1/call"
+
+
+def test_the_places_of_a_turn_are_known_by_what_they_are() -> None:
+    places = (request_place(2), tool_place("call_7"))
+    assert [(is_request(place), is_tool_call(place)) for place in places] == [(True, False), (False, True)]
+
+
+def test_a_call_and_its_repeats_are_one_call() -> None:
+    call = join_key("t/a", tool_place("1"))
+    assert is_call(call, call)
+    assert is_call(repeat_key(call, 2), call)
+    assert not any(is_call(key, call) for key in (f"{call}1", join_key(call, "ask-1"), repeat_key(f"{call}1", 1)))

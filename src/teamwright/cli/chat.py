@@ -104,24 +104,22 @@ async def _open(
     """Load the team and return the session of a conversation."""
     from teamwright.cli.interactive.chat import ChatSession
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.cli.run import last_turn, recorded_source
+    from teamwright.cli.interactive.team_source import NO_MANIFEST, last_turn, load_manifest, recorded_source
     from teamwright.errors import UsageError
     from teamwright.runtime.engine import new_run_id
-    from teamwright.teams.load import read_manifest, source_of, team_from_source
+    from teamwright.teams.load import source_of, team_from_source
     from teamwright.teams.preflight import check_ready
     from teamwright.values.names import check_name
 
     places = None
     known = await last_turn(engine, conversation)
     if paths:
-        loaded = read_manifest(paths, models_replaced=model is not None)
-        for warning in loaded.warnings:
-            say(f"warning: {warning}")
+        loaded = load_manifest(paths, model)
         source, places = source_of(loaded, team=team, model=model, allow_roots=roots), loaded.places
     elif known is not None:
         source = await recorded_source(engine, known, model, roots)
     else:
-        raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
+        raise UsageError(NO_MANIFEST)
     extend_sys_path()
     built = team_from_source(source, engine.models)
     await check_ready(built, engine.models, places)

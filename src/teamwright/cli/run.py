@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
 from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.interactive.team_source import NO_MANIFEST, last_turn, load_manifest, recorded_source
 from teamwright.cli.show import draw
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -200,7 +200,8 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
-    loaded = _load(request) if request.manifest is not None else None
+    paths = [] if request.manifest is None else [request.manifest, *request.more]
+    loaded = load_manifest(paths, request.model) if paths else None
     async with Engine() as engine:
         continues = None
         if request.continues is not None:
@@ -233,16 +234,6 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         return code
 
 
-def _load(request: Request) -> Loaded:
-    from teamwright.teams.load import read_manifest
-
-    assert request.manifest is not None
-    loaded = read_manifest([request.manifest, *request.more], models_replaced=request.model is not None)
-    for warning in loaded.warnings:
-        say(f"warning: {warning}")
-    return loaded
-
-
 async def _source_and_task(
     engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
 ) -> tuple[Source, str]:
@@ -259,7 +250,7 @@ async def _source_and_task(
     elif (known := continues or await last_turn(engine, request.conversation)) is not None:
         source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
     else:
-        raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
+        raise UsageError(NO_MANIFEST)
     if not task and request.topology is not None and plan_is_self_contained(source):
         task = "Work through the plan."
     if not task or not task.strip():
@@ -276,23 +267,6 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
         names = ", ".join(one.name for one in matching)
         raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
     return matching[0] if matching else None
-
-
-async def recorded_source(engine: Engine, run_id: str, model: str | None, allow_roots: Sequence[Path]) -> Source:
-    """The team that a run recorded, with another model and with more folders where these are given."""
-    from teamwright.teams.load import source_with_model, source_with_roots
-
-    history = await engine.runs.history(run_id)
-    source = source_with_roots(history.record.source(), allow_roots)
-    return source if model is None else source_with_model(source, model=model)
-
-
-async def last_turn(engine: Engine, conversation: str | None) -> str | None:
-    """The newest run of a conversation, whose team the next turn uses if no manifest is given."""
-    if conversation is None:
-        return None
-    turn = await engine.conversations.last(conversation)
-    return None if turn is None else turn.id
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:

@@ -22,9 +22,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-
-REQUEST = "request-"
-"""The prefix of the places of model requests."""
+from teamwright.values.key import is_request
 
 Texts = dict[str, JsonValue]
 """The texts of an event by name; arguments and data are JSON values."""
@@ -101,9 +99,9 @@ def _arguments(written: JsonValue) -> JsonValue:
 
 def _result(place: str, value: JsonValue) -> Texts:
     """The result of a call; the response of a model is divided into its parts."""
-    parts = value.get("parts") if isinstance(value, dict) and place.startswith(REQUEST) else None
+    parts = value.get("parts") if isinstance(value, dict) and is_request(place) else None
     if not isinstance(parts, list):
-        return {"response" if place.startswith(REQUEST) else "result": value}
+        return {"response" if is_request(place) else "result": value}
     known = [part for part in parts if isinstance(part, dict)]
     thinking = [str(part.get("content")) for part in known if part.get("part_kind") == "thinking"]
     calls: list[JsonValue] = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
+from teamwright.agents.functions.import_path import load_function
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.contract import require_strategy
 from teamwright.strategies.protocol import Members, Strategy, Task
@@ -89,8 +90,6 @@ def find_strategy(name: str) -> Strategy:
 
 def _import_strategy(path: str) -> Strategy:
     """Create the strategy of a class that is given by its import path."""
-    from teamwright.agents.tools.python import load_function  # with what tools need, which most teams never do
-
     made = load_function(path, "the strategy", "module:Class")
     if not can_load_code():
         return UnloadedStrategy(path, path)

@@ -13,12 +13,12 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
+from teamwright.agents.functions.import_path import load_function
 from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
-from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.expressions.template import Template

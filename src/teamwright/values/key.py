@@ -16,6 +16,8 @@ RUN_KEY = ""
 """The key of the run itself, which contains every other key."""
 PLAIN_PLACE = re.compile(r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
 """A place of which nothing has to be escaped."""
+REQUEST, TOOL_CALL, REPEAT = "request-", "tool-", "again-"
+"""What the places of a turn begin with: a model request, a tool call, and a call that is repeated with an answer."""
 _ATTEMPT = re.compile(r"#\d+")
 
 
@@ -114,3 +116,33 @@ def next_attempt(key: str) -> str:
 def without_attempts(key: str) -> str:
     """Remove the marks of further attempts from every segment of a key."""
     return _ATTEMPT.sub("", key)
+
+
+def request_place(number: int) -> str:
+    """Return the place of a turn's model request."""
+    return f"{REQUEST}{number}"
+
+
+def is_request(place: str) -> bool:
+    """Return whether a place is that of a model request."""
+    return place.startswith(REQUEST)
+
+
+def tool_place(call_id: str) -> str:
+    """Return the place of a turn's tool call."""
+    return f"{TOOL_CALL}{call_id}"
+
+
+def is_tool_call(place: str) -> bool:
+    """Return whether a place is that of a tool call."""
+    return place.startswith(TOOL_CALL)
+
+
+def repeat_key(call: str, number: int) -> str:
+    """Return the key of a call that is made again once a person has answered its question."""
+    return join_key(call, f"{REPEAT}{number}")
+
+
+def is_call(key: str, call: str) -> bool:
+    """Return whether a key is that of a call or of one of its repeats."""
+    return key == call or key.startswith(join_key(call, REPEAT))

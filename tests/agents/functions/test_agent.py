@@ -20,7 +20,7 @@ import pytest
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions import threads as module
-from teamwright.agents.functions.agent import FunctionAgent, import_path
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.sync import run_sync
@@ -562,12 +562,6 @@ def test_ctrl_c_is_for_the_process_that_waits_and_fails_no_call_in_another() -> 
 def test_a_function_that_no_process_can_be_sent_is_a_failure() -> None:
     result, _ = anyio.run(run, FunctionAgent("a", lambda turn: "x", isolate="process"))
     assert result.status == "failed"
-
-
-def test_a_function_with_a_name_can_be_found_again() -> None:
-    assert import_path(shout) == "tests.agents.sample_functions:shout"
-    assert import_path(lambda text: text) is None
-    assert import_path(functools.partial(shout)) is None
 
 
 def test_the_declaration_says_what_was_set() -> None:  # P-01

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import pytest
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.python import PythonTool, tool
-from teamwright.agents.tools.signature import import_path_of, read_signature
+from teamwright.agents.tools.signature import read_signature
 from teamwright.errors import UsageError
 
 
@@ -77,19 +76,6 @@ def test_the_context_may_have_any_name_and_says_what_it_needs() -> None:
     assert [read_signature(f, "f").contexts for f in (one, two, three)] == [("call",), ("ctx",), ("ctx",)]
     assert [read_signature(f, "f").names for f in (one, two, three)] == [("article",), ("article",), ()]
     assert [read_signature(f, "f").needs for f in (one, two, three)] == [(Database,), (Database, Client), ()]
-
-
-def test_a_function_has_an_import_path_only_if_that_leads_to_it() -> None:
-    def closure() -> None: ...
-
-    assert import_path_of(order) == f"{__name__}:order"
-    assert import_path_of(Database) == f"{__name__}:Database"
-    for function in (closure, lambda: None, partial(order), Shop().sell):
-        assert import_path_of(function) is None
-
-
-class Shop:
-    def sell(self) -> None: ...
 
 
 @pytest.mark.parametrize(

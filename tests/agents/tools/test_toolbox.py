@@ -13,7 +13,6 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox
@@ -169,20 +168,6 @@ async def test_a_function_by_import_path_may_have_its_own_name_and_description()
         assert await tools.call_recorded("upper", {"s": "a b"}, key="k") == "A B"
     with pytest.raises(UsageError, match="'total' has the positional parameter"):
         Toolbox([tool])
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("json.dumps", "write it as module:function"),
-        ("no_such_module:f", "can't be imported"),
-        ("json:dump_s", "did you mean 'dumps'"),
-        ("json:__name__", "is not a function"),
-    ],
-)
-def test_a_wrong_import_path_is_reported_clearly(path: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        load_function(path, "the tool")
 
 
 def test_names_of_tools_are_valid_and_used_once() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from typing import Any, Literal, Unpack, cast
+from typing import Literal, Unpack, cast
 
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
@@ -20,6 +20,7 @@ from teamwright.agents.contract.arguments import check_arguments
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import ONE_CALL, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.functions.import_path import Function, import_path
 from teamwright.agents.functions.threads import is_async, run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
@@ -32,8 +33,6 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 EMPTY_SPEC = AgentSpec.model_construct()
-
-Function = Callable[..., Any]
 
 
 class FunctionAgent(PolicyAttributes):
@@ -218,14 +217,6 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
             f"The agent {name!r} can't be {function!r}: wrap it in a function of one parameter."
         ) from error
     return [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-
-
-def import_path(function: Function) -> str | None:
-    """Return `module:function` if the function can be imported by that, else `None`."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not module or not name or "<" in name or module == "__main__":
-        return None
-    return f"{module}:{name}"
 
 
 def _text_of(data: JsonValue) -> str:

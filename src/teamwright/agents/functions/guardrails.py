@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.agent import import_path
+from teamwright.agents.functions.import_path import import_path
 from teamwright.agents.functions.turn_context import TurnContext, call_off_loop, check_arity, turn_context
 from teamwright.errors import AgentError, Refused
 from teamwright.values.events.agent import AgentChecked, Check
@@ -64,11 +64,8 @@ class Guardrails:
             if function is not None:
                 check_arity(function, 2, FORM, f"The agent {agent!r}: check_{check}")
                 self.functions[check] = function
-
-    @property
-    def declared(self) -> dict[str, object]:
+        self.declared = {f"check_{check}": import_path(function) for check, function in self.functions.items()}
         """The fields of an `AgentSpec`; a function that can't be imported by name has the value `None`."""
-        return {f"check_{check}": import_path(function) for check, function in self.functions.items()}
 
     async def admit(self, turn: Turn, ctx: Context) -> tuple[Turn, tuple[str, ...]]:
         """Check the task: return the turn, perhaps with another task, and warnings; raises `Refused`."""

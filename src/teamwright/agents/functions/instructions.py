@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.agent import import_path
+from teamwright.agents.functions.import_path import defined_path, import_path
 from teamwright.agents.functions.turn_context import TurnContext, call_off_loop, check_arity, turn_context
 from teamwright.errors import AgentError, UsageError
 from teamwright.values.specs.manifest import InstructionsByFunction, InstructionsTemplate
@@ -56,19 +56,13 @@ class DynamicInstructions:
                 raise UsageError(f"{what}: {problem}")
         else:
             check_arity(source, 1, "a text, a Template or a function (ctx) -> str", what)
-
-    @property
-    def spec(self) -> InstructionsTemplate | InstructionsByFunction | None:
+        self.spec = _spec(source)
         """The declaration; `None` for a function that can't be imported by name."""
-        if isinstance(self._source, TextTemplate):
-            return InstructionsTemplate(template=self._source.text)
-        path = import_path(self._source)
-        return None if path is None else InstructionsByFunction(function=path)
 
     async def render(self, turn: Turn, ctx: Context) -> str:
         """Return the instructions of this turn, as one effect."""
         source = self._source
-        written = source.text if isinstance(source, TextTemplate) else import_path(source) or ""
+        written = source.text if isinstance(source, TextTemplate) else defined_path(source) or ""
 
         async def call(_: Attempt) -> Returned:
             values = turn_context(self._agent, turn, ctx)
@@ -83,6 +77,13 @@ class DynamicInstructions:
 
         effect = Effect(kind="function", name=KEY, request=digest(written, turn.digest), call=call)
         return cast("str", (await ctx.effect(KEY, effect)).value)
+
+
+def _spec(source: TextTemplate | InstructionsFunction) -> InstructionsTemplate | InstructionsByFunction | None:
+    if isinstance(source, TextTemplate):
+        return InstructionsTemplate(template=source.text)
+    path = import_path(source)
+    return None if path is None else InstructionsByFunction(function=path)
 
 
 def _names(values: TurnContext) -> dict[str, JsonValue]:

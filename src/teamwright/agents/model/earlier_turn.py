@@ -64,6 +64,7 @@ from teamwright.agents.prices import rate_of
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
+from teamwright.values.key import request_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MOST_REQUESTS, REPLY_SECONDS, reply_cut_warning
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -151,7 +152,7 @@ class RecordedModel(WrapperModel):
             default_timeout=REPLY_SECONDS,
             max_bytes=RECORD_FACTOR * self._agent.max_bytes,
         )
-        returned = await self._ctx.effect(f"request-{self._requests}", effect)
+        returned = await self._ctx.effect(request_place(self._requests), effect)
         self._spent += returned.usage
         self.truncated, self._capped = returned.truncated, returned.capped
         response = from_record(returned.value, self._requests, self.tool_keys)

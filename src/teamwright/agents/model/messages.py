@@ -22,6 +22,7 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
 from teamwright.agents.prices import cost_of, declared_price
+from teamwright.values.key import tool_place
 from teamwright.values.limits.reply import OutputLimit, cut_text, text_size
 from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.specs.manifest import AnyModel
@@ -95,7 +96,7 @@ def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelRe
 
 
 def _tool_key(call_id: str, *, hashed: bool) -> str:
-    return f"tool-{digest(call_id)[:KEY_DIGITS]}" if hashed else f"tool-{call_id}"
+    return tool_place(digest(call_id)[:KEY_DIGITS] if hashed else call_id)
 
 
 def _is_usable_id(call_id: str) -> bool:

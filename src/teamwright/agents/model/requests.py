@@ -36,6 +36,7 @@ from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
+from teamwright.values.key import request_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import REPLY_SECONDS, OutputLimit
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -97,7 +98,7 @@ class ModelRequests:
             max_bytes=RECORD_FACTOR * agent.max_bytes,
             media_tokens=self._media_tokens(conversation) if conversation.files else 0,
         )
-        returned = await self._ctx.effect(f"request-{self.count}", effect)
+        returned = await self._ctx.effect(request_place(self.count), effect)
         self.usage += returned.usage
         self.truncated, self.capped = returned.truncated, returned.capped
         self.limit = output_limit_of(returned.value)

@@ -33,6 +33,7 @@ from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.agents.transfer import transfer_message
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
+from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
@@ -275,7 +276,7 @@ class ScriptedAgent(PolicyAttributes):
         ) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 call = partial(self._answer_request, prompt, tools, failed)
-                returned = await ctx.effect(f"request-{number}", self._request_effect(prompt, cap, call))
+                returned = await ctx.effect(request_place(number), self._request_effect(prompt, cap, call))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
@@ -285,7 +286,7 @@ class ScriptedAgent(PolicyAttributes):
                             return self._final_reply(turn, transfer_message(args), tools, transfer_to=to)
                         try:
                             result = await tools.call_recorded(
-                                name, args if isinstance(args, dict) else {}, key=f"tool-{number}"
+                                name, args if isinstance(args, dict) else {}, key=tool_place(str(number))
                             )
                         except AgentError as error:
                             failed.add(name)

@@ -27,7 +27,7 @@ from teamwright.errors import AgentError, NotDone, TeamwrightError, ToolError
 from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.event import Fact
 from teamwright.values.events.run import RunLogged
-from teamwright.values.key import join_key
+from teamwright.values.key import join_key, repeat_key
 from teamwright.values.limits.usage import Usage
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
@@ -79,7 +79,7 @@ class RecordedToolCall:
             answer = await self._ctx.ask_person(question, key=join_key(self._key, f"ask-{number}"))
             self._answers.append((question, answer))
             request.append(json.dumps(to_builtins(answer), sort_keys=True, ensure_ascii=False))
-            effect_key = join_key(self._key, f"again-{number}")
+            effect_key = repeat_key(self._key, number)
 
     def _doubt(self, member: str, owned: Owned) -> DoubtPolicy:
         policy = self._policy

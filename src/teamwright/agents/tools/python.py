@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
-from teamwright.agents.functions.own_modules import import_own
+from teamwright.agents.functions.import_path import import_path, load_function
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.agents.schemas.canonical import canonical_json
 from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
@@ -26,7 +26,6 @@ from teamwright.agents.tools.signature import (
     ToolSignature,
     annotated_function,
     arguments_adapter,
-    import_path_of,
     read_signature,
 )
 from teamwright.documents.field_checks import check_import_path, import_path_in
@@ -74,7 +73,7 @@ class PythonTool(ToolSource):
 
     def _spec(self, function: Function, name: str | None) -> str | FunctionTool:
         """Return the declaration from which the tool can be rebuilt under its name, or that says that it can't."""
-        path = import_path_of(function)
+        path = import_path(function)
         if path is not None and name in (None, path.rpartition(":")[2].rpartition(".")[2]):
             return path
         return FunctionTool(function=path or NOT_IMPORTABLE, name=self.name)
@@ -273,7 +272,7 @@ def tool(
     the same action is not made twice in a run or its forks. `check` takes parameters of the tool and asks the outside
     world whether the call was made: it returns the result of the call, or `None`.
     """
-    paths = [import_path_of(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
+    paths = [import_path(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
     given: dict[str, Any] = {
         "function": NOT_IMPORTABLE if NOT_IMPORTABLE in paths else paths[0],
         "name": name or (function_name(function) if NOT_IMPORTABLE in paths else None),
@@ -291,24 +290,3 @@ def tool(
 def function_name(function: Function) -> str:
     """Return the name that a tool of this function has by default."""
     return getattr(function, "__name__", type(function).__name__)
-
-
-def load_function(path: str, what: str, form: str = "module:function") -> Function:
-    """Import `module:function`; raises `UsageError` if that fails. Returns a placeholder if code must not be loaded."""
-    module_name, colon, names = path.partition(":")
-    if not colon or not module_name or not names:
-        raise UsageError(f"{path!r} is no path of {what}; write it as {form}.")
-    if not can_load_code():
-        return UnloadedFunction(path)
-    try:
-        found: object = import_own(module_name)
-    except Exception as error:  # a module may raise anything while it is imported
-        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-        raise UsageError(f"The module of {what} {path!r} can't be imported: {kind}{error}.") from error
-    for name in names.split("."):
-        known = [one for one in dir(found) if not one.startswith("_")]
-        if (found := getattr(found, name, None)) is None:
-            raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}")
-    if not callable(found):
-        raise UsageError(f"{path!r} is not a function.")
-    return found

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
-from teamwright.agents.functions.agent import import_path
+from teamwright.agents.functions.import_path import Function
 from teamwright.agents.tools.context import ToolContext
 from teamwright.errors import UsageError
-
-Function = Callable[..., object]
 
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
 
@@ -102,25 +99,7 @@ def annotated_function(function: Function) -> Function:
     """Unwrap partials and callable objects to the function that has the annotations."""
     while isinstance(function, partial):
         function = cast("partial[object]", function).func
-    return function if hasattr(function, "__annotations__") else cast("Function", type(function).__call__)
-
-
-def import_path_of(function: Function) -> str | None:
-    """Return `module:function` if that is this very function, and not a closure, a lambda or a method of an object."""
-    path = import_path(function)
-    if path is None:
-        return None
-    module, _, names = path.partition(":")
-    found: object = sys.modules.get(module)
-    for name in names.split("."):
-        found = getattr(found, name, None)
-    return path if found == function and not _is_bound(function) else None
-
-
-def _is_bound(function: Function) -> bool:
-    """Whether a function is a method of an object, which its name does not identify."""
-    owner = getattr(function, "__self__", None)
-    return owner is not None and not isinstance(owner, type | types.ModuleType)
+    return function if hasattr(function, "__annotations__") else type(function).__call__
 
 
 def _context_needs(annotation: object) -> tuple[type, ...] | None:

@@ -60,6 +60,7 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.key import is_tool_call
 from teamwright.values.limits.reply import is_reply_cut_warning
 from teamwright.values.people.interventions import Mark
 from teamwright.values.people.questions import REJECT
@@ -115,8 +116,6 @@ RESTORED = {
     "compaction": "earlier messages are sent in full again",
 }
 """What each rung of the degradation ladder does when it is applied and when it is reverted."""
-TOOL_CALL = "tool-"
-"""Prefix of the keys of tool calls."""
 LONG_WAIT = 1.0
 """A call that waited at least this many seconds in its queue gets a note."""
 
@@ -321,7 +320,7 @@ def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -
     why = failed.message
     if failed.error != "tool":  # the message of a tool says that it failed
         why += f" ({ERROR_WORDS.get(failed.error, failed.error)})"
-    if place.startswith(TOOL_CALL) and failed.retry_in is None:
+    if is_tool_call(place) and failed.retry_in is None:
         return f"tool call failed: {why}; the member sees the error and continues"
     ending = "gave up" if failed.retry_in is None else f"retrying in {seconds_text(failed.retry_in)}"
     return f"attempt {failed.attempt} failed: {why}; {ending}"

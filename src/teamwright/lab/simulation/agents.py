@@ -31,6 +31,7 @@ from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.strategies.contract import example_of
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
+from teamwright.values.key import request_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 from teamwright.values.models import Value
@@ -100,7 +101,7 @@ class SimulatedAgent(PolicyAttributes):
         simulated = SimulatedTurn(
             turn, self._behaviour(turn.purpose), right, chance, content, self.declared.instructions_text
         )
-        returned = await ctx.effect("request-1", self._effect(simulated))
+        returned = await ctx.effect(request_place(1), self._effect(simulated))
         text = returned.value if isinstance(returned.value, str) else to_json(returned.value).decode()
         data = None if isinstance(returned.value, str) else returned.value
         message = Message(name=self.name, content=text)

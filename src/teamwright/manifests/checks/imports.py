@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.agents.clients.models import missing_extra
+from teamwright.agents.functions.import_path import load_function
 from teamwright.agents.scripted.agent import Script
-from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.field_checks import import_path_in
 from teamwright.documents.nodes import Fields, Items, Node, Scalar

@@ -20,7 +20,7 @@ from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
-from teamwright.values.key import is_inside
+from teamwright.values.key import is_call, is_inside
 from teamwright.values.people.interventions import CLAIM_VERSION, ActionClaim
 
 POLL_SECONDS = 0.2
@@ -131,20 +131,16 @@ def _outcome(events: Sequence[Event], key: str) -> AgentReturned | Unmade | None
     found: AgentReturned | Unmade | None = None
     for event in events:
         match event.fact:
-            case AgentCalled() if _belongs(event.key, key):
+            case AgentCalled() if is_call(event.key, key):
                 found = None
-            case AgentReturned(form="question") if _belongs(event.key, key):
+            case AgentReturned(form="question") if is_call(event.key, key):
                 found = "asking"
-            case AgentReturned() as fact if _belongs(event.key, key):
+            case AgentReturned() as fact if is_call(event.key, key):
                 found = fact
-            case AgentCallFailed(retry_in=None, error=error) if _belongs(event.key, key):
+            case AgentCallFailed(retry_in=None, error=error) if is_call(event.key, key):
                 found = "not_done" if error == NotDone.kind else "in_doubt"
             case AgentReplied() | AgentFailed() if found is None and is_inside(key, event.key):
                 found = "in_doubt"
             case _:
                 pass
     return found
-
-
-def _belongs(key: str, call: str) -> bool:
-    return key == call or key.startswith(f"{call}/again-")

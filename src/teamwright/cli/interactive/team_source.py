@@ -1,0 +1,43 @@
+"""The team that a command starts: declared in files, or recorded by an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from teamwright.cli.terminal.output import say
+
+if TYPE_CHECKING:
+    from teamwright.manifests.load import Loaded
+    from teamwright.runtime.engine import Engine
+    from teamwright.values.specs.manifest import Source
+
+NO_MANIFEST = "Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with."
+
+
+def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:
+    """Load the files, in which `model` replaces every model, and print the warnings."""
+    from teamwright.teams.load import read_manifest
+
+    loaded = read_manifest(paths, models_replaced=model is not None)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    return loaded
+
+
+async def recorded_source(engine: Engine, run_id: str, model: str | None, allow_roots: Sequence[Path]) -> Source:
+    """The team that a run recorded, with another model and with more folders where these are given."""
+    from teamwright.teams.load import source_with_model, source_with_roots
+
+    history = await engine.runs.history(run_id)
+    source = source_with_roots(history.record.source(), allow_roots)
+    return source if model is None else source_with_model(source, model=model)
+
+
+async def last_turn(engine: Engine, conversation: str | None) -> str | None:
+    """The newest run of a conversation, whose team the next turn uses if no manifest is given."""
+    if conversation is None:
+        return None
+    turn = await engine.conversations.last(conversation)
+    return None if turn is None else turn.id

@@ -1,0 +1,58 @@
+"""Functions are found again by their import paths, and only those that are the same everywhere have one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.functions.import_guard import UnloadedFunction
+from teamwright.agents.functions.import_path import import_path, load_function
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.errors import UsageError
+from tests.agents.sample_functions import shout
+
+
+class Shop:
+    def sell(self, turn: object = None) -> str:
+        return "sold"
+
+    @staticmethod
+    def close() -> None: ...
+
+
+def test_a_function_has_an_import_path_only_if_that_leads_to_it() -> None:
+    def closure() -> None: ...
+
+    assert import_path(shout) == "tests.agents.sample_functions:shout"
+    assert import_path(Shop) == f"{__name__}:Shop"
+    assert import_path(Shop.close) == f"{__name__}:Shop.close"
+    assert import_path(UnloadedFunction("desk:answer")) == "desk:answer"
+    for function in (closure, lambda: None, partial(shout), Shop().sell):
+        assert import_path(function) is None
+
+
+def test_a_method_of_an_object_is_in_no_declaration() -> None:
+    shop = Shop()
+    assert FunctionAgent("a", shop.sell).spec.function is None
+    agent = ModelAgent("a", model="openai:m", instructions=shop.sell, check_input=lambda text, ctx: None)
+    assert agent.spec.model is None
+
+
+def test_a_path_leads_to_its_function() -> None:
+    assert load_function("tests.agents.sample_functions:shout", "the tool") is shout
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("json.dumps", "write it as module:function"),
+        ("no_such_module:f", "can't be imported"),
+        ("json:dump_s", "did you mean 'dumps'"),
+        ("json:__name__", "is not a function"),
+    ],
+)
+def test_a_wrong_import_path_is_reported_clearly(path: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_function(path, "the tool")
