@@ -66,7 +66,7 @@ async def ask_for_decision(
         if answer.text == APPROVE:
             return ApprovalDecision(approved=True)
         if answer.text != EDIT:
-            return ApprovalDecision(approved=False, reason=_reason(answer))
+            return ApprovalDecision(approved=False, reason=rejection_reason(answer))
         try:
             return ApprovalDecision(approved=True, edited=parse_edit(answer.data))
         except AgentError as error:
@@ -89,6 +89,7 @@ def _parse_json(text: str) -> JsonValue:
         return None
 
 
-def _reason(answer: Answer) -> str:
+def rejection_reason(answer: Answer) -> str:
+    """Return who rejected something, and why where they said so."""
     who = answer.by or "a person"
     return f"{who} said no: {answer.data}" if answer.data else f"{who} said no"

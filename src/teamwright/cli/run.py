@@ -71,6 +71,9 @@ Attach = Annotated[
         "--attach", metavar="FILE", help="Attach an image or another file to the task; repeat it for more files."
     ),
 ]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Show what the run is expected to cost, and ask before it spends anything.")
+]
 RecordFile = Annotated[
     Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
 ]
@@ -94,6 +97,7 @@ class Request:
     topology: TopologyRequest | None
     allow_roots: tuple[Path, ...] = ()
     attach: tuple[str, ...] = ()
+    confirm: bool = False
 
     @property
     def command(self) -> str:
@@ -130,6 +134,7 @@ def run(
     full: Full = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
+    confirm: Confirm = False,
     allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
@@ -161,6 +166,7 @@ def run(
         topology=topology_request(topology, budget, profile, auto=auto),
         allow_roots=tuple(allow_root or ()),
         attach=tuple(attach or ()),
+        confirm=confirm,
     )
     return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input, full))
 
@@ -222,6 +228,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
             conversation=request.conversation,
             attachments=request.attach,
             limits=request.limits,
+            confirm=request.confirm,
         )
         if not handle.drives:
             say(f"run {handle.run_id} exists already; nothing new is started")

@@ -58,8 +58,10 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.key import is_inside, join_key, key_depth, next_attempt
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.spend_forecast import lowered
 from teamwright.values.limits.usage import NOTHING, Bounds, Usage
-from teamwright.values.people.questions import Question
+from teamwright.values.people.confirmations import SMALLER, YES, confirmation_key, lower_ceiling
+from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.messages import History, Message, digest
@@ -327,8 +329,9 @@ class RunHistory:
             "manifest": keep(source),
             "strategies": team.strategies(),
             "team": team.name,
-            "limits": self._limits_with(limits),
+            "limits": self._limits_with(limits, last),
             "conversation": "",
+            "confirm": self.started.confirm if self._confirmation(last) is None else None,
         }
         begun = self.started.changed(**update)
         cancel, under_way = self._cancelled_at(), calls_returned_after(self.events, last)
@@ -346,8 +349,22 @@ class RunHistory:
         root = before.root_run if before is not None and before.how == "fork" else ""
         return Origin(run_id=self.events[0].run_id, number=number, how="fork", checkpoint=checkpoint, root=root)
 
-    def _limits_with(self, given: Limits | None) -> Bounds | None:
+    def _confirmation(self, last: int) -> Answer | None:
+        """The answer by which a person let the run begin, if it was given up to this event.
+
+        A fork of a confirmed run is not confirmed again; one of a run that was not to begin is.
+        """
+        event = self.record.answers.get(confirmation_key(self.started.team))
+        if event is None or event.number > last or not isinstance(event.fact, PersonAnswered):
+            return None
+        return event.fact.answer if event.fact.answer.text in {YES, SMALLER} else None
+
+    def _limits_with(self, given: Limits | None, last: int) -> Bounds | None:
         known = self.started.limits
+        if (confirmed := self._confirmation(last)) is not None and confirmed.text == SMALLER:
+            before = Limits.from_bounds(known) if known is not None else None
+            ceiling = lower_ceiling(confirmation_key(self.started.team), confirmed.data)
+            known = lowered(before, ceiling).bounds
         if given is None or known is None:
             return known if given is None else given.bounds
         return known.changed(**given.bounds.given)
@@ -363,7 +380,12 @@ class RunHistory:
         return next(ends, inf)
 
     def _is_left_out_of_fork(self, event: Event, cancelled_at: float) -> bool:
-        """Whether a fork leaves this event out: drivers, the end of the run, asks that a cancel stopped, limits."""
+        """Whether a fork leaves this event out: drivers, the end of the run, asks that a cancel stopped, limits.
+
+        So is the confirmation of the run, which a fork takes from its first event.
+        """
+        if self.started.confirm is not None and event.key == confirmation_key(self.started.team):
+            return True
         if isinstance(event.fact, AgentReplied | AgentFailed):
             ask = self.record.asks[event.key]
             return not event.scope or (ask.is_cancelled and (ask.is_team or event.number > cancelled_at))

@@ -15,6 +15,7 @@ from teamwright.agents.contract.arguments import check_number, listed
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
+from teamwright.runtime.admission.confirm_request import ConfirmRequest
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
+    from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
+    from teamwright.values.limits.spend_forecast import ConfirmAbove
     from teamwright.values.results import RunResult
 
 LARGEST_TASK = 1024 * 1024
@@ -158,10 +161,16 @@ class Engine:
         conversation: str | None = None,
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
+        confirm: bool | Confirmer = False,
+        confirm_above: ConfirmAbove | None = None,
     ) -> RunResult:
         """Run a team on a task to its end. If a run with this id exists, return its result and start nothing.
 
         `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory.
+
+        With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm_above`
+        only if the forecast is above it: the run is paused until `runs.answer` has answered. `confirm` may be a
+        function that gets the `SpendForecast` and answers at once.
         """
         handle = await self.start(
             team,
@@ -172,6 +181,8 @@ class Engine:
             conversation=conversation,
             limits=limits,
             attachments=attachments,
+            confirm=confirm,
+            confirm_above=confirm_above,
         )
         return await handle.result()
 
@@ -184,10 +195,19 @@ class Engine:
         conversation: str | None = None,
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
+        confirm: bool | Confirmer = False,
+        confirm_above: ConfirmAbove | None = None,
     ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
         handle = await self.start(
-            team, task, run_id=run_id, conversation=conversation, limits=limits, attachments=attachments
+            team,
+            task,
+            run_id=run_id,
+            conversation=conversation,
+            limits=limits,
+            attachments=attachments,
+            confirm=confirm,
+            confirm_above=confirm_above,
         )
         async for event in self.runs.follow(handle.run_id):
             yield event
@@ -204,14 +224,17 @@ class Engine:
         conversation: str | None = None,
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
+        confirm: bool | Confirmer = False,
+        confirm_above: ConfirmAbove | None = None,
     ) -> Handle:
         """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
         `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
         the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
-        `attachments` are read now; the run never reads them again.
+        `attachments` are read now; the run never reads them again. `confirm` and `confirm_above` are those of `run`.
         """
         _check_start(task, history, limits)
+        request = ConfirmRequest(confirm, confirm_above)
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
@@ -223,8 +246,10 @@ class Engine:
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
         if conversation is not None:
             async with self.conversations.next_turn(conversation, continues) as previous_turn:
-                return await self._start(team, task, run_id, history, previous_turn, conversation, limits, attachments)
-        return await self._start(team, task, run_id, history, continues, "", limits, attachments)
+                return await self._start(
+                    team, task, run_id, history, previous_turn, conversation, limits, attachments, request=request
+                )
+        return await self._start(team, task, run_id, history, continues, "", limits, attachments, request=request)
 
     async def _start(
         self,
@@ -236,6 +261,8 @@ class Engine:
         conversation: str,
         limits: Limits | None,
         attachments: Sequence[AttachmentLike],
+        *,
+        request: ConfirmRequest,
     ) -> Handle:
         origin = None
         if continues is not None:
@@ -252,8 +279,22 @@ class Engine:
         files = await self._read_attachments(made, own, attachments) if own or attachments else ()
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
-        named = run_id is not None
-        given = RunInput(task, self._seed(), history, origin, limits, conversation, named=named, attachments=files)
+        forecast = answer = None
+        if request.is_about(made) and (forecast := await request.forecast(self.journal, made, task, limits)):
+            answer = await request.answer(made, forecast)
+            run = self._new_run(identity, made)  # its time begins now
+        given = RunInput(
+            task,
+            self._seed(),
+            history,
+            origin,
+            limits,
+            conversation,
+            named=run_id is not None,
+            attachments=files,
+            confirm=forecast,
+            confirmation=answer,
+        )
         handle = self._launch(run, given)
         try:
             await run.begun.wait()

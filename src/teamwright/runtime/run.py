@@ -53,8 +53,10 @@ from teamwright.values.events.run import (
     RunStarted,
 )
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.spend_forecast import SpendForecast
+from teamwright.values.people.confirmations import confirmation_key
 from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
-from teamwright.values.people.questions import Question, Reason
+from teamwright.values.people.questions import Answer, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.artifacts import Artifact
@@ -78,6 +80,10 @@ class RunInput:
     named: bool = True
     """Whether the caller chose the run id, so that the inbox may already hold items for it."""
     attachments: Sequence[Attachment] = ()
+    confirm: SpendForecast | None = None
+    """The forecast that a person confirms before the run spends anything."""
+    confirmation: Answer | None = None
+    """The answer to it, where the caller has it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,7 @@ class Run:
         self._ended = False
         self._waiting_for: dict[str, Question] = {}
         self._attachments: tuple[Artifact, ...] = ()
+        self._forecast: SpendForecast | None = None
         self._driving_since = wall()
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
@@ -189,18 +196,40 @@ class Run:
         state = self._state
         turn = self._begin(run_input) if run_input else self._resume()
         self._attachments = turn.attachments
-        if state.limits is not None:
-            state.record_limits("", state.limits)
         lane = state.delivery.open_lane()
         lane.timers = (self,)
-        scope = Scope(state, "", lane, account=state.open_account("", state.limits, None))
+        scope = Scope(state, "", lane)
+        if self._forecast is None:
+            self._open_budget(scope)
         return OpenedRun(scope, turn)
+
+    def _open_budget(self, scope: Scope) -> None:
+        """Apply the limits of the run, once they are certain: a person may lower them before the run begins."""
+        state = self._state
+        if state.limits is not None:
+            state.record_limits("", state.limits)
+        scope.account = state.open_account("", state.limits, None)
+
+    async def _confirm(self, scope: Scope, forecast: SpendForecast) -> RunResult | None:
+        """Let a person confirm the forecast; returns the result of a run that may not begin, else `None`."""
+        from teamwright.runtime.context.confirmation import confirm_run  # most runs begin without being confirmed
+
+        decision = await confirm_run(scope, self._team.name, forecast, self._state.limits)
+        if not decision.may_begin:
+            text = f"it was not to begin: {decision.reason}"
+            refused = Failure(member=self._team.name, error="cancelled", message=text)
+            return await self._end(ending_of(refused, scope.usage))
+        self._state.limits = decision.limits
+        self._open_budget(scope)
+        return None
 
     async def _run_team(self, opening: asyncio.Future[OpenedRun]) -> RunResult | None:
         """Let the team answer and end the run with its reply; returns `None` when the run is being stopped."""
         if self._state.stopped:
             return None
         opened = opening.result()
+        if self._forecast is not None and (refused := await self._confirm(opened.scope, self._forecast)) is not None:
+            return refused
         reply = await RunContext(opened.scope).ask(self._team, opened.turn, key=self._team.name)
         if self._state.closing or self._state.aborted is not None:
             return None
@@ -292,7 +321,11 @@ class Run:
             prompts=PROMPTS,
             conversation=run_input.conversation,
             attachments=attachments,
+            confirm=run_input.confirm,
         )
+        self._forecast = run_input.confirm
+        if run_input.confirmation is not None:
+            self._state.answers[confirmation_key(team.name)] = run_input.confirmation
         event = recorder.add("", "", started)
         self._record.add_attachments(started)
         self._state.limits = run_input.limits
@@ -321,7 +354,7 @@ class Run:
         state = self._state
         state.seed, state.now, state.format = started.seed, self._record.started_at, started.format
         state.prompts = PROMPTS if started.prompts == PROMPTS else 1
-        state.limits = self._record.limits()
+        state.limits, self._forecast = self._record.limits(), started.confirm
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike
     from teamwright.agents.files.attachment import AttachmentLike
     from teamwright.journal.protocol import Journal
+    from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits.spend_forecast import ConfirmAbove
     from teamwright.values.results import RunResult
 
 T = TypeVar("T")
@@ -34,6 +36,8 @@ def run_sync(
     conversation: str | None = None,
     limits: Limits | None = None,
     attachments: Sequence[AttachmentLike] = (),
+    confirm: bool | Confirmer = False,
+    confirm_above: ConfirmAbove | None = None,
 ) -> RunResult:
     """Run a team from code that is not async.
 
@@ -44,7 +48,14 @@ def run_sync(
     async def main() -> RunResult:
         async with Engine(journal) as engine:
             return await engine.run(
-                team, task, run_id=run_id, conversation=conversation, limits=limits, attachments=attachments
+                team,
+                task,
+                run_id=run_id,
+                conversation=conversation,
+                limits=limits,
+                attachments=attachments,
+                confirm=confirm,
+                confirm_above=confirm_above,
             )
 
     return _run_to_end(main)

@@ -124,6 +124,7 @@ class Builder:
                 recovery=spec.recovery,
                 approve=spec.approve,
                 notify=spec.notify,
+                confirm_above=spec.confirm_above,
                 optional=spec.optional,
                 critical=spec.critical,
                 checked=self.recorded,

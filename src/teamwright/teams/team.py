@@ -31,6 +31,7 @@ from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
+from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.owned_paths import wildcards_problem
@@ -72,6 +73,7 @@ class Team(PolicyAttributes):
         recovery: Recovery | None = None,
         approve: Approve | None = None,
         notify: Notify | None = None,
+        confirm_above: ConfirmAbove | None = None,
         optional: bool = False,
         critical: bool = False,
         checked: bool = False,
@@ -91,6 +93,8 @@ class Team(PolicyAttributes):
         check_instance(owner, "handoff", handoff, EnvelopeSettings)
         check_instance(owner, "options", options, Mapping, Value)
         self.notify = _checked_notify(owner, notify)
+        check_instance(owner, "confirm_above", confirm_above, ConfirmAbove)
+        self.confirm_above = confirm_above
         self.degradation: Degradation = degradation
         self.attachments = _paths(owner, attachments)
         if self.approve is not None and self.approve.tools:
@@ -259,9 +263,12 @@ class Team(PolicyAttributes):
             optional=self.optional,
             critical=self.critical,
         )
-        if not self.attachments:  # most teams: the field is omitted from the record
-            return spec
-        return spec.model_copy(update={"attachments": tuple(map(str, self.attachments))})
+        rare: dict[str, object] = {}  # fields that most teams leave out, which are then omitted from the record
+        if self.attachments:
+            rare["attachments"] = tuple(map(str, self.attachments))
+        if self.confirm_above is not None:
+            rare["confirm_above"] = self.confirm_above
+        return spec.model_copy(update=rare) if rare else spec
 
     @property
     def source(self) -> Source:

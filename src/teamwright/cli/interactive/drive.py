@@ -34,6 +34,7 @@ from teamwright.cli.text.events import (
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import View, live_view
 from teamwright.errors import UsageError
+from teamwright.values.people.confirmations import is_confirmation
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.prompt import Asker
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events.event import AnyDelta, Event
+    from teamwright.values.limits.spend_forecast import SpendForecast
     from teamwright.values.people.questions import Question
     from teamwright.values.results import RunResult
     from teamwright.values.specs.manifest import Manifest
@@ -222,7 +224,9 @@ async def report_end(engine: Engine, ended: RunResult, shown: ViewOptions, hint:
     questions = history.questions() if history is not None and ended.status == "paused" else {}
     given = await engine.runs.answers(ended.run_id) if questions else {}
     questions = {key: question for key, question in questions.items() if key not in given}
-    code = _deliver(ended, questions, shown)
+    waits = any(is_confirmation(question) for question in questions.values())
+    forecast = history.started.confirm if history is not None and waits else None
+    code = _deliver(ended, questions, shown, forecast)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return code
@@ -249,10 +253,12 @@ async def report_end(engine: Engine, ended: RunResult, shown: ViewOptions, hint:
     return code
 
 
-def _deliver(ended: RunResult, questions: dict[str, Question], shown: ViewOptions) -> int:
+def _deliver(
+    ended: RunResult, questions: dict[str, Question], shown: ViewOptions, forecast: SpendForecast | None
+) -> int:
     """Write the result and return the run's exit code, or FAILED if the result could not be written."""
     try:
-        _write_result(ended, questions, shown)
+        _write_result(ended, questions, shown, forecast)
     except ClosedOutput:
         pass
     except LostOutput as error:
@@ -261,11 +267,15 @@ def _deliver(ended: RunResult, questions: dict[str, Question], shown: ViewOption
     return ended.exit_code
 
 
-def _write_result(ended: RunResult, questions: dict[str, Question], shown: ViewOptions) -> None:
+def _write_result(
+    ended: RunResult, questions: dict[str, Question], shown: ViewOptions, forecast: SpendForecast | None
+) -> None:
     if shown.json:
         document = ended.to_json()
         if questions:
             document["questions"] = {key: one.to_json() for key, one in questions.items()}
+        if forecast is not None:
+            document["forecast"] = forecast.to_json()
         write_json(document, shown.out)
     elif ended.output and (shown.out is not None or not shown.events):
         if shown.out is None and not shown.quiet and result_stream().isatty() and sys.stderr.isatty():

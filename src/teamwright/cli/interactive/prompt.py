@@ -24,6 +24,8 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunResumed
 from teamwright.values.key import is_inside
+from teamwright.values.models import JsonValue
+from teamwright.values.people.confirmations import SMALLER, is_confirmation, read_ceiling
 from teamwright.values.people.questions import EDIT, REJECT, Answer, Question
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
 
@@ -80,12 +82,22 @@ class Prompt:
         self._console.print(Text(clean(text), style="yellow"))
 
     async def _decision(self, choice: str, question: Question) -> Answer | None:
+        if is_confirmation(question):
+            return await self._smaller() if choice == SMALLER else Answer(text=choice)
         if choice == REJECT:
             return Answer.reject(await self._line("why") or "")
         if choice != EDIT:
             return Answer(text=choice)
         edited = await self._edited(question)
         return None if edited is None else Answer.edit(edited)
+
+    async def _smaller(self) -> Answer | None:
+        """Ask for a lower ceiling until there is one; an empty line puts the question off."""
+        while said := await self._line("new ceiling, such as 0.50 usd or 20000 tokens (empty: later)"):
+            if (ceiling := read_ceiling(said)) is not None:
+                return Answer(text=SMALLER, data=dict[str, JsonValue](ceiling))
+            self.say(f"{said!r} is no ceiling; write an amount and its unit: 0.50 usd, or 20000 tokens.")
+        return None
 
     def _show(self, key: str, question: Question) -> None:
         self._console.print()

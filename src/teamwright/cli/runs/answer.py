@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from teamwright.cli.text.events import draft_text, pending_answer_text, question_text
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
+from teamwright.values.people.confirmations import SMALLER
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Answer
 from teamwright.values.text.control_characters import visible
@@ -39,6 +40,8 @@ class AnswerOptions:
     edit: str | None = None
     edit_file: str | None = None
     by: str = ""
+    max_tokens: int | None = None
+    max_usd: float | None = None
 
     def to_answer(self) -> Answer | None:
         """Return the answer, or None if no option gives one; reject options that give several."""
@@ -52,6 +55,8 @@ class AnswerOptions:
         given = [option for option, used in options.items() if used]
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} are different answers; give one of them.")
+        if self.text is None:
+            self._ceiling()
         if self.approve:
             return Answer.approve(by=self.by)
         if self.reject is not None:
@@ -59,7 +64,15 @@ class AnswerOptions:
         if self.edit is not None or self.edit_file is not None:
             edited = self.edit if self.edit is not None else _read_edit(str(self.edit_file))
             return Answer.edit(edited, by=self.by)
-        return None if self.text is None else Answer(text=self.text, by=self.by)
+        return None if self.text is None else Answer(text=self.text, data=self._ceiling(), by=self.by)
+
+    def _ceiling(self) -> JsonValue:
+        """The lower ceiling for a run that waits for its confirmation."""
+        given = {"tokens": self.max_tokens, "usd": self.max_usd}
+        ceiling: dict[str, JsonValue] = {unit: amount for unit, amount in given.items() if amount is not None}
+        if ceiling and self.text != SMALLER:
+            raise UsageError(f"--max-tokens and --max-usd belong to the answer {SMALLER!r}; write it before them.")
+        return ceiling or None
 
 
 @dataclass(frozen=True, slots=True)

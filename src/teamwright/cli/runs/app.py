@@ -249,6 +249,8 @@ def answer(
         str | None, typer.Option("--edit-file", metavar="FILE", help="Like --edit, from a file; `-` is stdin.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -261,7 +263,7 @@ def answer(
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.runs.answer import AnswerOptions, OpenQuestions
 
-        given = AnswerOptions(text, approve, reject, edit, edit_file, by).to_answer()
+        given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd).to_answer()
         questions = await OpenQuestions.load(engine, found.id)
         if given is None:
             if json:

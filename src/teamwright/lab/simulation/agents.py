@@ -254,7 +254,7 @@ class Simulator:
             for stand_in in (one, one.fallback) if isinstance(one, SimulatedAgent) else ():
                 if isinstance(stand_in, SimulatedAgent):
                     stand_in.example = example
-        simulated.approve = simulated.notify = None
+        simulated.approve = simulated.notify = simulated.confirm_above = None
         return simulated
 
     def _simulate(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from shlex import quote
 
 from teamwright.values.models import JsonValue, Record
+from teamwright.values.people.confirmations import NO, SMALLER, YES, is_confirmation
 from teamwright.values.people.questions import Question
 from teamwright.values.results import StopReason
 from teamwright.values.secrets.patterns import mask_text
@@ -48,6 +49,8 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     """Return the command that answers a question; without a key if it is the only one."""
     which = f" --key {quote(key)}" if key is not None else ""
     command = f"teamwright runs answer {quote(run_id)}{which}"
+    if is_confirmation(question):
+        return f"{command} {YES}   (or {SMALLER} --max-usd X, {SMALLER} --max-tokens N, or {NO})"
     if question.reason == "approval":
         return f'{command} --approve   (or --reject "why", or --edit "…")'
     if question.choices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.limits.usage import NOTHING, Bounds, Usage
 from teamwright.values.models import Record
 from teamwright.values.people.interventions import Intervention
@@ -52,6 +53,8 @@ class RunStarted(Record, frozen=True):
     conversation: str = ""
     """The conversation of which the run is a turn; empty if it is of none."""
     attachments: tuple[Artifact, ...] = ()
+    confirm: SpendForecast | None = None
+    """The forecast that a person confirms before the run spends anything; `None` where nobody has to."""
 
 
 class RunResumed(Record, frozen=True):

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from teamwright.errors import UsageError
 from teamwright.values.models import JsonValue, Value
+from teamwright.values.people.confirmations import check_confirmation, is_confirmation
 from teamwright.values.people.questions import APPROVE, EDIT, REJECT, Answer, Question
 
 CHOICES = (APPROVE, EDIT, REJECT)
@@ -67,6 +68,8 @@ def check_answer(question: Question, key: str, given: Answer) -> Answer:
         raise UsageError(f"{given.text!r} is no answer to {key!r}; choose one of {', '.join(question.choices)}.")
     if question.reason != "approval":
         return given
+    if is_confirmation(question):
+        return check_confirmation(key, given)
     if given.text == REJECT and given.data is not None and not isinstance(given.data, str):
         raise UsageError(f"The reason for rejecting {key!r} must be a text.")
     if given.text != EDIT:

@@ -14,6 +14,7 @@ from teamwright.values.limits.limits import Limits, Pace
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.reply import LEAST_MAX_BYTES, MOST_MAX_BYTES
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.models import Value
 from teamwright.values.people.approvals import Approve, Notify
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
@@ -374,6 +375,10 @@ class TeamSpec(MemberSettings):
     recovery: Recovery | None = Field(default=None, description="how the team recovers from failures of members")
     notify: Notify | None = Field(
         default=None, description="the webhook that is called when a run of this team waits for a person"
+    )
+    confirm_above: ConfirmAbove | None = Field(
+        default=None,
+        description="a person confirms a run of this team before it spends anything if its forecast p90 is above this",
     )
     simulation: Simulation | None = Field(
         default=None, description="the behaviour of members that have no `simulation` themselves"

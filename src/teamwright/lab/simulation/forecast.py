@@ -1,0 +1,148 @@
+"""Forecasts what a run will spend: from past runs of the same team, else from simulated ones. No model is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+
+import anyio
+from pydantic import ValidationError
+
+from teamwright.agents.contract.attributes import spec_of
+from teamwright.agents.prices import rate_of
+from teamwright.budget.money import Rate
+from teamwright.errors import JournalError, TeamwrightError
+from teamwright.history.kpis import Kpis, kpis_of
+from teamwright.journal.protocol import Journal
+from teamwright.lab.simulation.agents import Simulator, declared_behaviour
+from teamwright.lab.simulation.simulate import Spread
+from teamwright.lab.simulation.trials import Trial
+from teamwright.teams.team import Team
+from teamwright.values.events.run import RunStarted
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.spend_forecast import ForecastBasis, Quantiles, SpendForecast, ceiling_of
+from teamwright.values.results import RunSummary
+from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, model_key
+
+ENOUGH_RUNS = 5
+"""Past runs from which on a forecast rests on them."""
+MOST_RUNS = 30
+"""The newest past runs that count; older ones say less about the next."""
+MOST_SUMMARIES = 500
+SIMULATED_RUNS = 100
+FEWEST_SIMULATED = 5
+MOST_SIMULATED_ASKS = 1000
+"""The asks of all simulated runs together, so that a forecast for a large team takes a second or two."""
+
+TeamShape = tuple[object, ...]
+"""What makes two declarations the same team: names, strategies, members and models."""
+
+
+async def forecast_run(journal: Journal, team: Team, task: str, limits: Limits | None = None) -> SpendForecast:
+    """Forecast a run of a team on a task under these limits, and name the ceiling that it can't exceed."""
+    past = await _past_runs(journal, team)
+    if len(past) >= ENOUGH_RUNS:
+        return _forecast(team, "runs", past, limits)
+    simulated: Sequence[Kpis] = ()
+    with suppress(TeamwrightError):  # a strategy of the user may need what virtual time does not have
+        simulated = await anyio.to_thread.run_sync(partial(_simulate, team, task, limits))
+    if all(run.status == "failed" for run in simulated):
+        return SpendForecast(basis="unknown", ceiling=ceiling_of(limits, team.limits))
+    return _forecast(team, "simulation", simulated, limits)
+
+
+def _forecast(team: Team, basis: ForecastBasis, runs: Sequence[Kpis], limits: Limits | None) -> SpendForecast:
+    return SpendForecast(
+        basis=basis,
+        runs=len(runs),
+        tokens=_quantiles(one.total_tokens for one in runs),
+        usd=_quantiles((one.usd or 0.0 for one in runs), digits=6) if _has_known_prices(team) else None,
+        asks=_quantiles(one.asks for one in runs),
+        ceiling=ceiling_of(limits, team.limits),
+    )
+
+
+def _quantiles(values: Iterable[float], digits: int = 2) -> Quantiles:
+    spread = Spread.of(values, digits)
+    return Quantiles(p50=spread.p50, p90=spread.p90)
+
+
+def _has_known_prices(team: Team) -> bool:
+    """Whether the price of every model of the team is known; what uses no model costs nothing."""
+    specs = (spec_of(agent) for agent in team.everyone() if agent.kind != "team")
+    models = [spec.model for spec in specs if isinstance(spec, AgentSpec) and spec.model is not None]
+    rates: list[Rate | None] = [rate_of(model, 1) for model in models]
+    return None not in rates
+
+
+def _simulate(team: Team, task: str, limits: Limits | None) -> list[Kpis]:
+    """Simulate runs of a team: as many as are useful and cheap."""
+    trial = Trial(team, task, 0, Simulator(declared_behaviour(team)), limits)
+    runs = (one.kpis for one in trial.runs(range(SIMULATED_RUNS)))
+    return list(_within_bound(runs))
+
+
+def _within_bound(runs: Iterable[Kpis]) -> Iterator[Kpis]:
+    asks = 0
+    for number, run in enumerate(runs, start=1):
+        yield run
+        asks += run.asks
+        if number >= FEWEST_SIMULATED and asks >= MOST_SIMULATED_ASKS:
+            return
+
+
+async def _past_runs(journal: Journal, team: Team) -> list[Kpis]:
+    """The newest runs of the same team that came to their end; runs that a limit stopped say nothing about its need."""
+    wanted, shapes = _shape_of(team.source), dict[str, TeamShape | None]()
+    found: list[Kpis] = []
+    for summary in await journal.runs(MOST_SUMMARIES):
+        if len(found) == MOST_RUNS:
+            break
+        if summary.team == team.name and _is_whole(summary):
+            try:
+                started = (await journal.read(summary.id, limit=1))[0].fact
+                if isinstance(started, RunStarted) and await _recorded_shape(journal, started, shapes) == wanted:
+                    found.append(kpis_of(await journal.read(summary.id)))
+            except (JournalError, IndexError):  # damaged, or deleted just now
+                continue
+    return found
+
+
+def _is_whole(run: RunSummary) -> bool:
+    return run.damage is None and (run.status, run.stop_reason) in {
+        ("completed", "done"),
+        ("completed", "terminated"),
+        ("completed", "max_turns"),
+        ("degraded", "done"),
+    }
+
+
+async def _recorded_shape(
+    journal: Journal, started: RunStarted, known: dict[str, TeamShape | None]
+) -> TeamShape | None:
+    """The shape of the team that a run recorded; `None` for a fork, which did not pay for all of its work."""
+    if started.origin is not None and started.origin.how == "fork":
+        return None
+    if started.manifest not in known:
+        text = (await journal.bodies([started.manifest]))[started.manifest]
+        try:
+            known[started.manifest] = _shape_of(Source.model_validate_json(text))
+        except ValidationError:
+            known[started.manifest] = None
+    return known[started.manifest]
+
+
+def _shape_of(source: Source) -> TeamShape:
+    manifest = source.manifest
+    teams = {name: (spec.strategy, spec.members, spec.share, spec.max_turns) for name, spec in manifest.teams.items()}
+    agents = {name: _model_name(manifest, spec) for name, spec in manifest.agents.items()}
+    return (source.team, tuple(sorted(teams.items())), tuple(sorted(agents.items())))
+
+
+def _model_name(manifest: Manifest, spec: AgentSpec) -> str:
+    """The name of an agent's model; its script or function where it has none."""
+    if spec.model is None:
+        return spec.function or spec.scripted or ""
+    model = manifest.models.get(spec.model, spec.model) if isinstance(spec.model, str) else spec.model
+    return model_key(model)

@@ -1,0 +1,114 @@
+"""What a run will spend: from past runs of the same team where there are enough, else from simulated ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from time import sleep
+
+import anyio
+import pytest
+
+from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
+from teamwright.agents.contract.context import Context
+from teamwright.agents.scripted.agent import Rule
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
+from teamwright.strategies.protocol import Members, Task
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.spend_forecast import Quantiles
+from teamwright.values.limits.usage import Bounds
+from teamwright.values.results import Outcome
+from tests.kit.strategies import FunctionStrategy
+
+PRICE = Price(input=1.0, output=10.0)
+
+
+def echo(task: str) -> str:
+    return task
+
+
+def pair(reply: str = "a fair reply of some length", **settings: object) -> Team:
+    names = ("writer", "critic")
+    members = [ScriptedAgent(one, [Rule(reply=reply)], price=PRICE, source="replies.yaml") for one in names]
+    return Team("pair", members=members, **settings)  # pyright: ignore[reportArgumentType]
+
+
+async def past(journal: MemoryJournal, runs: int, team: Team | None = None, **more: Limits) -> None:
+    async with Engine(journal) as engine:
+        for _ in range(runs):
+            await engine.run(team or pair(), "go", **more)
+
+
+async def test_enough_past_runs_of_the_same_team_are_the_forecast() -> None:
+    journal = MemoryJournal()
+    await past(journal, ENOUGH_RUNS - 1)
+    assert (await forecast_run(journal, pair(), "go")).basis == "simulation"
+    await past(journal, 1)
+    spent = (await journal.runs())[0]
+    forecast = await forecast_run(journal, pair(), "another task", Limits(usd=2))
+    assert (forecast.basis, forecast.runs, forecast.ceiling) == ("runs", ENOUGH_RUNS, Bounds(usd=2))
+    assert forecast.tokens == Quantiles(p50=spent.total_tokens, p90=spent.total_tokens)
+    assert forecast.usd == Quantiles(p50=round(spent.usd or 0, 6), p90=round(spent.usd or 0, 6))
+    assert forecast.asks == Quantiles(p50=2, p90=2)
+
+
+async def test_runs_of_another_team_and_runs_that_a_limit_stopped_do_not_count() -> None:
+    journal = MemoryJournal()
+    await past(journal, ENOUGH_RUNS, pair(strategy="round_robin", max_turns=3))
+    await past(journal, ENOUGH_RUNS, limits=Limits(tokens=1))
+    await past(journal, ENOUGH_RUNS, Team("pair", members=[FunctionAgent("writer", echo)]))
+    assert (await forecast_run(journal, pair(), "go")).basis == "simulation"
+
+
+async def test_a_simulation_shows_money_tokens_and_asks_and_is_the_same_each_time() -> None:
+    journal = MemoryJournal()
+    one, again = [await forecast_run(journal, pair(), "go") for _ in range(2)]
+    assert one == again
+    assert (one.basis, one.runs, one.asks) == ("simulation", SIMULATED_RUNS, Quantiles(p50=2, p90=2))
+    assert one.tokens is not None
+    assert one.usd is not None
+    assert 0 < one.tokens.p50 < one.tokens.p90
+    assert 0 < one.usd.p50 < one.usd.p90
+
+
+async def test_a_long_task_and_more_turns_cost_more() -> None:
+    journal = MemoryJournal()
+    growing = [
+        await forecast_run(journal, pair(), "go"),
+        await forecast_run(journal, pair(), "go " * 20_000),
+        await forecast_run(journal, pair(strategy="round_robin", max_turns=3), "go " * 20_000),
+    ]
+    tokens = [one.tokens.p50 for one in growing if one.tokens is not None]
+    assert all(before < after for before, after in pairwise(tokens))
+    assert len(tokens) == 3
+
+
+async def test_a_large_team_is_simulated_less_often() -> None:
+    team = pair(strategy="round_robin", max_turns=100)
+    forecast = await forecast_run(MemoryJournal(), team, "go")
+    assert forecast.runs == FEWEST_SIMULATED
+    assert forecast.asks == Quantiles(p50=200, p90=200)
+
+
+async def test_the_limits_of_the_team_are_a_ceiling_too() -> None:
+    forecast = await forecast_run(MemoryJournal(), pair(limits=Limits(tokens=300, calls=9)), "go", Limits(tokens=900))
+    assert forecast.ceiling == Bounds(tokens=300, calls=9)
+    assert forecast.is_capped
+
+
+@pytest.mark.parametrize(
+    ("model", "known"), [("openai:gpt-4o", True), ("local", True), ("openai:no-such-model", False)]
+)
+async def test_a_price_that_is_not_known_is_not_zero(model: str, known: bool) -> None:
+    team = Team("t", members=[ModelAgent("m", model=model)])
+    assert ((await forecast_run(MemoryJournal(), team, "go")).usd is not None) is known
+
+
+async def test_a_strategy_that_can_not_be_simulated_has_no_forecast() -> None:
+    async def waits(task: Task, members: Members, ctx: Context) -> Outcome:
+        await anyio.to_thread.run_sync(sleep, 0.05)
+        return Outcome()
+
+    team = Team("t", members=[FunctionAgent("a", echo)], strategy=FunctionStrategy(waits))
+    forecast = await forecast_run(MemoryJournal(), team, "go", Limits(usd=1))
+    assert (forecast.basis, forecast.tokens, forecast.usd, forecast.ceiling) == ("unknown", None, None, Bounds(usd=1))
