@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.values.limits.spend_forecast import ConfirmAbove, SpendForecast
+    from teamwright.values.limits.spend_forecast import ConfirmAbove, Quantiles, SpendForecast
     from teamwright.values.people.approvals import Approve, Notify
     from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Intervention, Mark, Pause, Undo
     from teamwright.values.people.questions import Answer, Question
@@ -24,6 +24,7 @@ __all__ = [
     "Mark",
     "Notify",
     "Pause",
+    "Quantiles",
     "Question",
     "SpendForecast",
     "Undo",
@@ -32,7 +33,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.values.limits.spend_forecast": "ConfirmAbove SpendForecast",
+        "teamwright.values.limits.spend_forecast": "ConfirmAbove Quantiles SpendForecast",
         "teamwright.values.people.approvals": "Approve Notify",
         "teamwright.values.people.interventions": "ActionClaim Answered Cancel Intervention Mark Pause Undo",
         "teamwright.values.people.questions": "Answer Question",

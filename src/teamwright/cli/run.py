@@ -141,12 +141,9 @@ def run(
 ) -> int:
     """Run a team on a task, and print its answer.
 
-    Ctrl-C interrupts a run so that it can be resumed without paying twice. Code that the manifest names (functions,
-    strategies, MCP servers) is loaded, as python or make would: only run manifests that you trust. `show`, --graph and
-    `validate --no-import` load nothing.
+    Ctrl-C interrupts a run so that it can be resumed without paying twice. Only run manifests that you trust: code that
+    they name (functions, strategies, MCP servers) is loaded, except by `show`, --graph and `validate --no-import`.
     """
-    from teamwright.cli.interactive.drive import ViewOptions
-
     _check_outputs(out, record)
     if graph or mermaid:
         return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
@@ -168,7 +165,13 @@ def run(
         attach=tuple(attach or ()),
         confirm=confirm,
     )
-    return _run_guarded(request, ViewOptions(json, events, quiet, out, no_input, full))
+    return _run_guarded(request, _view_options(json, events, quiet, out, no_input, full))
+
+
+def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, no_input: bool, full: bool) -> ViewOptions:
+    from teamwright.cli.interactive.drive import ViewOptions
+
+    return ViewOptions(json, events, quiet, out, no_input, full)
 
 
 def _check_outputs(out: Path | None, record: Path | None) -> None:

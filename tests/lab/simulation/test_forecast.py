@@ -33,10 +33,10 @@ def pair(reply: str = "a fair reply of some length", **settings: object) -> Team
     return Team("pair", members=members, **settings)  # pyright: ignore[reportArgumentType]
 
 
-async def past(journal: MemoryJournal, runs: int, team: Team | None = None, **more: Limits) -> None:
+async def past(journal: MemoryJournal, runs: int, team: Team | None = None, limits: Limits | None = None) -> None:
     async with Engine(journal) as engine:
         for _ in range(runs):
-            await engine.run(team or pair(), "go", **more)
+            await engine.run(team or pair(), "go", limits=limits)
 
 
 async def test_enough_past_runs_of_the_same_team_are_the_forecast() -> None:

@@ -54,7 +54,7 @@ class RunStarted(Record, frozen=True):
     """The conversation of which the run is a turn; empty if it is of none."""
     attachments: tuple[Artifact, ...] = ()
     confirm: SpendForecast | None = None
-    """The forecast that a person confirms before the run spends anything; `None` where nobody has to."""
+    """The forecast that a person confirms before the run spends anything; `None` if it needs no confirmation."""
 
 
 class RunResumed(Record, frozen=True):
