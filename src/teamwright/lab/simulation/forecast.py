@@ -93,7 +93,7 @@ def _within_bound(runs: Iterable[Kpis]) -> Iterator[Kpis]:
 
 
 async def _past_runs(journal: Journal, team: Team) -> list[Kpis]:
-    """The newest runs of the same team that ended by themselves; runs that a limit stopped say nothing about its need."""
+    """The newest runs of the same team that ended by themselves; one that a limit stopped does not show its need."""
     wanted, shapes = _shape_of(team.source), dict[str, TeamShape | None]()
     found: list[Kpis] = []
     for summary in await journal.runs(MOST_SUMMARIES):
