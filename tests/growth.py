@@ -1,10 +1,10 @@
 """Assertions on how work grows with its input: doubling the input may cost at most 2.5 times the work.
 
 `assert_linear` measures CPU time and suits everything, C code such as regular expressions included. It compares a size
-with its double, so it does not depend on the machine's speed, takes the best of interleaved repeats and measures again
-before it fails. `assert_linear_calls` counts function calls and is exact; it suits pure Python. `assert_linear_count`
-compares numbers that the code under test counts itself. None of them hangs on code that is not linear: a run is cut
-off at a CPU limit or, when counting, at the permitted count.
+with its double, so it does not depend on the machine's speed. Where one pair of runs leaves doubt, it takes the best of
+interleaved repeats, and it measures again before it fails. `assert_linear_calls` counts function calls and is exact; it
+suits pure Python. `assert_linear_count` compares numbers that the code under test counts itself. None of them hangs on
+code that is not linear: a run is cut off at a CPU limit or, when counting, at the permitted count.
 
     assert_linear(redactor.text, prepare=lambda size: "sk-" * size)
     assert_linear(lambda size: anyio.run(run_team, size), size=100)
@@ -31,6 +31,8 @@ Input = TypeVar("Input")
 
 MOST = 2.5
 """The permitted ratio of work for twice the input."""
+CLEARLY_LESS = 0.9
+"""One pair of runs suffices if its ratio is at most this part of what is permitted."""
 BEYOND_DOUBT = 3.4
 """A ratio that no noise explains: quadratic work has 4."""
 ENOUGH_SECONDS = 0.01
@@ -64,7 +66,9 @@ def assert_linear(
     """
     work(prepare(16))  # imports and caches fill outside of the measurement
     size, loops = _measurable(work, prepare, size, limit)
-    once = twice = 0.0
+    once, twice = (_seconds(work, prepare, each, loops, limit) for each in (size, 2 * size))
+    if twice <= CLEARLY_LESS * most * once:
+        return
     for attempt in range(ATTEMPTS):
         if attempt == ATTEMPTS // 2 and 4 * size <= LARGEST:
             size *= 2  # a longer run is less affected by other processes

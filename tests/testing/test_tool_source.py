@@ -23,7 +23,7 @@ from teamwright.agents.tools.workspace import WorkspaceSource
 from teamwright.testing import ToolSourceConformance, check_tool_source
 from tests.paths import ROOT
 
-SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
+SERVER = ("-S", "-m", "tests.agents.small_arithmetic_server")
 
 
 def search(query: str, limit: int = 3) -> list[str]:
@@ -87,7 +87,8 @@ class TestMcp(ToolSourceConformance):
         self.notes = str(tmp_path / "notes")
 
     def make(self) -> ToolSource:
-        settings = McpTool(command=sys.executable, args=(SERVER, self.notes), allow=("add",))
+        variables = {"PYTHONPATH": str(ROOT)}
+        settings = McpTool(command=sys.executable, args=(*SERVER, self.notes), env=variables, allow=("add",))
         return McpSource("arithmetic", settings)
 
 

@@ -31,6 +31,9 @@ from tests.agents.recording import Recording
 from tests.paths import ROOT
 
 SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
+"""A program that uses the MCP library."""
+SMALL_SERVER = ("-S", "-m", "tests.agents.small_arithmetic_server")
+"""One that starts twenty times as fast, for tests of what becomes of its process."""
 
 
 def search(query: str) -> list[str]:
@@ -43,7 +46,16 @@ def notes(tmp_path: Path) -> Path:
     return tmp_path / "notes"
 
 
-def arithmetic(notes: Path, **more: object) -> tuple[str, McpSpec]:
+def arithmetic(notes: Path, env: dict[str, str] | None = None, **more: object) -> tuple[str, McpSpec]:
+    """A server of the small program."""
+    args, variables = (*SMALL_SERVER, str(notes)), {"PYTHONPATH": str(ROOT), **(env or {})}
+    return "arithmetic", McpSpec(
+        mcp=McpTool.model_validate({"command": sys.executable, "args": args, "env": variables, **more})
+    )
+
+
+def library_arithmetic(notes: Path, **more: object) -> tuple[str, McpSpec]:
+    """A server of the program that uses the library."""
     return "arithmetic", McpSpec(
         mcp=McpTool.model_validate({"command": sys.executable, "args": (SERVER, str(notes)), **more})
     )
@@ -55,7 +67,7 @@ def noted(notes: Path) -> list[object]:
 
 async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) -> None:
     record = Recording()
-    async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
+    async with Toolbox([search, library_arithmetic(notes)]).open(record.ctx) as tools:
         assert [offer.name for offer in tools.definitions] == [
             "search",
             "add",
@@ -126,7 +138,7 @@ async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:
     async with anyio.create_task_group() as group:
 
         async def work() -> None:
-            async with Toolbox([arithmetic(notes)]).open(Recording().ctx) as tools:
+            async with Toolbox([library_arithmetic(notes)]).open(Recording().ctx) as tools:
                 await tools.call_recorded("wait", {}, key="tool-1")
 
         group.start_soon(work)
@@ -199,7 +211,9 @@ async def test_a_model_agent_uses_an_mcp_server(notes: Path) -> None:
     record = Recording()
     with ModelServer(answer) as server:
         model = ServerModel(url=server.url, name="tiny")
-        reply = await ModelAgent("a", model=model, tools=[arithmetic(notes)]).respond(Turn("20 + 3?"), record.ctx)
+        reply = await ModelAgent("a", model=model, tools=[library_arithmetic(notes)]).respond(
+            Turn("20 + 3?"), record.ctx
+        )
     assert reply.text == "It is 23."
     assert list(record.effects) == ["tools-arithmetic", "request-1", f"tool-{digest('c1')[:12]}", "request-2"]
 
@@ -341,7 +355,7 @@ async def test_paths_of_a_server_are_relative_to_the_manifest(
 
 async def test_resources_and_prompts_are_part_of_the_instructions(notes: Path) -> None:
     record = Recording()
-    server = arithmetic(notes, resources=["docs://rules"], prompts={"greeting": {"name": "Ada"}})
+    server = library_arithmetic(notes, resources=["docs://rules"], prompts={"greeting": {"name": "Ada"}})
     with ModelServer(lambda _: Say(text="ok")) as models:
         model = ServerModel(url=models.url, name="tiny")
         agent = ModelAgent("a", model=model, instructions="Add.", tools=[server])
@@ -363,7 +377,7 @@ async def test_resources_and_prompts_are_part_of_the_instructions(notes: Path) -
 )
 async def test_context_that_cannot_be_read_fails_the_turn(notes: Path, more: dict[str, object], message: str) -> None:
     with pytest.raises(ServiceError, match=message):
-        async with Toolbox([arithmetic(notes, **more)]).open(Recording().ctx):
+        async with Toolbox([library_arithmetic(notes, **more)]).open(Recording().ctx):
             pass
 
 

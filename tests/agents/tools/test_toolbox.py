@@ -20,9 +20,6 @@ from teamwright.errors import DuplicateName, InvalidName, LimitReached, ToolErro
 from teamwright.values.specs.manifest import TERMINATE, FunctionTool
 from teamwright.values.turns.messages import digest
 from tests.agents.recording import Recording
-from tests.paths import ROOT
-
-SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, description="how many")] = 3) -> list[str]:

@@ -13,13 +13,13 @@ from tests.paths import ROOT
 
 WEIGHS = "weighs"
 """The model that calls the server."""
-SERVER = str(ROOT / "tests" / "laws" / "crash" / "tool_server.py")
+SERVER = ("-S", "-m", "tests.laws.crash.tool_server")
 
 
 def mcp_team(url: str) -> Team:
     """A model agent with an MCP server, between two plain members."""
     model = ServerModel(url=f"{url.removesuffix('/call')}/v1", name=WEIGHS)
-    scales = McpSpec(mcp=McpTool(command=sys.executable, args=("-S", SERVER, url)))
+    scales = McpSpec(mcp=McpTool(command=sys.executable, args=(*SERVER, url), env={"PYTHONPATH": str(ROOT)}))
     agent = ModelAgent("modeller", model=model, tools=[("scales", scales)])
     return Team("with-tools", members=[http_member(url, "a"), agent, http_member(url, "z")])
 
