@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AgentChecked,
         AgentCompacted,
         AgentFailed,
+        AgentModeRefused,
         AgentProgressed,
         AgentRecovered,
         AgentReplied,
@@ -85,6 +86,7 @@ __all__ = [
     "AgentChecked",
     "AgentCompacted",
     "AgentFailed",
+    "AgentModeRefused",
     "AgentProgressed",
     "AgentRecovered",
     "AgentReplied",
@@ -153,7 +155,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.values.events.agent": """
             AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentChecked AgentCompacted
-            AgentFailed AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
+            AgentFailed AgentModeRefused AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 from rich.cells import cell_len
 
-from teamwright import FunctionAgent, Limits, Team, load_team
+from teamwright import FunctionAgent, Limits, ScriptedAgent, Team, load_team
 from teamwright.cli.main import main
 from teamwright.cli.text.mermaid import mermaid
 from teamwright.cli.text.team_diagram import draw_picture, draw_team
@@ -208,3 +208,26 @@ def test_teams_that_share_teams_are_drawn_once(tmp_path: Path, capsys: pytest.Ca
         assert main(["show", str(file), "--team", "t0", *more]) == 0
         assert len(capsys.readouterr().out) < 10_000_000
     assert main(["validate", str(file)]) == 0
+
+
+def test_agents_that_are_asked_as_tools_are_drawn() -> None:
+    asked = ScriptedAgent("archive", [], description="Keeps letters")
+    tasters = Team("tasters", members=agents("taster"))
+    historian = ScriptedAgent("historian", [], tools=[asked])
+    writer = ScriptedAgent("writer", [], tools=[historian, tasters])
+    picture = picture_of(Team("tea", members=[writer, *agents("editor")]))
+    drawn = draw_picture(picture)
+    assert [" ".join(line.split()) for line in drawn.splitlines()] == [
+        "■ tea sequential",
+        "● writer scripted",
+        "├→ editor",
+        "└→ historian, tasters asks as a tool",
+        "● editor function",
+        "○ historian scripted",
+        "└→ archive asks as a tool",
+        "■ tasters sequential",
+        "│ ● taster function",
+        "○ archive scripted · Keeps letters",
+    ]
+    check_mermaid(mermaid(picture))
+    assert '-->|"asks as a tool"|' in mermaid(picture)

@@ -10,12 +10,14 @@ from pydantic import JsonValue
 
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
+from teamwright.cli.views.view import PlainLines
 from teamwright.errors import AgentError, InvalidOutput
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
@@ -77,6 +79,20 @@ async def test_a_mode_that_a_server_refuses_is_given_up_for_the_next_and_recorde
     assert isinstance(recorded, dict)
     assert recorded.get("output_mode") == mode
     assert (again, replay.made) == (reply, [])
+
+
+async def test_a_refused_mode_is_an_event_and_a_line_of_its_run() -> None:
+    lines: list[str] = []
+    with ModelServer(refusing("response_format")) as server:
+        async with Engine(MemoryJournal()) as engine:
+            team = Team("t", members=[ModelAgent("counter", model=at(server), output_schema=NUMBER)])
+            view = PlainLines(engine.journal, lines.append)
+            async for item in engine.stream(team, "Count.", run_id="r"):
+                await view.show(item)
+            facts = [event.fact for event in await engine.journal.read("r")]
+    assert AgentModeRefused(model="tiny", refused=("native",), mode="tool") in facts
+    said = " ".join(lines[1].split())
+    assert said == "counter · tiny takes no answers in the mode native; asked in the mode tool instead"
 
 
 async def test_a_request_that_is_refused_in_every_mode_fails_with_the_reason() -> None:

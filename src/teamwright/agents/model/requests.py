@@ -36,6 +36,7 @@ from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
+from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import REPLY_SECONDS, OutputLimit
@@ -183,7 +184,9 @@ class ModelRequests:
                 if mode == modes[-1] or error.status_code != HTTPStatus.BAD_REQUEST or is_too_long(error):
                     raise
             else:
-                self._client.refused_modes.update(modes[: modes.index(mode)])
+                if refused := modes[: modes.index(mode)]:
+                    self._client.refused_modes.update(refused)
+                    attempt.emit(AgentModeRefused(model=self._client.name, refused=tuple(refused), mode=mode))
                 return response, stopped, mode
         raise AssertionError("the last mode returns or raises")
 

@@ -16,6 +16,7 @@ from teamwright.values.events.agent import (
     AgentChecked,
     AgentCompacted,
     AgentFailed,
+    AgentModeRefused,
     AgentRecovered,
     AgentReplied,
 )
@@ -240,7 +241,7 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
 
 USUAL = (
     TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamChannelOpened, TeamChannelClosed,
-    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered,
+    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused,
 )  # fmt: skip
 
 
@@ -360,6 +361,8 @@ def _note_of_recovery(event: Event) -> str | None:
             return f"{member} replaced {count_text(messages, 'older message')} by a summary"
         case AgentRecovered(member=member, error=error):
             return f"{member} failed ({error}), and the team can't continue without it"
+        case AgentModeRefused(model=model, refused=refused, mode=mode):
+            return f"{model} takes no answers in the mode {' or '.join(refused)}; asked in the mode {mode} instead"
         case AgentChecked(check=check, verdict="mended"):
             return f"check_{check} replaced the text"
         case AgentChecked(check=check, verdict=verdict, text=text):

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.attributes import policy_of, tool_agents_of
 from teamwright.strategies.contract import sketch_of
-from teamwright.strategies.diagram import Node, Sketch
+from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.agent import Agent
+    from teamwright.agents.contract.context import AgentLike
 
 
+AS_A_TOOL = "asks as a tool"
 MOST_REPEATED = 200
 """After so many teams in the JSON, a team that was described already is only named."""
 
@@ -114,9 +115,9 @@ def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
 
 
 def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
-    sketch = sketch_of(team.strategy, team.settings, Members(team.members, team.helpers))
     members = {member.name for member in team.members}
-    everyone = {agent.name: agent for agent in (*team.helpers, *team.members)}
+    everyone: dict[str, AgentLike] = {agent.name: agent for agent in (*team.helpers, *team.members)}
+    sketch = _with_tools(sketch_of(team.strategy, team.settings, Members(team.members, team.helpers)), everyone)
     return Picture(
         name=team.name,
         strategy=team.strategy.name,
@@ -126,6 +127,26 @@ def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
         agents={name: _portrait(agent, member=name in members) for name, agent in everyone.items()},
         teams={name: picture_of(agent, pictures) for name, agent in everyone.items() if isinstance(agent, Team)},
     )
+
+
+def _with_tools(sketch: Sketch, everyone: dict[str, AgentLike]) -> Sketch:
+    """Add the agents that others ask as tools to a sketch, and to `everyone`."""
+    nodes = list(sketch.nodes)
+    places = {node.agent: node.id for node in reversed(nodes) if node.agent}
+    arrows: list[Arrow] = []
+    pending = list(everyone.values())
+    while pending:
+        agent = pending.pop(0)
+        for asked in tool_agents_of(agent):
+            if asked.name not in everyone:
+                everyone[asked.name] = asked
+                pending.append(asked)
+            if asked.name not in places:
+                places[asked.name] = place = f"{asked.name}#tool"
+                nodes.append(Node(id=place, agent=asked.name))
+            if agent.name in places:
+                arrows.append(Arrow(source=places[agent.name], to=places[asked.name], label=AS_A_TOOL))
+    return sketch.changed(nodes=tuple(nodes), arrows=(*sketch.arrows, *arrows)) if arrows else sketch
 
 
 def _facts(team: Team) -> list[str]:
@@ -141,7 +162,7 @@ def _facts(team: Team) -> list[str]:
     return found
 
 
-def _portrait(agent: Agent, *, member: bool) -> Portrait:
+def _portrait(agent: AgentLike, *, member: bool) -> Portrait:
     policy = policy_of(agent)
     traits = {"optional": policy.optional, "critical": policy.critical, "may end the team": policy.can_terminate}
     return Portrait(

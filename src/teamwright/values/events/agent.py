@@ -145,6 +145,18 @@ class AgentProgressed(Record, frozen=True):
     done: float | None = None
 
 
+class AgentModeRefused(Record, frozen=True):
+    """A server refused to take a structured answer in some modes, and the request was repeated in the next `mode`.
+
+    The server is not asked in these modes again, so later requests record no refusal.
+    """
+
+    kind: ClassVar = "agent.mode_refused"
+    model: str
+    refused: tuple[str, ...]
+    mode: str
+
+
 class AgentCompacted(Record, frozen=True):
     """Older messages were replaced by a summary, so that the rest fits the model's context window.
 

@@ -19,6 +19,7 @@ from teamwright.values.events.agent import (
     AgentChecked,
     AgentCompacted,
     AgentFailed,
+    AgentModeRefused,
     AgentProgressed,
     AgentRecovered,
     AgentReplied,
@@ -88,7 +89,7 @@ Fact = (
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
-    | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed
+    | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
