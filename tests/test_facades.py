@@ -47,7 +47,8 @@ RENAMED = (
     ("teamwright.history", "Comparison", "RunDiff"),
     ("teamwright.strategies", "Handoff", "EnvelopeSettings"),
     ("teamwright.strategies", "HandoffPolicy", "EnvelopeLimits"),
-    ("teamwright.strategies", "Handover", "HandoffNote"),
+    ("teamwright.strategies", "HandoffNote", "EnvelopeNote"),
+    ("teamwright.strategies", "Handover", "EnvelopeNote"),
     ("teamwright.strategies", "Unreadable", "ParseFailure"),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from teamwright.agents.handoff import KEY, handoff_fields, with_handoff_block
+from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
@@ -80,7 +80,7 @@ def _turn_rules(
     text = messages[-1].content if messages else ""
     note = ending.handoff if ending.handoff and ending.handoff.own else None
     if note is not None:
-        text = with_handoff_block(text, note)
+        text = with_note_block(text, note)
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
@@ -90,7 +90,7 @@ def _turn_rules(
     elif ending.data is not None:
         data = record.bodies.value(ending.data)
         if note is not None and isinstance(data, dict):
-            data = {**data, KEY: handoff_fields(note)}
+            data = {**data, KEY: note_fields(note)}
         yield Rule.model_validate({"agent": member, "json": data, "times": 1})
     else:
         yield Rule(agent=member, reply=text, times=1)

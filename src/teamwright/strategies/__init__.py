@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         Envelope,
         EnvelopeLimits,
         EnvelopeMessage,
+        EnvelopeNote,
         EnvelopeSettings,
-        HandoffNote,
         envelope_tokens,
     )
     from teamwright.values.turns.messages import History
@@ -36,9 +36,9 @@ __all__ = [
     "Envelope",
     "EnvelopeLimits",
     "EnvelopeMessage",
+    "EnvelopeNote",
     "EnvelopeSettings",
     "Flaw",
-    "HandoffNote",
     "History",
     "MemberName",
     "Members",
@@ -76,7 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",
         "teamwright.values.turns.envelope": (
-            "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings HandoffNote envelope_tokens"
+            "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings EnvelopeNote envelope_tokens"
         ),
         "teamwright.values.specs.manifest": "AgentName MemberName Share",
         "teamwright.values.models": "Value",
@@ -87,7 +87,8 @@ __getattr__, __dir__ = lazy_names(
     renamed={
         "Handoff": "EnvelopeSettings",
         "HandoffPolicy": "EnvelopeLimits",
-        "Handover": "HandoffNote",
+        "HandoffNote": "EnvelopeNote",
+        "Handover": "EnvelopeNote",
         "Unreadable": "ParseFailure",
     },
 )

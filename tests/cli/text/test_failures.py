@@ -19,7 +19,7 @@ async def lines_of(team: Team) -> tuple[list[str], str]:
         return lines, explanation_text(explain(history, result))
 
 
-async def test_a_failed_call_its_turn_and_its_team_are_one_line() -> None:
+async def test_a_failed_call_its_turn_and_its_team_are_one_line() -> None:  # L-S-7
     inner = Team("inner", members=[ScriptedAgent("a", [Rule(error="refused")])])
     lines, story = await lines_of(Team("outer", members=[inner]))
     assert [" ".join(line.split("(")[0].split()) for line in lines if "!" in line] == [

@@ -170,7 +170,7 @@ async def asked() -> tuple[Engine, list[Event]]:
         return engine, await engine.journal.read("r")
 
 
-async def test_an_agent_that_is_asked_as_a_tool_and_the_requests_to_a_server_have_lines_of_their_own() -> None:
+async def test_an_agent_that_is_asked_as_a_tool_and_the_requests_to_a_server_have_lines_of_their_own() -> None:  # L-S-6
     engine, events = await asked()
     lines: list[str] = []
     view = PlainLines(engine.journal, lines.append)
@@ -199,7 +199,7 @@ async def test_the_live_view_shows_whom_a_member_asks() -> None:
     assert "  researcher ⚙ lists the tools of shop → count" in shown.getvalue()
 
 
-async def test_a_story_and_a_log_show_whom_a_member_asks_as_a_tool() -> None:
+async def test_a_story_and_a_log_show_whom_a_member_asks_as_a_tool() -> None:  # L-S-6
     engine, events = await asked()
     book = LogBook(engine.journal)
     logged = [" ".join(line.to_text().split()[3:]) for event in events if (line := await book.line(event))]

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.handoff import extract_handoff
+from teamwright.agents.envelope_note import extract_note
 from teamwright.runtime.driver.redaction import replace_lone_surrogates
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.turns.messages import Message
@@ -90,8 +90,8 @@ class Envelopes:
     def _check_reply(self, text: str, policy: EnvelopeLimits) -> None:
         reply = Reply(messages=(Message(name="a", content=text),))
         turn = Turn(task="Do it", handoff=policy)
-        read = extract_handoff(reply, turn)
-        if read != extract_handoff(reply, turn):
+        read = extract_note(reply, turn)
+        if read != extract_note(reply, turn):
             raise Violation("unstable", "reading a reply twice gives two handoffs")
         handoff = read.handoff
         if handoff is None:

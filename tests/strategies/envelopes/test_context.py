@@ -24,7 +24,7 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.approvals import Approve
 from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import ServerModel, Share
-from teamwright.values.turns.envelope import EnvelopeSettings, HandoffNote
+from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings
 from teamwright.values.turns.messages import digest
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, contents, run
@@ -97,7 +97,7 @@ async def test_what_fits_its_summary_is_kept_nowhere() -> None:
 
 
 async def test_a_function_hands_over_in_typed_form() -> None:
-    fakes, given = FakeMembers(), HandoffNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
+    fakes, given = FakeMembers(), EnvelopeNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
     await run(lite(fakes, "a b", Reply.of("a", LONG, handoff=given)))
     (envelope,) = fakes.last_turn("b").envelopes
     assert (envelope.summary, envelope.confidence, envelope.artifacts[1:]) == (SUMMARY, 99, ("docs/wall.md",))
@@ -392,7 +392,7 @@ async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None: 
 
 async def test_secrets_are_taken_out_of_what_a_function_hands_over() -> None:
     async def tell(turn: Turn, ctx: Context) -> Reply:
-        return Reply.of("a", LONG, handoff=HandoffNote(summary="The key is s3cret-key-of-the-harbour, keep it."))
+        return Reply.of("a", LONG, handoff=EnvelopeNote(summary="The key is s3cret-key-of-the-harbour, keep it."))
 
     team = Team("t", members=[FunctionAgent("a", tell)], share="a2a_lite")
     team.secrets = frozenset(("s3cret-key-of-the-harbour",))

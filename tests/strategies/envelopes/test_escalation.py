@@ -16,7 +16,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people.questions import Answer
-from teamwright.values.turns.envelope import EnvelopeSettings, Escalate, HandoffNote, RiskLevel
+from teamwright.values.turns.envelope import EnvelopeNote, EnvelopeSettings, Escalate, RiskLevel
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import RUN_ID, TASK, contents, run
@@ -160,7 +160,7 @@ async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
 
 async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_read_again() -> None:  # Z-03
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     fakes = FakeMembers()
     team = Team("t", members=[fakes.member("a", reply, output_schema=schema)], share="a2a_lite")
     answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
@@ -171,7 +171,7 @@ async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_rea
 
 
 async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> None:
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
         team = Team("t", members=[FakeMembers().member("a", reply)], share="a2a_lite")
         result, _ = await through(team, {"approve-risk": Answer.edit(edit)})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.handoff import extract_handoff
+from teamwright.agents.envelope_note import extract_note
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, UnclearChoice, read_selection
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
 from teamwright.values.text.json_scan import JsonScan
@@ -59,7 +59,7 @@ def test_reading_an_answer_out_of_a_reply_takes_linear_work(piece: str) -> None:
 @pytest.mark.parametrize("piece", FENCES)
 def test_reading_a_handoff_out_of_a_reply_takes_linear_work(piece: str) -> None:  # S-01
     def read(text: str) -> None:
-        extract_handoff(Reply.of("a", text), HANDOFF)
+        extract_note(Reply.of("a", text), HANDOFF)
 
     assert_linear(read, prepare=lambda size: (piece * size)[:size], size=40_000)
 

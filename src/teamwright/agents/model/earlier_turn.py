@@ -44,7 +44,7 @@ from teamwright.agents.clients.http_transport import ReadBounds, read_within
 from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.handoff import handoff_instructions
+from teamwright.agents.envelope_note import note_instructions
 from teamwright.agents.model.errors import classify
 from teamwright.agents.model.messages import (
     arguments_text,
@@ -369,7 +369,7 @@ def _instructions(
     agent: ModelAgent, model: AnyModel, turn: Turn, answer_schema: AnswerSchema | None, instructions: str
 ) -> str:
     """Join the agent's instructions, the handoff instructions for a plain-text answer, and the budget notice."""
-    handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer_schema is None else ""
+    handoff = note_instructions(turn.handoff) if turn.handoff is not None and answer_schema is None else ""
     little = low_budget_notice(turn, model, instructions, agent.max_tokens or turn.max_output)
     return "\n\n".join(filter(None, (instructions, handoff, little))).strip()
 

@@ -11,7 +11,7 @@ from typing import cast
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.handoff import schema_with_handoff
+from teamwright.agents.envelope_note import schema_with_note
 from teamwright.agents.schemas.schema import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.event import WRAPPED
@@ -106,7 +106,7 @@ def answer_schema(
     if turn.output_schema is None:
         return None
     schema = dict(turn.output_schema)
-    return AnswerSchema(agent, schema_with_handoff(schema, turn.handoff) if turn.handoff else schema, preferred=True)
+    return AnswerSchema(agent, schema_with_note(schema, turn.handoff) if turn.handoff else schema, preferred=True)
 
 
 def _without_fence(text: str) -> str:

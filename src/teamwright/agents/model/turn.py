@@ -20,8 +20,8 @@ from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.clients.own_model import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.context import Context
+from teamwright.agents.envelope_note import note_instructions
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
-from teamwright.agents.handoff import handoff_instructions
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
@@ -303,10 +303,10 @@ def _output_cap(agent: ModelAgent, model: AnyModel, turn: Turn) -> int | None:
 def _instructions(
     agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
 ) -> str:
-    """Join the agent's instructions and their context, the handoff instructions for text, and the budget notice."""
-    handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
+    """Join the agent's instructions and their context, those for a note beside text, and the budget notice."""
+    note = note_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
     little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
-    return "\n\n".join(filter(None, (*context, handoff, little))).strip()
+    return "\n\n".join(filter(None, (*context, note, little))).strip()
 
 
 def _answer_text(call: ToolCallPart) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from teamwright.agents.contract.context import AgentLike
-from teamwright.agents.handoff import extract_handoff, parse_handoff
+from teamwright.agents.envelope_note import extract_note, parse_note
 from teamwright.errors import AgentError, LimitReached, MemberFailed, nearest
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
@@ -37,12 +37,12 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     if reply.warnings:
         changes["warnings"] = tuple(map(redactor.text, reply.warnings))
     if reply.handoff is not None:
-        changes["handoff"] = parse_handoff(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
+        changes["handoff"] = parse_note(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
     if not known:  # texts from effects are stored already, and redacted
         changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
     reply = reply.changed(**changes) if changes else reply
     if turn.handoff is not None:
-        reply = extract_handoff(reply, turn)
+        reply = extract_note(reply, turn)
     return _signed(reply, member.name, child)
 
 

@@ -19,7 +19,7 @@ from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.contract.attributes import policy_of as agent_policy
 from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.handoff import bounded_note
+from teamwright.agents.envelope_note import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
 from teamwright.strategies.contract import lead_of, run_strategy
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
@@ -33,7 +33,7 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeSettings, HandoffNote
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote, EnvelopeSettings
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.transcript import header_name
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -76,8 +76,8 @@ def shorten_texts(value: JsonValue, most: int) -> JsonValue:
 
 async def run_with_envelopes(
     strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool
-) -> tuple[Outcome, HandoffNote | None]:
-    """Run a strategy with envelopes; return the outcome with full replies, and the handoff note of the team.
+) -> tuple[Outcome, EnvelopeNote | None]:
+    """Run a strategy with envelopes; return the outcome with full replies, and the note of the team.
 
     `nested` says that this team is a member of a team that also shares envelopes; otherwise there is no note.
     """
@@ -85,7 +85,7 @@ async def run_with_envelopes(
     inner = EnvelopeContext(ctx, writer)
     history = await writer.seal_history(task.history, ctx)
     outcome = await run_strategy(strategy, replace(task, history=history), members, inner)
-    note = writer.handoff_of(outcome) if nested else None
+    note = writer.note_of(outcome) if nested else None
     warnings = (*outcome.warnings, *writer.warnings)
     return outcome.changed(messages=tuple(expand_envelopes(outcome.messages)), warnings=warnings), note
 
@@ -153,15 +153,15 @@ class EnvelopeWriter:
             message = EnvelopeMessage.of(envelope, message.name, message.whole, quote=self._quotes)
         return self._visible_reply(reply, message)
 
-    def handoff_of(self, outcome: Outcome) -> HandoffNote | None:
-        """Return the handoff note of the team: the envelope of its answer, with the highest risk without a ruling."""
+    def note_of(self, outcome: Outcome) -> EnvelopeNote | None:
+        """Return the note of the team: the envelope of its answer, with the highest risk without a ruling."""
         unruled = self._escalation.unruled
         last = outcome.messages[-1] if outcome.messages else None
         if not isinstance(last, EnvelopeMessage):
-            return HandoffNote(risk_level=unruled)
+            return EnvelopeNote(risk_level=unruled)
         envelope = last.envelope
         risk = "medium" if envelope.risk_level in RISKY else envelope.risk_level
-        return HandoffNote(
+        return EnvelopeNote(
             summary=envelope.summary,
             status=envelope.status,
             confidence=envelope.confidence,
@@ -183,14 +183,14 @@ class EnvelopeWriter:
         return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages, quote=self._quotes)
 
     @staticmethod
-    async def _store(text: str, note: HandoffNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:
+    async def _store(text: str, note: EnvelopeNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:
         """Store the text and return a pointer to it, unless the summary contains all of it."""
         if text in note.summary:
             return ()
         return ((await ctx.workspace.keep(text, name=name, key=key)).pointer,)
 
     def _envelope(
-        self, sender: str, task_id: str, note: HandoffNote, pointers: tuple[str, ...], ctx: Context
+        self, sender: str, task_id: str, note: EnvelopeNote, pointers: tuple[str, ...], ctx: Context
     ) -> Envelope:
         envelope = Envelope(
             run_id=ctx.workspace.run_id,
@@ -243,7 +243,7 @@ class EnvelopeContext:
     async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask a member. For work the reply contains an envelope; the reply of a coordination turn is not changed.
 
-        A coordination turn that asks for a handoff also returns an envelope, because its reply is forwarded.
+        A coordination turn that asks for a note also returns an envelope, because its reply is forwarded.
         """
         if turn.purpose != "work" and turn.handoff is None:
             return await self._inner.ask(member, turn, key=key)

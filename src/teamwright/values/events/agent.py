@@ -8,7 +8,7 @@ from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import Record
 from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.envelope import HandoffNote
+from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 
 EffectKind = Literal["model", "tool", "function"]
@@ -63,7 +63,7 @@ class AgentReplied(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
-    handoff: HandoffNote | None = None
+    handoff: EnvelopeNote | None = None
     transfer_to: str | None = None
 
 

@@ -87,7 +87,7 @@ class EnvelopeMessage(Message, frozen=True, kw_only=True):
         return cls(name=name, content=content, envelope=envelope, whole=whole)
 
 
-class HandoffNote(Record, frozen=True):
+class EnvelopeNote(Record, frozen=True):
     """The author's part of an envelope about its reply.
 
     `own` says whether the author wrote it, or it was derived from the reply. `tokens` estimates the tokens of envelopes
@@ -194,7 +194,7 @@ def _lines(envelope: Envelope, written: Callable[[str], str]) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def envelope_tokens(envelope: Envelope | HandoffNote) -> int:
+def envelope_tokens(envelope: Envelope | EnvelopeNote) -> int:
     """Estimate the tokens of an envelope."""
     texts = (envelope.summary, envelope.next_action, *envelope.artifacts, *envelope.needs)
     return ENVELOPE_TOKENS + sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)

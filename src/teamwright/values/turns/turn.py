@@ -15,7 +15,7 @@ from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns.artifacts import POINTER, Artifact
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest
 from teamwright.values.turns.transcript import Quoting, quote_headers, transcript
 from teamwright.values.typed_data import read_as
@@ -172,7 +172,7 @@ class Reply(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     context_updates: dict[str, JsonValue] = {}
-    handoff: HandoffNote | None = None
+    handoff: EnvelopeNote | None = None
     whole: Reply | None = None
     transfer_to: str | None = None
     """The member that has the next turn: one of `Turn.handoffs`."""

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.handoff import extract_handoff, handoff_instructions, schema_with_handoff, with_handoff_block
+from teamwright.agents.envelope_note import extract_note, note_instructions, schema_with_note, with_note_block
 from teamwright.values.limits.usage import Usage
 from teamwright.values.text.display import ELLIPSIS
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Reply, Turn
 
@@ -27,9 +27,9 @@ FIELDS: dict[str, Any] = {
 LONG = "The answer, which is by far longer than what is said about it in the summary that stands below of it here."
 
 
-def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, HandoffNote]:
+def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, EnvelopeNote]:
     """The text without its handoff, and the handoff."""
-    reply = extract_handoff(Reply.of("a", text, **more), Turn("go", handoff=policy))
+    reply = extract_note(Reply.of("a", text, **more), Turn("go", handoff=policy))
     assert reply.handoff is not None
     return reply.text, reply.handoff
 
@@ -38,7 +38,7 @@ def fenced(label: str = "handoff", **changes: object) -> str:
     return f"```{label}\n{json.dumps(FIELDS | changes)}\n```"
 
 
-AS_WRITTEN = HandoffNote(
+AS_WRITTEN = EnvelopeNote(
     summary=SUMMARY, status="blocked", confidence=91, risk_level="medium", needs=("a review",), next_action="hand over"
 )
 
@@ -59,7 +59,7 @@ def test_the_block_of_an_author_is_read_and_taken_out_of_its_reply(text: str) ->
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert read(with_handoff_block("The answer.", AS_WRITTEN)) == ("The answer.", AS_WRITTEN)
+    assert read(with_note_block("The answer.", AS_WRITTEN)) == ("The answer.", AS_WRITTEN)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_each_field_is_read_for_itself(field: str, given: object, taken: object)
 
 def test_a_reply_without_a_handoff_is_its_own_summary() -> None:  # Z-03
     text = "The tide turns at nine in the evening."
-    assert read(text) == (text, HandoffNote(summary=text, own=False))
+    assert read(text) == (text, EnvelopeNote(summary=text, own=False))
     assert read("x" * 400)[1].summary == "x" * 319 + ELLIPSIS
     assert read("42")[1].summary == "The whole answer: 42"
 
@@ -178,14 +178,14 @@ def test_an_author_that_writes_nothing_but_the_handoff_has_said_its_summary() ->
 
 def test_a_handoff_in_data_is_taken_out_of_it() -> None:
     data = {"events": [], "handoff": FIELDS}
-    reply = extract_handoff(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
+    reply = extract_note(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
     assert (reply.data, json.loads(reply.text), reply.handoff) == ({"events": []}, {"events": []}, AS_WRITTEN)
-    reply = extract_handoff(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
+    reply = extract_note(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
     assert (reply.data, reply.text) == ({"events": []}, "In words.")
 
 
 def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> None:
-    given = HandoffNote(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
+    given = EnvelopeNote(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
     _, handover = read("The answer.", handoff=given)
     assert (len(handover.summary), len(handover.needs), len(handover.next_action)) == (320, 6, 320)
     assert handover.risk_level == "high"
@@ -193,7 +193,7 @@ def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> Non
 
 def test_a_turn_that_asks_for_no_handoff_leaves_the_reply_alone() -> None:
     reply = Reply.of("a", f"The answer.\n{fenced()}")
-    assert extract_handoff(reply, Turn("go")) is reply
+    assert extract_note(reply, Turn("go")) is reply
 
 
 @given(st.text(max_size=700), st.integers(16, 400), st.integers(1, 9))
@@ -218,7 +218,7 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
     usage = Usage(input_tokens=100, output_tokens=50)
 
     def tokens(text: str, used: Usage) -> int:
-        reply = extract_handoff(Reply.of("b", text, usage=used), turn)
+        reply = extract_note(Reply.of("b", text, usage=used), turn)
         return reply.handoff.tokens if reply.handoff else -1
 
     told, own = 8 + 10 + 2, 8 + 9 + 3 + 2
@@ -228,14 +228,12 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
 
 
 def test_a_model_receives_how_long_its_summary_may_be() -> None:
-    assert "at most 320 characters" in handoff_instructions(POLICY)
-    assert handoff_instructions(POLICY).endswith("```")
-    wanted = schema_with_handoff(
-        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY
-    )
+    assert "at most 320 characters" in note_instructions(POLICY)
+    assert note_instructions(POLICY).endswith("```")
+    wanted = schema_with_note({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY)
     assert wanted["required"] == ["n"]
     assert list(wanted["properties"]) == ["n", "handoff"]  # pyright: ignore[reportArgumentType]
-    assert schema_with_handoff({"type": "array"}, POLICY) == {"type": "array"}
+    assert schema_with_note({"type": "array"}, POLICY) == {"type": "array"}
 
 
 def test_only_envelopes_are_envelopes() -> None:

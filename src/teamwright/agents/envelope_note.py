@@ -1,7 +1,8 @@
-"""The handoff that an author declares beside its reply: asks a model for it, and parses it from any reply.
+"""The note for envelopes that an author writes beside its reply: asks a model for it, and parses it from any reply.
 
-A handoff that can't be parsed is derived from the reply itself, so that it never costs a second request and never fails
-a turn. The texts for models are part of prompts: changing one changes effect hashes, and recorded runs would no longer
+Manifests, records and prompts call the note `handoff`; everywhere else a handoff is a transfer to another member. A
+note that can't be parsed is derived from the reply itself, so that it never costs a second request and never fails a
+turn. The texts for models are part of prompts: changing one changes effect hashes, and recorded runs would no longer
 resume.
 """
 
@@ -20,8 +21,8 @@ from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns.envelope import (
     CONTINUE,
     EnvelopeLimits,
+    EnvelopeNote,
     EnvelopeStatus,
-    HandoffNote,
     RiskLevel,
     envelope_tokens,
     percentage,
@@ -49,18 +50,18 @@ Your team sees a short handoff in place of your answer. Write it below the answe
 ```"""
 
 
-def handoff_instructions(policy: EnvelopeLimits) -> str:
-    """Return the instructions that ask a model for a handoff."""
+def note_instructions(policy: EnvelopeLimits) -> str:
+    """Return the instructions that ask a model for a note."""
     return INSTRUCTIONS.format(most=policy.max_summary_chars)
 
 
-def schema_with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
-    """Add the handoff as a field to an answer's schema; return a schema of another type unchanged."""
+def schema_with_note(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
+    """Add the note as a field to an answer's schema; return a schema of another type unchanged."""
     if schema.get("type") != "object":
         return schema
     text: JsonValue = {"type": "string"}
     summary: JsonValue = {"type": "string", "description": f"at most {policy.max_summary_chars} characters"}
-    handoff: JsonValue = {
+    note: JsonValue = {
         "type": "object",
         "description": "what the others in your team are told in place of your answer",
         "properties": {
@@ -73,21 +74,21 @@ def schema_with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchem
         },
     }
     properties = cast("Mapping[str, JsonValue]", schema.get("properties", {}))
-    return {**schema, "properties": {**properties, KEY: handoff}}
+    return {**schema, "properties": {**properties, KEY: note}}
 
 
-def with_handoff_block(text: str, note: HandoffNote) -> str:
-    """Append the handoff to a text, in the form in which a model writes it."""
-    return f"{text}\n\n{FENCE}{KEY}\n{to_json(handoff_fields(note)).decode()}\n{FENCE}"
+def with_note_block(text: str, note: EnvelopeNote) -> str:
+    """Append the note to a text, in the form in which a model writes it."""
+    return f"{text}\n\n{FENCE}{KEY}\n{to_json(note_fields(note)).decode()}\n{FENCE}"
 
 
-def handoff_fields(note: HandoffNote) -> dict[str, JsonValue]:
-    """The fields that an author writes in a handoff."""
+def note_fields(note: EnvelopeNote) -> dict[str, JsonValue]:
+    """The fields that an author writes in a note."""
     return {name: value for name, value in note.to_json().items() if name in FIELDS}
 
 
-def extract_handoff(reply: Reply, turn: Turn) -> Reply:
-    """Move the handoff out of the reply's content to its `handoff` field, cut to the turn's limits."""
+def extract_note(reply: Reply, turn: Turn) -> Reply:
+    """Move the note out of the reply's content to its `handoff` field, cut to the turn's limits."""
     if turn.handoff is None or not reply.messages:
         return reply
     extracted = _extract(reply)
@@ -97,12 +98,12 @@ def extract_handoff(reply: Reply, turn: Turn) -> Reply:
     return extracted.reply.changed(handoff=note.changed(tokens=tokens))
 
 
-def bounded_note(declared: HandoffNote | None, text: str, policy: EnvelopeLimits) -> HandoffNote:
+def bounded_note(declared: EnvelopeNote | None, text: str, policy: EnvelopeLimits) -> EnvelopeNote:
     """Cut the author's note to the limits.
 
     The reply's text replaces a summary that is missing, shorter than the minimum, or not shorter than the text.
     """
-    note, least = declared or HandoffNote(), policy.min_summary_chars
+    note, least = declared or EnvelopeNote(), policy.min_summary_chars
     summary = note.summary
     if len(summary) < max(1, least) or least <= len(text) <= len(summary):
         summary = text if len(text) >= least else WHOLE_ANSWER + text
@@ -117,22 +118,22 @@ def bounded_note(declared: HandoffNote | None, text: str, policy: EnvelopeLimits
 
 class _Extracted(NamedTuple):
     reply: Reply
-    note: HandoffNote | None
+    note: EnvelopeNote | None
 
 
 def _extract(reply: Reply) -> _Extracted:
-    """Find the handoff in the reply's `handoff` field, its data or its text, in this order."""
+    """Find the note in the reply's `handoff` field, its data or its text, in this order."""
     if reply.handoff is not None:
-        return _Extracted(reply, parse_handoff(cast("Mapping[str, object]", reply.handoff.to_json())))
+        return _Extracted(reply, parse_note(cast("Mapping[str, object]", reply.handoff.to_json())))
     match reply.data:
         case {"handoff": dict() as fields, **rest} if "summary" in fields:
             text = to_json(rest).decode() if _is_json(reply.text, reply.data) else reply.text
-            return _Extracted(_with_text(reply, text).changed(data=rest), parse_handoff(fields))
+            return _Extracted(_with_text(reply, text).changed(data=rest), parse_note(fields))
         case _:
             found = _find_block(reply.text)
     if found is None:
         return _Extracted(reply, None)
-    note = parse_handoff(found.fields)
+    note = parse_note(found.fields)
     return _Extracted(_with_text(reply, found.content or note.summary), note)
 
 
@@ -142,7 +143,7 @@ def _with_text(reply: Reply, text: str) -> Reply:
 
 
 class _Candidate(NamedTuple):
-    """A fence that may open a handoff, and the whole JSON object after it, if there is one, up to `end`."""
+    """A fence that may open a note, and the whole JSON object after it, if there is one, up to `end`."""
 
     start: int
     marked: bool
@@ -156,7 +157,7 @@ class _Block(NamedTuple):
 
 
 def _find_block(text: str) -> _Block | None:
-    """Return the last block marked as a handoff; else a JSON block at the end that has exactly its fields."""
+    """Return the last block marked as a note; else a JSON block at the end that has exactly its fields."""
     opened = list(_candidates(text))
     if marked := [one for one in opened if one.marked]:
         return _parse_marked(text, marked[-1])
@@ -213,13 +214,13 @@ def _is_json(text: str, data: JsonValue) -> bool:
         return False
 
 
-def parse_handoff(fields: Mapping[str, object]) -> HandoffNote:
-    """Parse the fields of a handoff one by one; an invalid field gets its default.
+def parse_note(fields: Mapping[str, object]) -> EnvelopeNote:
+    """Parse the fields of a note one by one; an invalid field gets its default.
 
     An unknown risk level counts as medium.
     """
     risk = _word(fields.get("risk_level"))
-    return HandoffNote(
+    return EnvelopeNote(
         summary=_text(fields.get("summary")),
         status=STATUSES.get(_word(fields.get("status")), "done"),
         confidence=_parse_confidence(fields.get("confidence")),
@@ -246,5 +247,5 @@ def _texts(value: object) -> tuple[str, ...]:
 def _parse_confidence(value: object) -> int:
     """Parse a confidence as a percentage from 0 to 100."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
-        return HandoffNote().confidence
+        return EnvelopeNote().confidence
     return round(min(100, max(0, percentage(value))))
