@@ -84,7 +84,7 @@ def chat(
         if talk.is_interactive:
             portal.call(_greet, session)
         code = talk.run()
-        if talk.is_interactive and not quiet:
+        if talk.is_interactive and not quiet and portal.call(engine.conversations.last, session.name) is not None:
             say(f"continue with: teamwright chat {manifest or ''}".rstrip() + f" --conversation {session.name}")
         if has_abandoned_tasks():
             flush_all()

@@ -134,3 +134,10 @@ def test_an_answer_is_shown_while_it_is_written_and_once(desk: Path) -> None:  #
     chat.ends_input()
     _, shown = chat.ended()
     assert "Hello, Ada." not in shown
+
+
+def test_a_conversation_without_turns_is_not_offered_again(desk: Path) -> None:
+    terminal = Terminal("chat", desk)
+    terminal.ends_input()
+    code, shown = terminal.ended()
+    assert (code, "continue with" in shown) == (0, False)
