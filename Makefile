@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-live check format pictures bench lock sbom setup clean
+.PHONY: help run test test-long test-live check format pictures tables bench lock sbom setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 
 pictures: $(VENV)/.dev ## draw the pictures of the documentation again
 	@$(BIN)/python -m tools.pictures
+
+tables: $(VENV)/.dev ## compute the tables of the documentation again
+	@$(BIN)/python -m tools.advice_table
 
 bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Agent Framework
 	@.venv-bench/bin/python -m bench

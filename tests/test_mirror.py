@@ -89,7 +89,6 @@ COVERED_BY = {
     "journal/sqlite/queries.py": "journal/sqlite/test_journal.py",
     "journal/sqlite/rescue.py": "journal/sqlite/test_file_identity.py",
     "journal/sqlite/writer.py": "journal/sqlite/test_journal.py",
-    "lab/calibration/published_priors.py": "lab/calibration/test_advise.py",
     "lab/drawing/table.py": "lab/evaluation/test_report.py",
     "lab/evaluation/plot.py": "lab/evaluation/test_report.py",
     "lab/evaluation/text.py": "lab/evaluation/test_report.py",

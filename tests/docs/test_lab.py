@@ -13,6 +13,7 @@ from teamwright.lab.evaluation.report import Choice, Rankings, Row, RowGates, Sc
 from teamwright.lab.parameter_sweep.cells import COLUMNS
 from teamwright.planning.topology.profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
 from tests.docs.pages import ROOT
+from tools.advice_table import read_cells, table, with_table
 
 PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
 
@@ -49,3 +50,7 @@ def test_the_numbers_of_topologies_and_degradation_are_those_of_the_model() -> N
     for name in ("auto", "aggressive"):
         cutback = DEGRADATIONS[name]
         assert numbers(name) == [-cutback.participants, cutback.summary_scale, cutback.quality]
+
+
+def test_the_table_of_advice_is_as_the_published_rows_give_it() -> None:
+    assert with_table(PAGE, table(read_cells())) == PAGE, "compute it again with  make tables"

@@ -5,23 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 from pydantic import JsonValue
 
 from teamwright import Engine, load_team
 from teamwright.errors import UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab import advise
 from teamwright.planning.schedule.planner import PlannerSettings
+from teamwright.planning.topology.decision import OwnRuns
 from teamwright.planning.topology.model import EvaluationSettings
-from teamwright.planning.topology.profiles import Topology
+from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
 from teamwright.teams.auto_topology import auto_source, auto_team, choose, plan_of
-from teamwright.teams.load import read_manifest, source_of
+from teamwright.teams.load import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, run
+from tests.kit.records import cut
+from tests.kit.runs import RUN_ID, TASK, run
 from tests.paths import EXAMPLES
+from tests.planning.plans import plans
 
+ONE_AGENT_WAS_BETTER: dict[Topology, OwnRuns] = {
+    "single": OwnRuns(900, 900, TOPOLOGIES["single"]._replace(pass_rate=0.99)),
+    "star_team": OwnRuns(900, 900, TOPOLOGIES["star_team"]._replace(pass_rate=0.1)),
+    "lead_subagent": OwnRuns(900, 900, TOPOLOGIES["lead_subagent"]._replace(pass_rate=0.1)),
+}
 LARGE = Plan(steps=tuple(Step(id=f"s{number}", execution_tokens=1400) for number in range(24)))
 NAMES = ("lead", "a", "b", "c", "d")
 
@@ -112,8 +123,6 @@ async def test_a_chosen_team_runs_and_its_record_holds_the_choice() -> None:  # 
 async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
     source, chosen = auto_source(source_of(read_manifest([EXAMPLES / "topologies"])))
     async with Engine("memory") as engine:
-        from teamwright.teams.load import team_from_source
-
         result = await engine.run(team_from_source(source), TASK, run_id="auto")
         history = await engine.runs.history("auto")
         again = await engine.fork("auto", at=3, new_id="again")
@@ -122,6 +131,33 @@ async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
     recorded = history.manifest
     assert isinstance(recorded, dict)
     assert recorded["bundle"] == chosen.bundle.to_json()
+
+
+@given(plans())
+def test_advice_and_the_choice_for_a_plan_are_one_decision(plan: Plan) -> None:
+    team = auto_team(plan, FakeMembers().members(" ".join(NAMES)), EvaluationSettings(topologies=("star_team",)))
+    assert advise(team, "x").recommended == choose(plan, NAMES, lead="lead").topology
+
+
+async def test_a_resumed_run_keeps_its_topology_though_another_would_be_chosen_now(tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text("rules: [{reply: done}]\n", encoding="utf-8")
+    steps = ", ".join(f"{{id: s{number}, execution_tokens: 1400}}" for number in range(24))
+    agents = ", ".join(f"{name}: {{scripted: replies.yaml}}" for name in NAMES)
+    (tmp_path / "tasks.yaml").write_text(f"tasks: [{steps}]\nagents: {{{agents}}}\n", encoding="utf-8")
+    plain = source_of(read_manifest([tmp_path / "tasks.yaml"]))
+    source, chosen = auto_source(plain)
+    _, now = auto_source(plain, own_runs=ONE_AGENT_WAS_BETTER)
+    assert (chosen.topology, now.topology) == ("star_team", "single")
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        whole = await engine.run(team_from_source(source), TASK, run_id=RUN_ID)
+    shorter = await cut(journal, 10)
+    async with Engine(shorter) as engine:
+        resumed = await engine.resume(RUN_ID)
+    assert resumed.output == whole.output
+    facts = [event.fact for event in await shorter.read(RUN_ID)]
+    planned = {(fact.topology, fact.reason) for fact in facts if isinstance(fact, TeamPlanned)}
+    assert planned == {("star_team", chosen.reason)}
 
 
 def test_teams_without_steps_have_no_plan() -> None:

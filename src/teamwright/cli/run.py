@@ -216,12 +216,13 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         if request.continues is not None:
             continues = await _finished_run_id(engine, request.continues)
         source, task = await _source_and_task(engine, request, loaded, continues)
-        if request.topology is not None:
+        exists = request.run_id is not None and await engine.journal.find(request.run_id) is not None
+        if request.topology is not None and not exists:  # a run keeps the topology that was recorded with it
             source = apply_topology(source, request.topology, request.limits)
         read = (*files_read(source, loaded, request.file), *map(Path, request.attach))
         check_no_overwrite({"--out": shown.out, "--record": request.record}, read)
         team = team_from_source(source, engine.models)
-        if request.run_id is None or await engine.journal.find(request.run_id) is None:
+        if not exists:
             await check_ready(team, engine.models, loaded.places if loaded else None)
         handle = await engine.start(
             team,

@@ -5,7 +5,7 @@ Deterministic, and starts nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -15,8 +15,17 @@ from teamwright.planning.schedule.handoffs import USUAL, batch_handoffs, handoff
 from teamwright.planning.schedule.planner import USUAL as PLANNED
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule, validate_schedule
-from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate, planner_settings
+from teamwright.planning.topology.decision import Decision
+from teamwright.planning.topology.model import (
+    EvaluationSettings,
+    Recommendation,
+    Score,
+    TopologyReport,
+    evaluate,
+    planner_settings,
+)
 from teamwright.planning.topology.profiles import TOPOLOGIES, TopologyProfiles
+from teamwright.planning.topology.work import average_tokens
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
 
@@ -46,10 +55,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A prepared plan, and the evaluation of topologies that determined its settings."""
+    """A prepared plan, and the evaluation of topologies that determined its settings.
+
+    With a `decision`, the evaluation's recommendation is what was decided.
+    """
 
     evaluation: TopologyReport
     prepared: Prepared
+    decision: Decision | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return it as JSON."""
@@ -57,6 +70,7 @@ class Bundle:
             **self.prepared.to_json(),
             "evaluation": self.evaluation.to_json(),
             "planner_settings": self.prepared.settings.model_dump(mode="json"),
+            **({} if self.decision is None else {"decision": self.decision.to_json()}),
         }
 
 
@@ -79,21 +93,39 @@ def orchestrate(
     profiles: TopologyProfiles = TOPOLOGIES,
     run_id: str = UNNAMED,
     policy: EnvelopeLimits = USUAL,
+    decision: Decision | None = None,
 ) -> Bundle:
-    """Choose the topology for a plan and prepare the plan for it.
+    """Choose the topology for a plan, unless it was decided, and prepare the plan for it.
 
     By default the topologies are evaluated for as many tasks as the plan has steps, of their average size. Fields that
     are set in `planner` take precedence over those derived from the topology. `profiles` are the figures of the
     topologies.
     """
     evaluation = evaluate(settings or settings_for(plan), profiles)
+    if decision is not None:
+        evaluation = replace(evaluation, recommendation=_recommendation(decision, evaluation.settings))
     derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
     chosen = derived.model_copy(update=planner.model_dump(exclude_unset=True))
-    return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy))
+    return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy), decision)
 
 
-def settings_for(plan: Plan) -> EvaluationSettings:
-    """Return the default settings with the number and average size of a plan's steps, if they have estimates."""
+def _recommendation(decision: Decision, settings: EvaluationSettings) -> Recommendation:
+    within = [one for one in decision.shapes if one.within_gates]
+    return Recommendation(
+        preference=settings.recommendation,
+        topology=decision.topology,
+        pool="passing" if within else "all",
+        scores=tuple(
+            Score(topology=one.topology, score=one.score, passed=one.within_gates) for one in within or decision.shapes
+        ),
+    )
+
+
+def settings_for(plan: Plan, usual_tokens: int | None = None) -> EvaluationSettings:
+    """Return the default settings with the number and average size of a plan's steps.
+
+    `usual_tokens` is the size of a step if the plan estimates none.
+    """
+    tokens = average_tokens(plan) or usual_tokens
     usual = EvaluationSettings(tasks=len(plan.steps))
-    tokens = sum(step.execution_tokens for step in plan.steps) // len(plan.steps)
     return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual

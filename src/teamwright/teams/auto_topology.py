@@ -1,6 +1,6 @@
-"""Chooses the topology of a team for its plan, from an evaluation of topologies.
+"""Puts a team into the topology that is decided for its plan, among those that its members allow.
 
-The choice, its reason and the whole bundle are recorded with the run; a resume uses the record.
+The decision, its reason and the whole bundle are recorded with the run; a resume uses the record.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.planning.plan_bundle import Bundle, orchestrate, settings_for
 from teamwright.planning.schedule.planner import USUAL, PlannerSettings
+from teamwright.planning.topology.decision import NO_RUNS, Decision, OwnRuns, decide
 from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
+from teamwright.planning.topology.work import plan_work
 from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
+from teamwright.strategies.protocol import StrategyLike
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
-from teamwright.values.specs.manifest import Share, Source, TeamSpec
+from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import BudgetLevel, EnvelopeSettings
 
@@ -50,16 +53,17 @@ def choose(
     *,
     planner: PlannerSettings = USUAL,
     profiles: TopologyProfiles = TOPOLOGIES,
+    own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
+    skill: float | None = None,
     lead: str | None = None,
 ) -> ChosenTopology:
     """Choose the topology in which these members execute a plan, among those that are possible with them.
 
-    A topology with one worker is possible only if the steps name at most one member, who becomes the worker. The
-    default `lead` is the first member that no step names.
+    The default `lead` is the first member that no step names. See `decide` for `profiles`, `own_runs` and `skill`.
     """
     named = _named_members(plan, members)
-    leads = lead or next((name for name in members if name not in named), members[0])
-    possible = _possible_topologies(len(members), named, leads)
+    leads = _lead(members, named, lead)
+    possible = possible_topologies(plan, members, lead)
     given = settings or settings_for(plan)
     requested = given.topologies
     topologies: tuple[Topology, ...] = tuple(one for one in possible if one in requested)
@@ -69,13 +73,32 @@ def choose(
             f" and {leads!r} as the lead; possible: {', '.join(possible)}."
         )
     given = given.model_copy(update={"topologies": topologies})
-    bundle = orchestrate(plan, given, planner=planner, profiles=profiles)
-    topology = bundle.evaluation.chosen.topology
-    reason = _reason(bundle, topologies)
+    work = plan_work(plan, usual_tokens=given.average_tokens)
+    decision = decide(work, given, members=len(members), skill=skill, profiles=profiles, own_runs=own_runs)
+    bundle = orchestrate(plan, given, planner=planner, profiles=decision.profiles, decision=decision)
+    topology, reason = decision.topology, _reason(decision, bundle)
     options = _options(topology, plan, bundle, leads, len(members)) | {"reason": reason}
     if named and (option := WORKER_OPTION.get(topology)):
         options[option] = min(named)
     return ChosenTopology(topology, options, reason, bundle)
+
+
+def possible_topologies(plan: Plan | None, members: Sequence[str], lead: str | None = None) -> tuple[Topology, ...]:
+    """The topologies for which a team has the members; without a plan, no step names any of them.
+
+    A topology with one worker is possible only if the steps name at most one member, who becomes the worker.
+    """
+    named = set[str]() if plan is None else _named_members(plan, members)
+    found: list[Topology] = []
+    if len(named) < 2:
+        found.append("single")
+        if len(members) > 1 and _lead(members, named, lead) not in named:
+            found.append("lead_subagent")
+    if len(members) > 2 or (len(members) == 2 and len(named) > 1):
+        found.append("star_team")
+    if len(members) > 2:
+        found.append("mesh_team")
+    return tuple(found)
 
 
 def auto_team(
@@ -114,6 +137,7 @@ def auto_source(
     *,
     planner: PlannerSettings = USUAL,
     profiles: TopologyProfiles = TOPOLOGIES,
+    own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
 ) -> tuple[Source, ChosenTopology]:
     """Return the source with its team in the topology that suits its plan; raises `UsageError` if it has no plan."""
     spec = source.manifest.teams.get(source.team)
@@ -124,9 +148,16 @@ def auto_source(
             f"{source.team!r} {what}, so its steps are not known beforehand: give a file of tasks, or a team with"
             " `strategy: dag` or one of the topologies."
         )
-    lead = spec.options.get("lead")
-    leads = lead if isinstance(lead, str) else None
-    chosen = choose(plan, spec.members, settings, planner=planner, profiles=profiles, lead=leads)
+    chosen = choose(
+        plan,
+        spec.members,
+        settings,
+        planner=planner,
+        profiles=profiles,
+        own_runs=own_runs,
+        skill=declared_skill(source.manifest, spec),
+        lead=declared_lead(spec.options),
+    )
     known = options_of(find_strategy(chosen.topology))
     kept = {
         name: spec.options[name]
@@ -144,10 +175,30 @@ def plan_of(spec: TeamSpec) -> Plan | None:
     """The plan of a team whose strategy executes one; `None` if its steps are not known before the run."""
     if ":" in spec.strategy:  # a class of the user, which is imported only where the team is built
         return None
-    model = options_of(find_strategy(spec.strategy))
+    return plan_in(find_strategy(spec.strategy), spec.options)
+
+
+def plan_in(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> Plan | None:
+    """The plan in the options of a strategy that executes one."""
+    model = options_of(strategy)
     if model is None or not issubclass(model, StepOptions):
         return None
-    return Plan(steps=model.model_validate(spec.options).steps)
+    return Plan(steps=model.model_validate(options).steps)
+
+
+def declared_lead(options: Mapping[str, JsonValue]) -> str | None:
+    """The lead that the options of a team name."""
+    lead = options.get("lead")
+    return lead if isinstance(lead, str) else None
+
+
+def declared_skill(manifest: Manifest, spec: TeamSpec) -> float | None:
+    """The mean of the skills that a manifest declares for the simulation of a team's members."""
+    usual = spec.simulation.skill if spec.simulation else None
+    agents = [manifest.agents[name].simulation if name in manifest.agents else None for name in spec.members]
+    own = [agent.skill if agent and agent.skill is not None else usual for agent in agents]
+    skills = [skill for skill in own if skill is not None]
+    return sum(skills) / len(skills) if skills else None
 
 
 def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel | None = None) -> EvaluationSettings:
@@ -167,17 +218,8 @@ def _named_members(plan: Plan, members: Sequence[str]) -> set[str]:
     return {name for step in plan.steps if (name := step.agent or step.id) in known}
 
 
-def _possible_topologies(members: int, named: Collection[str], lead: str) -> list[Topology]:
-    found: list[Topology] = []
-    if len(named) < 2:
-        found.append("single")
-        if members > 1 and lead not in named:
-            found.append("lead_subagent")
-    if members > 2 or (members == 2 and len(named) > 1):
-        found.append("star_team")
-    if members > 2:
-        found.append("mesh_team")
-    return found
+def _lead(members: Sequence[str], named: Collection[str], lead: str | None) -> str:
+    return lead or next((name for name in members if name not in named), members[0])
 
 
 def _options(topology: Topology, plan: Plan, bundle: Bundle, lead: str, members: int) -> dict[str, JsonValue]:
@@ -193,14 +235,14 @@ def _options(topology: Topology, plan: Plan, bundle: Bundle, lead: str, members:
     return options
 
 
-def _reason(bundle: Bundle, topologies: Sequence[Topology]) -> str:
-    made, settings, chosen = bundle.evaluation.recommendation, bundle.evaluation.settings, bundle.evaluation.chosen
+def _reason(decision: Decision, bundle: Bundle) -> str:
+    modelled, chosen = bundle.evaluation.chosen, decision.chosen
     figures = (
-        f"about {chosen.total_tokens} tokens, {chosen.coordination_ratio:.0%} of them talk,"
+        f"about {chosen.total_tokens} tokens, {modelled.coordination_ratio:.0%} of them talk,"
         f" {chosen.pass_rate:.0%} of the steps right"
     )
-    if len(topologies) == 1:
+    if len(decision.shapes) == 1:
         return f"the only shape that was considered: {figures}"
-    best = f"the best {made.preference} score ({made.scores[0].score:.2f}) with a {settings.budget} budget"
-    among = "those that keep to the gates" if made.pool == "passing" else "all, since none keeps to the gates"
-    return f"{best} of {among}, out of {', '.join(topologies)}: {figures}"
+    among = ", ".join(bundle.evaluation.settings.topologies)
+    work = f"{decision.work.divisible:.0%} of the work can be divided"
+    return f"{decision.why}, out of {among}; {work}: {figures} ({decision.confidence.level} confidence)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,21 +18,43 @@ def test_the_choice_is_explained_in_a_sentence_and_recorded_with_its_bundle(call
     done = call("run", TOPOLOGIES, "--auto", "--json", "--run-id", "chosen")
     assert (done.code, done.json["status"]) == (0, "completed")
     line = done.err.splitlines()[0]
-    assert line.startswith("lead_subagent: the best balanced score (0.38) with a medium budget of those that keep")
+    assert line.startswith("single: the best balanced score (0.37) with a medium budget, out of single, lead_subagent")
+    assert "80% of the work can be divided" in line
     shown = call("runs", "show", "chosen")
     assert line.partition(": ")[2] in " ".join(shown.out.split())
     bundle = call("runs", "show", "chosen", "--json").json["bundle"]
-    assert bundle["evaluation"]["recommendation"]["topology"] == "lead_subagent"
+    assert bundle["evaluation"]["recommendation"]["topology"] == bundle["decision"]["topology"] == "single"
     assert bundle["planner_settings"]["run_budget"] == 6 * 300 + 6 * 20
     assert len(bundle["budgets"]) == 6
 
 
 def test_what_own_runs_have_taught_decides_the_choice(call: Call, tmp_path: Path) -> None:  # Z-09
-    learnt = Calibration(topologies={"lead_subagent": Fit(runs=20, steps=200, execution=5.0)})
+    learnt = Calibration(topologies={"lead_subagent": Fit(runs=90, steps=900, judged=900, pass_rate=0.97)})
     (tmp_path / "mine.json").write_text(learnt.model_dump_json(), encoding="utf-8")
-    done = call("run", TOPOLOGIES, "--auto", "--profile", tmp_path / "mine.json")
+    profile = ("--profile", tmp_path / "mine.json")
+    assert call("run", TOPOLOGIES, "--auto", *profile).err.startswith("lead_subagent: the best balanced score")
+    assert call("lab", "advise", TOPOLOGIES, "x", *profile, "--json").json["recommended"] == "lead_subagent"
+
+
+@pytest.mark.parametrize(
+    ("needs", "topology"), [(True, "single"), (False, "star_team")], ids=["chain", "steps without needs"]
+)
+def test_auto_and_advice_are_one_decision(call: Call, tmp_path: Path, needs: bool, topology: str) -> None:
+    tasks = [{"id": f"t{n}", "task": "Do it.", "needs": [f"t{n - 1}"] if n and needs else []} for n in range(24)]
+    agents = {name: {"scripted": ANYTHING.as_posix()} for name in ("lead", "a", "b", "c", "d")}
+    file = tmp_path / "tasks.yaml"
+    file.write_text(json.dumps({"tasks": tasks, "agents": agents}), encoding="utf-8")
+    advice = call("lab", "advise", file, "x", "--json").json
+    assert advice["recommended"] == topology
+    done = call("run", file, "--auto", "--run-id", "chosen", "--json")
     assert done.code == 0
-    assert not done.err.startswith("lead_subagent")
+    assert done.err.startswith(f"{topology}: the best balanced score")
+    decision = call("runs", "show", "chosen", "--json").json["bundle"]["decision"]
+    assert {name: decision[name] for name in ("work", "shapes", "confidence")} == {
+        name: advice[name] for name in ("work", "shapes", "confidence")
+    }
+    again = call("run", file, "--topology", "lead", "--run-id", "chosen")
+    assert "lead_subagent" not in again.err
 
 
 def test_a_manifest_of_a_dag_team_gets_another_shape(call: Call) -> None:  # Z-09

@@ -109,5 +109,6 @@ def test_advice_is_reported_with_its_reasons_and_as_data(call: Call, manifest: P
     assert "arXiv 2512.08296" in done.out
     assert "arXiv 2604.02460" in done.out
     told = call("lab", "advise", manifest, "build it", "--divisible", 0, "--json").json
-    assert told["recommended"] == "single"
+    assert told["recommended"] == "star_team"
+    assert told["sentence"].endswith("One agent would suit it better, but the steps name several members.")
     assert call("lab", "advise", manifest, "x", "--divisible", 3).code == 2

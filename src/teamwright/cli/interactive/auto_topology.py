@@ -10,6 +10,7 @@ import typer
 from teamwright.cli.terminal.output import say
 
 if TYPE_CHECKING:
+    from teamwright.lab.calibration.calibrate import Calibration
     from teamwright.planning.topology.model import EvaluationSettings
     from teamwright.planning.topology.profiles import Topology
     from teamwright.values.limits.limits import Limits
@@ -60,16 +61,17 @@ def topology_request(
 
 def apply_topology(source: Source, request: TopologyRequest, limits: Limits | None) -> Source:
     """Return the source with its team in the chosen topology, and print the choice with its reason."""
-    from teamwright.lab.calibration.profile_file import profiles_of
+    from teamwright.lab.calibration.profile_file import read_profile
     from teamwright.planning.schedule.planner import PlannerSettings
     from teamwright.teams.auto_topology import auto_source, plan_of
 
     spec = source.manifest.teams.get(source.team)
     plan = None if spec is None else plan_of(spec)
-    settings = None if spec is None or plan is None else _settings(spec, plan, request)
+    learnt = read_profile(request.profile) if request.profile is not None else None
+    settings = None if spec is None or plan is None else _settings(spec, plan, request, learnt)
     tokens = limits.tokens if limits else None
     planner = PlannerSettings() if tokens is None else PlannerSettings(run_budget=tokens)
-    made, chosen = auto_source(source, settings, planner=planner, profiles=profiles_of(request.profile))
+    made, chosen = auto_source(source, settings, planner=planner, own_runs=learnt.own_runs if learnt else {})
     say(f"{chosen.topology}: {chosen.reason}")
     return made
 
@@ -83,10 +85,11 @@ def plan_is_self_contained(source: Source) -> bool:
     return plan is not None and all(step.task for step in plan.steps)
 
 
-def _settings(spec: TeamSpec, plan: Plan, request: TopologyRequest) -> EvaluationSettings:
+def _settings(spec: TeamSpec, plan: Plan, request: TopologyRequest, learnt: Calibration | None) -> EvaluationSettings:
     """The evaluation settings for a team and its plan, with the user's options."""
     from teamwright.planning.plan_bundle import settings_for
     from teamwright.teams.auto_topology import settings_of
 
-    settings = settings_of(spec, settings_for(plan), request.budget)
+    usual = settings_for(plan, learnt.average_tokens if learnt else None)
+    settings = settings_of(spec, usual, request.budget)
     return settings if request.topology is None else settings.model_copy(update={"topologies": (request.topology,)})

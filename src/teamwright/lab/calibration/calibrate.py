@@ -15,6 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.lab.calibration.observations import Observation
 from teamwright.lab.evaluation.options import refusal
 from teamwright.lab.simulation.agents import Learnt
+from teamwright.planning.topology.decision import OwnRuns
 from teamwright.planning.topology.formulas import MOST_CACHED, TIME_DIGITS
 from teamwright.planning.topology.model import (
     MOST_ROUNDS,
@@ -90,6 +91,14 @@ class Calibration(Value):
         """The profiles of all topologies: fitted, or built in for a topology without runs."""
         fits = self.topologies
         return {name: fits[name].over(built) if name in fits else built for name, built in TOPOLOGIES.items()}
+
+    @property
+    def own_runs(self) -> dict[Topology, OwnRuns]:
+        """The runs behind each fitted topology, for a decision; a pass rate counts only if steps were judged."""
+        return {
+            name: OwnRuns(fit.runs, 0 if fit.pass_rate is None else fit.judged, fit.over(TOPOLOGIES[name]))
+            for name, fit in self.topologies.items()
+        }
 
 
 class Gap(Record, frozen=True):

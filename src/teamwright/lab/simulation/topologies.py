@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import cast
 
 from pydantic import JsonValue
@@ -59,14 +59,6 @@ def spec_of(team: Team) -> TeamSpec:
     declared = team.declared.manifest.teams.get(team.declared.team) if team.declared else None
     explicit = team.settings.share != share_of(team.strategy)
     return declared or (team.spec if explicit else team.spec.model_copy(update={"share": None}))
-
-
-def steps_of(team: Team) -> Sequence[dict[str, JsonValue]]:
-    """The steps of a team if they are known in advance; else none."""
-    try:
-        return _steps(team)
-    except UsageError:
-        return ()
 
 
 def average_tokens(steps: Iterable[JsonValue]) -> int | None:
