@@ -18,7 +18,9 @@ def test_the_choice_is_explained_in_a_sentence_and_recorded_with_its_bundle(call
     done = call("run", TOPOLOGIES, "--auto", "--json", "--run-id", "chosen")
     assert (done.code, done.json["status"]) == (0, "completed")
     line = done.err.splitlines()[0]
-    assert line.startswith("single: the best balanced score (0.37) with a medium budget, out of single, lead_subagent")
+    assert line.startswith(
+        "single: the best balanced score (0.37) with a medium budget of those that keep to the gates"
+    )
     assert "80% of the work can be divided" in line
     shown = call("runs", "show", "chosen")
     assert line.partition(": ")[2] in " ".join(shown.out.split())

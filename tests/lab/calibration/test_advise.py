@@ -12,7 +12,7 @@ from teamwright.lab import advise
 from teamwright.lab.calibration.advise import Advice, work_of
 from teamwright.lab.calibration.calibrate import Calibration, Fit
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.planning.topology.profiles import TOPOLOGIES, Protocol
+from teamwright.planning.topology.profiles import TOPOLOGIES, Protocol, TopologyProfiles
 from teamwright.planning.topology.published import MEASURED
 from tests.lab.simulated_teams import PLAN, team_of
 
@@ -31,7 +31,7 @@ def side_by_side(many: int, **more: object) -> Team:
     return team([{"id": f"s{n}", "agent": "a", **more} for n in range(many)])
 
 
-OF_TWO = {**TOPOLOGIES, "star_team": TOPOLOGIES["star_team"]._replace(participants=2)}
+OF_TWO: TopologyProfiles = {**TOPOLOGIES, "star_team": TOPOLOGIES["star_team"]._replace(participants=2)}
 """The topologies of the team in `PLAN`, which has two members."""
 
 

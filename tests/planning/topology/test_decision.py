@@ -77,7 +77,7 @@ def test_without_own_runs_a_decision_is_as_certain_as_advice_was_on_such_work(di
 
 
 def test_own_judged_runs_make_a_clear_decision_certain() -> None:
-    fitted = {
+    fitted: dict[Topology, OwnRuns] = {
         name: OwnRuns(90, 900, profile._replace(pass_rate=0.9 if name == "single" else 0.3))
         for name, profile in TOPOLOGIES.items()
     }

@@ -142,7 +142,7 @@ def decide(
     shapes = _scored(found, pool, settings)
     single = None if "single" in settings.topologies else _scored([case.figures("single", alone)], pool, settings)[0]
     considered = [one for one in shapes if one.within_gates] or list(shapes)
-    chosen, why = _choice(considered, settings)
+    chosen, why = _choice(considered, shapes, settings)
     confidence = _confidence(considered, chosen, work)
     return Decision(chosen.topology, why, work, alone, shapes, single, confidence, used)
 
@@ -230,13 +230,16 @@ def _scored(
     return tuple(sorted(scored, key=lambda one: (not one.within_gates, -one.score)))
 
 
-def _choice(shapes: Sequence[ShapeFigures], settings: EvaluationSettings) -> tuple[ShapeFigures, str]:
-    """The best topology, or one agent with about the same score; and the reason."""
-    best = shapes[0]
-    alone = next((one for one in shapes if one.topology == "single"), None)
+def _choice(
+    considered: Sequence[ShapeFigures], shapes: Sequence[ShapeFigures], settings: EvaluationSettings
+) -> tuple[ShapeFigures, str]:
+    """The best topology considered, or one agent with about the same score; and the reason."""
+    best = considered[0]
+    alone = next((one for one in considered if one.topology == "single"), None)
     if alone is not None and best is not alone and best.score - alone.score < ABOUT_AS_WELL:
         return alone, f"{best.topology} is ahead by only {best.score - alone.score:.3f}, and one agent is simpler"
-    return best, f"the best {settings.recommendation} score ({best.score:.2f}) with a {settings.budget} budget"
+    among = " of those that keep to the gates of talk and tokens" if len(considered) < len(shapes) else ""
+    return best, f"the best {settings.recommendation} score ({best.score:.2f}) with a {settings.budget} budget{among}"
 
 
 def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures, work: KnownWork) -> Confidence:
