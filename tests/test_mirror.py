@@ -23,7 +23,6 @@ COVERED_BY = {
     "agents/functions/turn_context.py": "agents/functions/test_instructions.py",
     "agents/clients/model_client.py": "agents/model/test_agent.py",
     "agents/model/output_meter.py": "agents/model/test_agent.py",
-    "agents/model/response_parts.py": "agents/model/test_response_deltas.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/contract/preflight.py": "teams/test_preflight.py",
     "agents/contract/user_attributes.py": "agents/contract/test_attributes.py",

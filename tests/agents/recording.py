@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.effect import Attempt, Effect, ReplyPart, Returned
+from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.errors import AgentError
 from teamwright.values.events.event import Fact
 from teamwright.values.owned_paths import Owned
@@ -47,9 +47,8 @@ class Recording:
             key,
             cap,
             lambda _: 0,
-            self.deltas.append,
+            self._delta,
             is_followed=self.is_followed,
-            part_delta=self._part_delta,
         )
         try:
             self.results[key] = await effect.call(attempt)
@@ -57,7 +56,7 @@ class Recording:
             self.failures[key] = error
             raise
 
-    def _part_delta(self, text: str, part: ReplyPart) -> None:
+    def _delta(self, text: str, part: ReplyPart = REPLY) -> None:
         if part.kind == "text":
             self.deltas.append(text)
 

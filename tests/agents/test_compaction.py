@@ -191,3 +191,20 @@ def test_an_agent_and_a_team_declare_it() -> None:  # L-C-8
     agent = ModelAgent("ada", model="openai:gpt-5-mini", compact=Compact(at=0.5))
     assert agent.spec.compact == Compact(at=0.5)
     assert Team("desk", members=[agent], compact=SMALL).spec.compact == SMALL
+
+
+def test_a_summary_is_asked_for_with_the_settings_of_the_agent() -> None:
+    agent = ModelAgent(
+        "ada",
+        model="openai:m",
+        temperature=0.2,
+        settings={"seed": 7},
+        cache="off",
+        max_bytes=5_000,
+        timeout=9.0,
+        idle_timeout=3.0,
+    )
+    other = agent.summariser("openai:cheap")
+    assert other.settings_for(other.model) == agent.settings_for(agent.model)
+    assert (other.cache, other.policy.reply_bytes) == ("off", 5_000)
+    assert (other.timeout, other.idle_timeout) == (9.0, 3.0)

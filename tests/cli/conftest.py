@@ -77,6 +77,17 @@ def team(tmp_path: Path) -> Path:
     return write_team(tmp_path / "report", TEAM, REPLIES)
 
 
+DESK = """\
+agents:
+  clerk: {model: primary}
+teams:
+  desk: {members: [clerk]}
+models:
+  primary: scripted:replies.yaml
+"""
+"""A team of one scripted agent, for conversations."""
+
+
 def write_team(folder: Path, team: str, replies: str = "") -> Path:
     folder.mkdir()
     (folder / "team.yaml").write_text(team)

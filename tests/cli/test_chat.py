@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
+from tests.cli.conftest import DESK, Call, write_team
 
-TALK = """\
-agents:
-  clerk: {model: primary}
-teams:
-  desk: {members: [clerk]}
-models:
-  primary: scripted:replies.yaml
-"""
 REPLIES = """\
 rules:
   - match: my name
@@ -29,7 +21,7 @@ rules:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    return write_team(tmp_path / "desk", TALK, REPLIES)
+    return write_team(tmp_path / "desk", DESK, REPLIES)
 
 
 def test_each_line_is_a_turn_and_each_answer_a_line(call: Call, desk: Path) -> None:  # L-C-5
@@ -123,7 +115,7 @@ def test_mistakes_are_reported_before_anything_is_read(call: Call, desk: Path) -
 
 
 def test_an_interrupted_last_turn_has_to_be_finished_first(call: Call, desk: Path) -> None:  # L-C-3
-    approved = TALK.replace("{model: primary}", "{model: primary, approve: {before: true}}")
+    approved = DESK.replace("{model: primary}", "{model: primary, approve: {before: true}}")
     (desk / "team.yaml").write_text(approved, encoding="utf-8")
     paused = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n")
     assert paused.code == 7

@@ -22,7 +22,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Memory = Annotated[str, typer.Argument(metavar="MEMORY", help="The name of a memory: TEAM/AGENT, TEAM, or its own.")]
+Memory = Annotated[
+    str, typer.Argument(metavar="MEMORY", help="The name of a memory: TEAM/AGENT, TEAM/, or a shared name.")
+]
 EVERY_NOTE = 1_000_000
 
 

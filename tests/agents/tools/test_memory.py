@@ -65,7 +65,8 @@ async def test_a_memory_belongs_to_a_member_to_a_team_or_to_all_who_name_it(engi
     await engine.run(desk("own"), "remember mine")
     await engine.run(desk("team"), "remember ours")
     await engine.run(desk("library"), "remember everybody's")
-    assert await notes_of(engine).memories() == {"desk": 1, "desk/clerk": 1, "library": 1}
+    assert await notes_of(engine).memories() == {"desk/": 1, "desk/clerk": 1, "library": 1}
+    assert await said(engine, desk("desk"), "recall ours") == NOTHING  # a shared name that is also that of the team
     assert await said(engine, desk("own", agent="other"), "recall mine") == NOTHING
     assert "ours" in await said(engine, desk("team", agent="other"), "recall ours")
     assert await said(engine, desk("team", name="shop"), "recall ours") == NOTHING
@@ -168,9 +169,9 @@ async def test_a_manifest_declares_a_memory_and_a_record_rebuilds_it(tmp_path: P
     async with Engine(tmp_path / "j.db") as engine:
         result = await engine.run(load_team(tmp_path / "team.yaml"), "Ada likes tea")
         assert result.output == "noted", result
-        assert await notes_of(engine).memories() == {"desk": 1}
+        assert await notes_of(engine).memories() == {"desk/": 1}
         assert (await engine.fork(result.run_id)).output == "noted"
-        assert await notes_of(engine).memories() == {"desk": 1}
+        assert await notes_of(engine).memories() == {"desk/": 1}
 
 
 def test_a_memory_that_does_not_fit_is_refused() -> None:  # L-C-10

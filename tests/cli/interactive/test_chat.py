@@ -11,19 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
+from tests.cli.conftest import DESK, Call, write_team
 from tests.cli.test_processes import PROGRAM
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
-TALK = """\
-agents:
-  clerk: {model: primary}
-teams:
-  desk: {members: [clerk]}
-models:
-  primary: scripted:replies.yaml
-"""
 REPLIES = """\
 rules:
   - match: my name
@@ -75,7 +67,7 @@ class Terminal:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    return write_team(tmp_path / "desk", TALK, REPLIES)
+    return write_team(tmp_path / "desk", DESK, REPLIES)
 
 
 def test_a_person_talks_with_a_team_and_comes_back(desk: Path) -> None:  # L-C-4

@@ -4,16 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
+from tests.cli.conftest import DESK, Call, write_team
 
-TALK = """\
-agents:
-  clerk: {model: primary}
-teams:
-  desk: {members: [clerk]}
-models:
-  primary: scripted:replies.yaml
-"""
 REPLIES = """\
 rules:
   - match: my name
@@ -24,7 +16,7 @@ rules:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    return write_team(tmp_path / "desk", TALK, REPLIES)
+    return write_team(tmp_path / "desk", DESK, REPLIES)
 
 
 def test_a_conversation_goes_on_from_run_to_run(call: Call, desk: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 from pydantic import JsonValue
@@ -35,8 +35,12 @@ class ReplyPart(NamedTuple):
 REPLY, THINKING = ReplyPart(), ReplyPart("thinking")
 
 
-def _ignore(text: str, part: ReplyPart) -> None:
-    """Drop a piece: there are no observers."""
+class Publish(Protocol):
+    """Streams a piece of a response to observers."""
+
+    def __call__(self, text: str, part: ReplyPart = REPLY, /) -> None:
+        """Publish the text as the next piece of this part."""
+        ...
 
 
 def _ignore_fact(fact: Fact) -> None:
@@ -103,8 +107,8 @@ class Attempt(Struct, frozen=True):
     """The engine's input to one attempt of a call.
 
     `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
-    reply to observers, and `part_delta` a piece of any part; `is_followed` says whether there are any. `cut` says that
-    `max_output` was reduced because the budget is low. `emit` records a fact of the call, such as a log line.
+    reply, or of another part, to observers; `is_followed` says whether there are any. `cut` says that `max_output` was
+    reduced because the budget is low. `emit` records a fact of the call, such as a log line.
     """
 
     run_id: str
@@ -112,10 +116,9 @@ class Attempt(Struct, frozen=True):
     key: str
     max_output: int | None
     used: Callable[[str], int]
-    delta: Callable[[str], None]
+    delta: Publish
     cut: bool = False
     is_followed: bool = True
-    part_delta: Callable[[str, ReplyPart], None] = _ignore
     emit: Callable[[Fact], None] = _ignore_fact
 
     @property

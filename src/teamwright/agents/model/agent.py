@@ -216,7 +216,10 @@ class ModelAgent(PolicyAttributes):
             model=self._own_model if self._own_model is not None and model == self.model else model,
             timeout=self.timeout,
             idle_timeout=self.idle_timeout,
+            temperature=self.temperature,
             settings=self.settings,
+            cache=self.cache,
+            max_bytes=self.policy.max_bytes,
             retry=self.retry,
             models=self._models,
         )

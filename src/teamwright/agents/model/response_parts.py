@@ -106,7 +106,7 @@ class ResponseDeltas:
     __slots__ = ("_calls", "_divided", "_output", "_paced", "_reply")
 
     def __init__(self, attempt: Attempt, output: OutputForm | None = None, mode: OutputMode = "text") -> None:
-        self._paced = PacedDeltas(attempt.part_delta)
+        self._paced = PacedDeltas(attempt.delta)
         self._output: OutputForm | None = output if mode == "tool" else None
         self._reply = ReplyPart(output=None if mode == "tool" else output)
         self._divided = ThinkingFilter()

@@ -79,8 +79,11 @@ class MemoryMethods:
 
 
 def memory_name(name: str, team: str, member: str) -> str:
-    """Return the full name of a memory: of one member of a team, of the team, or a name that others share."""
-    return f"{team}/{member}" if name == OWN else team if name == TEAM else name
+    """Return the full name of a memory: of one member of a team, of the team, or a name that others share.
+
+    Only the first two contain a slash, so no shared name is that of a team's memory.
+    """
+    return f"{team}/{member}" if name == OWN else f"{team}/" if name == TEAM else name
 
 
 class MemorySource(MethodSource):

@@ -189,17 +189,15 @@ class EffectCall:
         return run.recorder.store(run.redactor.value(self._effect.arguments))
 
     async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
-        stream = partial(self._stream, self._number)
         attempt = Attempt(
             run_id=self._scope.run.run_id,
             number=self._number,
             key=self._key,
             max_output=max_output,
             used=self._mark_count,
-            delta=stream,
+            delta=partial(self._stream, self._number),
             cut=cut,
             is_followed=self._scope.run.bus.has_listeners,
-            part_delta=stream,
             emit=self._emit,
         )
         timeout, call = self._timeout, self._effect.call

@@ -12,7 +12,7 @@ REPLY_SECONDS = 600.0
 IDLE_SECONDS = 60.0
 """The default idle timeout of a stream that has begun, in seconds."""
 MOST_REQUESTS = 50
-"""The default of the most requests of one turn of a model; then the turn fails without an answer."""
+"""The default limit of requests in one turn of a model; a turn that needs more fails."""
 MAX_BYTES = 4_000_000
 """The default size cap of a reply or tool result, in bytes."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000

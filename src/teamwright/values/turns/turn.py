@@ -41,7 +41,7 @@ class HandoffTarget(NamedTuple):
 
 
 class Turn(Struct, frozen=True, dict=True):
-    """The input of a member. The task comes last; the history before it is immutable."""
+    """The input of a member: a task, and the history of the conversation, which is immutable."""
 
     task: str
     history: History = EMPTY

@@ -1,11 +1,17 @@
-"""A response is passed on while it is streamed, and only then: reply, thinking and arguments, each as its own part."""
+"""A response is passed on while it is streamed, and only then: reply, thinking and arguments, each as its own part.
+
+What a model thought is no part of its answer, wherever its tags are split.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.models.function import (
     AgentInfo,
     DeltaThinkingCalls,
@@ -17,13 +23,14 @@ from pydantic_ai.models.function import (
 
 from teamwright.agents.model import delta_pace
 from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.response_parts import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pass every piece on by itself, however fast the pieces arrive."""
     monkeypatch.setattr(delta_pace, "MOMENT", 0.0)
@@ -56,6 +63,7 @@ def _said(deltas: list[AnyDelta]) -> list[tuple[str, int, str]]:
     return [(one.kind.removeprefix("delta."), one.offset, one.text) for one in deltas]
 
 
+@pytest.mark.usefixtures("every_piece")
 async def test_the_parts_of_a_response_are_told_apart_while_they_stream() -> None:
     model = FunctionModel(_whole, stream_function=_stream)
     async with Engine(MemoryJournal()) as engine:
@@ -82,3 +90,43 @@ async def test_nothing_is_streamed_when_nobody_follows() -> None:
     async with Engine(MemoryJournal()) as engine:
         result = await engine.run(Team("t", members=[ModelAgent("ada", model=model, tools=[double])]), "Go.")
     assert result.output == "Eight."
+
+
+def divided(pieces: list[str]) -> tuple[str, str]:
+    each = ThinkingFilter()
+    found = [*(each.feed(piece) for piece in pieces), each.finish()]
+    return "".join(one.thought for one in found), "".join(one.answer for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("Three.", "", "Three."),
+        ("<think>Hm.</think>Three.", "Hm.", "Three."),
+        ("\n<think>\nHm.\n</think>\n\nThree.", "\nHm.\n", "Three."),
+        ("<think>cut", "cut", ""),
+        ("<think>", "", ""),
+        ("<thin air", "", "<thin air"),
+        ("I say <think>no</think>", "", "I say <think>no</think>"),
+        ("", "", ""),
+    ],
+)
+def test_thinking_at_the_beginning_is_apart_from_the_answer(text: str, thought: str, answer: str) -> None:
+    assert divided([text]) == (thought, answer)
+    assert divided(list(text)) == (thought, answer)
+
+
+texts = st.lists(st.sampled_from([OPEN, CLOSE, "<", "think>", "</", " ", "\n", "a", "Three."]), max_size=8).map("".join)
+
+
+@given(texts, st.lists(st.integers(0, 60), max_size=6))
+def test_it_does_not_matter_where_a_text_is_split(text: str, cuts: list[int]) -> None:
+    at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    assert divided([text[start:end] for start, end in pairwise(at)]) == divided([text])
+
+
+def test_a_response_has_its_thinking_as_a_part() -> None:
+    response = with_thinking_apart(ModelResponse([TextPart("<think>Hm.</think>Three.")]))
+    assert response.parts == [ThinkingPart("Hm."), TextPart("Three.")]
+    plain = ModelResponse([TextPart("Three.")])
+    assert with_thinking_apart(plain) is plain
