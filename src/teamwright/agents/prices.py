@@ -63,14 +63,21 @@ def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached
     try:
         from genai_prices import Usage as Priced
         from genai_prices import calc_price
+        from genai_prices.data_snapshot import get_snapshot
     except ImportError:
         return None
-    usage = Priced(input_tokens=input_tokens, output_tokens=output_tokens, **cached)
-    try:
-        if isinstance(model, ServerModel):
-            return calc_price(usage, model.name, provider_api_url=model.url).total_price
+    url, provider = None, None
+    if isinstance(model, ServerModel):
+        name, url = model.name, model.url
+    else:
         provider, _, name = (model.model if isinstance(model, NamedModel) else model).partition(":")
-        return calc_price(usage, name, provider_id=provider.rpartition("/")[2]).total_price if name else None
+        provider = provider.rpartition("/")[2]
+    try:
+        get_snapshot().find_provider_model(name, None, provider, url)  # fails sooner than a usage is made
+        usage = Priced(input_tokens=input_tokens, output_tokens=output_tokens, **cached)
+        if url is not None:
+            return calc_price(usage, name, provider_api_url=url).total_price
+        return calc_price(usage, name, provider_id=provider).total_price if name else None
     except (LookupError, ValueError):
         return None
 

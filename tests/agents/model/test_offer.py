@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
-from teamwright.agents.model.offer import ANSWER_TOOL, OutputMode, answer_modes, make_offer, output_mode_of
+from teamwright.agents.model.offer import ANSWER_TOOL, Offer, OutputMode, answer_modes, make_offer, output_mode_of
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.specs.manifest import JsonSchema
@@ -75,6 +77,17 @@ def test_the_digest_has_everything_that_is_sent_but_the_cap() -> None:
     other = AnswerSchema("a", {**NUMBER, "required": []})
     assert len({digest(), digest("Be long."), digest(temperature=1.0), digest(answer=other)}) == 4
     assert digest() == digest(cap=2)
+
+
+def test_the_last_offer_is_used_again_only_if_the_same_would_be_made() -> None:
+    def make(tool: ToolDefinition = ADD, seed: int = 1, last: Offer | None = None, text: str = "Be short.") -> Offer:
+        return make_offer(text, [tool], ModelSettings(seed=seed), None, ("text",), last=last)
+
+    last = make()
+    assert make(last=last) is last
+    others = (make(replace(ADD), last=last), make(seed=True, last=last), make(text="Be long.", last=last))
+    assert all(one is not last for one in others)
+    assert len({one.digest for one in (last, *others)}) == 3, "only the copy of the tool is equal"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
+from typing_extensions import override
 
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.cli.views.view import PlainLines
 from teamwright.errors import AgentError, InvalidOutput
 from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
@@ -43,6 +47,29 @@ async def test_a_reply_is_streamed_only_while_the_run_is_followed(followed: bool
         assert server.requests[0].stream is followed
     assert result.output == "All of it, in some chunks of a few words."
     assert bool(deltas) is followed
+
+
+class CountingJournal(SqliteJournal):
+    """Notes the kinds of events in each batch."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.batches: list[list[str]] = []
+
+    @override
+    def append(self, batch: Batch, done: Committed) -> None:
+        self.batches.append([event.fact.kind for event in batch.events])
+        super().append(batch, done)
+
+
+async def test_the_end_of_a_turn_and_the_request_of_the_next_one_are_one_commit(tmp_path: Path) -> None:
+    journal = CountingJournal(tmp_path / "runs.db")
+    with ModelServer(answers(*[Say(text="Yes.")] * 4)) as server:
+        async with Engine(journal) as engine:
+            agent = ModelAgent("a", model=at(server), tools=["terminate"])
+            await engine.run(Team("t", members=[agent] * 4), "Go.")
+    turn = ["agent.returned", "agent.replied", "agent.asked", "agent.called"]
+    assert journal.batches[-4:-1] == [turn] * 3
 
 
 def refusing(*fields: str) -> Callable[[ChatRequest], ChatAnswer]:

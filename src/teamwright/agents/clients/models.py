@@ -79,6 +79,9 @@ class Models:
             model = model.model
         elif isinstance(model, ServerModel) and model.settings is not None:
             model = model.model_copy(update={"settings": None})  # agents send them; the client is the same
+        # The lock yields to the event loop, which would split the facts of a turn into two commits.
+        if (opened := self._clients.get(model)) is not None:
+            return opened
         async with self._lock:
             if model not in self._clients:
                 if missing := missing_extra(model):
@@ -91,6 +94,8 @@ class Models:
 
     async def own_client(self, model: OwnModel) -> ModelClient:
         """Return the client of a model that the caller made."""
+        if (opened := self._own_clients.get(id(model))) is not None:
+            return opened
         async with self._lock:
             if id(model) not in self._own_clients:  # the client keeps the model, and so its id
                 await import_models()

@@ -38,6 +38,7 @@ from teamwright.values.typed_data import is_data_type
 if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
     from teamwright.agents.clients.own_model import OwnModel
+    from teamwright.agents.model.offer import Offer
 
 
 class ModelAgent(PolicyAttributes):
@@ -60,6 +61,8 @@ class ModelAgent(PolicyAttributes):
     """
 
     kind = "model"
+    last_offer: Offer | None = None
+    """What the last turn offered the model; most turns offer the same."""
 
     def __init__(
         self,

@@ -77,8 +77,17 @@ def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelRe
     from the position, which is the same on every replay. An id is arbitrary text of the server, so its hash is the key;
     records of earlier versions used the id itself.
     """
+    return with_unique_ids(decode_response(value), value, request, keys)
+
+
+def decode_response(value: JsonValue) -> ModelResponse:
+    """Decode a recorded response, with the ids that the server gave."""
+    return cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
+
+
+def with_unique_ids(response: ModelResponse, value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
+    """Do for a response that is decoded already, from `value`, what `from_record` does."""
     hashed = isinstance(value, dict) and value.get(KEYS) == HASHED
-    response = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
     parts, taken = list(response.parts), set(keys.values())
     for index, part in enumerate(parts):
         if not isinstance(part, ToolCallPart):
@@ -186,8 +195,8 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
         reasoning_tokens=usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0),
         usd=usd,
     )
-    if usd is None:
-        used = used.changed(usd=cost_of(model, used))
+    if usd is None and (declared_usd := cost_of(model, used)) is not None:
+        used = used.changed(usd=declared_usd)
     if not (usage.cache_read_tokens or usage.cache_write_tokens):
         return used
     if declared:

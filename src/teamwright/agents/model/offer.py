@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -65,6 +66,13 @@ class Offer:
     """The form of the structured output that the agent declares."""
     _plain: ModelRequestParameters
     _schema: Mapping[str, JsonValue]
+    _inputs: tuple[object, ...]
+    _same: tuple[object, ...]
+    """What the offer was made from: values to compare, and objects that have to be the same."""
+
+    def is_made_from(self, inputs: tuple[object, ...], same: tuple[object, ...]) -> bool:
+        """Whether the offer was made from these values and these very objects."""
+        return inputs == self._inputs and len(same) == len(self._same) and all(map(is_, same, self._same))
 
     def parameters(self, mode: OutputMode) -> ModelRequestParameters:
         """Return the parameters of a request whose answer is to come in this mode."""
@@ -92,11 +100,17 @@ def make_offer(
     answer: AnswerSchema | None,
     modes: tuple[OutputMode, ...],
     prescribed: PrescribedMode | None = None,
+    last: Offer | None = None,
 ) -> Offer:
     """Make the offer of a turn whose model can answer in these modes, the first of which is tried first.
 
-    A mode that is `prescribed` is part of the digest, since recorded responses are in that mode.
+    A mode that is `prescribed` is part of the digest, since recorded responses are in that mode. The `last` offer of
+    the agent is returned if it was made from the same: making one takes 80 µs, and few turns need another.
     """
+    inputs = (instructions, repr(settings), answer is not None and answer.preferred, modes, prescribed)
+    same = (*tools, answer.schema if answer is not None else None)
+    if last is not None and last.is_made_from(inputs, same):
+        return last
     schema = answer.sent_schema if answer is not None and modes != ("text",) else {}
     offered: list[object] = [[one.name, one.description, one.parameters] for one in tools]
     offered += [schema] if schema else []
@@ -119,6 +133,8 @@ def make_offer(
         output=None if answer is None or answer.preferred else "wrapped" if answer.wrapped else "data",
         _plain=plain,
         _schema=schema,
+        _inputs=inputs,
+        _same=same,
     )
 
 

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
 import anyio.lowlevel
+from pydantic import JsonValue
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
@@ -22,7 +23,7 @@ from teamwright.agents.model.conversation import ModelConversation
 from teamwright.agents.model.errors import classify, is_too_long
 from teamwright.agents.model.messages import (
     cut_response,
-    from_record,
+    decode_response,
     output_limit_of,
     output_size,
     response_text,
@@ -30,6 +31,7 @@ from teamwright.agents.model.messages import (
     usage_of_response,
     with_note,
     with_plain_usage,
+    with_unique_ids,
 )
 from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
 from teamwright.agents.model.output_meter import OutputMeter, Stop
@@ -76,6 +78,8 @@ class ModelRequests:
         """The mode of the answer in the last response."""
         self.tool_keys: dict[str, str] = {}
         """The key of the effect for each tool call, by the id of the call."""
+        self._decoded: tuple[JsonValue, ModelResponse] | None = None
+        """The record of the last call and its response, unless both come from the journal."""
 
     async def send(self, conversation: ModelConversation, offer: Offer) -> ModelResponse:
         """Send the next request, or return its recorded response."""
@@ -103,7 +107,9 @@ class ModelRequests:
         self.usage += returned.usage
         self.truncated, self.capped = returned.truncated, returned.capped
         self.limit = output_limit_of(returned.value)
-        response = from_record(returned.value, self.count, self.tool_keys)
+        decoded, self._decoded = self._decoded, None
+        response = decoded[1] if decoded and decoded[0] is returned.value else decode_response(returned.value)
+        response = with_unique_ids(response, returned.value, self.count, self.tool_keys)
         self.mode = output_mode_of(returned.value, offer.modes)
         conversation.add_response(response)
         return response
@@ -135,7 +141,7 @@ class ModelRequests:
             is_cut = response.finish_reason == "length" and stopped is not Stop.SIZE
             limit = self._limit(attempt) if is_cut else None
             record = to_record(response, None if mode == "text" else mode, limit)
-            from_record(record, self.count, {})  # a record that can't be decoded must not be written
+            self._decoded = record, decode_response(record)  # a record that can't be decoded must not be written
         except TeamwrightError:
             raise
         except Exception as error:  # libraries raise anything for a malformed response: it is a failed request

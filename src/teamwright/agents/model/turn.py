@@ -67,13 +67,14 @@ class ModelTurn:
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
         self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn))
         prescribed = agent.output_mode_for(model)
-        self._offer = make_offer(
+        agent.last_offer = self._offer = make_offer(
             _instructions(agent, model, turn, self._answer, (instructions, *tools.context)),
             tools.definitions,
             settings | cache.settings,
             self._answer,
             answer_modes(client.model, self._answer, native=client.native_output, prescribed=prescribed),
             prescribed,
+            agent.last_offer,
         )
         self.compaction: TurnCompaction | None = None
         self._corrections = 0

@@ -251,7 +251,7 @@ class EffectCall:
     def _record_result(self, returned: Returned, reservation: Reservation | None) -> Returned:
         scope, run = self._scope, self._scope.run
         value = run.redactor.value(returned.value)
-        if value is not returned.value:
+        if value != returned.value:
             returned = structs.replace(returned, value=value)
         if returned.files:
             returned = self._with_files_stored(returned)

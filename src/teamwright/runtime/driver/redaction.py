@@ -25,6 +25,9 @@ from teamwright.values.secrets.patterns import Span, masked, merged
 CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|WEBHOOK)$")
 """Names of environment variables with credentials, which programs and providers read without any manifest."""
 
+NO_TEXT = frozenset({bool, int, float, type(None)})
+"""The types of JSON values without any text."""
+
 
 class Redactor:
     """Masks the secret values of one run."""
@@ -68,15 +71,19 @@ class Redactor:
 
     def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
         """Return the JSON value with secrets masked in all its strings, except those known to be clean."""
-        match value:
-            case str():
-                return value if value in clean else self.text(value)
-            case list() | tuple() | set() | frozenset():  # pyright: ignore[reportUnnecessaryComparison] - lists when read
-                return [self.value(item, clean) for item in value]
-            case dict():
-                return {self.text(key): self.value(item, clean) for key, item in value.items()}
-            case _:
-                return value
+        # Called for every result: types are compared by identity, which takes half the time of a `match`.
+        if type(value) in NO_TEXT:
+            return value
+        text = self.text
+        if isinstance(value, str):
+            return value if value in clean else text(value)
+        if isinstance(value, dict):
+            return {
+                text(key): item if type(item) in NO_TEXT else self.value(item, clean) for key, item in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset):  # pyright: ignore[reportUnnecessaryIsInstance] - lists when read
+            return [self.value(item, clean) for item in value]
+        return value
 
     def spans(self, text: str) -> list[Span]:
         """Return where secrets occur, in order; overlapping occurrences are merged."""
