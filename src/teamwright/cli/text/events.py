@@ -81,7 +81,7 @@ ERROR_WORDS = {
     "timeout": "the call timed out",
     "server": "the service failed or could not be reached",
     "refused": "the provider refused the request",
-    "invalid_output": "the reply does not match its schema",
+    "invalid_output": "the reply can't be used",
     "invalid_input": "the task does not match the agent's schema",
     "budget": "the budget does not allow it",
     "deadline": "the time limit was reached",

@@ -70,6 +70,8 @@ class ExplainedEvent:
     level: str = ""
     tool: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The arguments or the result of a tool call, or the task of an agent that is asked as a tool, by that name."""
+    repeats: bool = False
+    """Whether it is a failure whose cause is another entry, which a text leaves out."""
     lists_tools: bool = False
     """Whether the result is the list of an MCP server's tools, of which a line shows the names."""
 
@@ -179,9 +181,9 @@ class _Story:
         if isinstance(event.fact, AgentAsked):
             self._purposes[event.key] = event.fact.purpose
         turn = self._board.turn_of(event.key)
-        found = self._called(event, turn)
-        if not found and not self._failures.has(event):
-            found = _entries(event, turn, self.history)
+        found = self._called(event, turn) or _entries(event, turn, self.history)
+        if self._failures.has(event):
+            found = [replace(entry, repeats=True) for entry in found]
         purpose, tool = self._purposes.get(event.key, "work"), self.tools.get(event.number, {})
         self.entries += [replace(entry, purpose=purpose, tool={} if at else tool) for at, entry in enumerate(found)]
         self._board.apply(event)
@@ -240,7 +242,9 @@ def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[E
 
 def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
     """The explanation as text; tool calls are folded unless it is `full`."""
-    result, shown = explanation.result, _without_long_logs(explanation.entries)
+    result = explanation.result
+    entries = [entry for entry in explanation.entries if not entry.repeats]
+    shown = _without_long_logs(entries)
     price = price_text(result.usage.usd, free=explanation.free)
     used, began = (usage_text(result.usage), price, seconds_text(result.seconds)), explanation.began
     lines = [
@@ -260,7 +264,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
             for entry, more in _collapse_repeats(shown)
             for line in (*_lines(entry, began, full=full), *_more(more))
         ),
-        *_hidden_log_lines(explanation, shown),
+        *_hidden_log_lines(result.run_id, len(entries) - len(shown)),
         "",
         "Why it ended" if result.status in FINAL else "Where it is now",
         _indented(why_text(result.status, result.stop_reason), 2),
@@ -308,11 +312,8 @@ def _collapse_repeats(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[Expla
             yield group[0], len(group) - 1
 
 
-def _hidden_log_lines(explanation: Explanation, shown: Sequence[ExplainedEvent]) -> list[str]:
-    hidden = len(explanation.entries) - len(shown)
-    if not hidden:
-        return []
-    return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {explanation.result.run_id}"]
+def _hidden_log_lines(run_id: str, hidden: int) -> list[str]:
+    return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {run_id}"] if hidden else []
 
 
 def _more(count: int) -> list[str]:
