@@ -8,6 +8,7 @@ from __future__ import annotations
 from teamwright.agents.prices import rate_of
 from teamwright.budget.ledger import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, prompt_tokens
 from teamwright.budget.money import picodollars
+from teamwright.values.limits.reply import text_size
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.turn import Turn
@@ -23,7 +24,7 @@ def low_budget_notice(turn: Turn, model: AnyModel, instructions: str, cap: int |
     left = turn.left
     if left is None:
         return ""
-    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in (turn.prompt, instructions))
+    size = text_size(turn.prompt) + text_size(instructions)
     prompt, output = prompt_tokens(size, 2 + len(turn.history)), cap or AMPLE_OUTPUT
     if not _is_low(left, model, prompt, output):
         return ""

@@ -5,13 +5,9 @@ Their definitions are part of prompts: changing them changes effect hashes, and 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import cast
-
 from pydantic import JsonValue
 
-from teamwright.agents.tools.protocol import ToolDefinition
+from teamwright.agents.tools.protocol import ToolDefinition, text_argument
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.turns.turn import HandoffTarget
 
@@ -32,11 +28,5 @@ def transfer_definition(target: HandoffTarget) -> ToolDefinition:
 
 def transfer_message(arguments: object, text: str = "") -> str:
     """Return what a member says with a transfer: the text beside the call, then its `message` argument."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            arguments = None
-    given = cast("Mapping[str, object]", arguments).get(MESSAGE) if isinstance(arguments, Mapping) else None
-    message = given.strip() if isinstance(given, str) else ""
-    return "\n\n".join(filter(None, (text.strip(), message if message != text.strip() else "")))
+    text, message = text.strip(), (text_argument(arguments, MESSAGE) or "").strip()
+    return "\n\n".join(filter(None, (text, message if message != text else "")))

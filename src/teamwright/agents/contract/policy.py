@@ -171,12 +171,11 @@ def _check_fallback(who: str, fallback: object) -> None:
 
 def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
     """Return a fallback as a declaration: the name of another agent, or the other model of the same agent."""
-    from teamwright.agents.contract.attributes import spec_of
+    from teamwright.agents.contract.attributes import agent_spec_of
 
     if fallback.name != name:
         return fallback.name
-    spec = spec_of(fallback)
-    model = spec.model if isinstance(spec, AgentSpec) else None
+    model = agent_spec_of(fallback).model
     return FallbackModel(model=model) if model is not None else None
 
 

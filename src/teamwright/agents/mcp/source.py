@@ -5,7 +5,7 @@ A server starts at its first use, so that a replay may never start it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,7 @@ from teamwright.documents.field_checks import check_secrets, check_web_address
 from teamwright.documents.nodes import Fields
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError
+from teamwright.values.events.agent import McpMethod
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.specs.manifest import McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
@@ -160,24 +161,7 @@ class McpServer(ToolSource):
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return the allowed tools of the server; its list is recorded, so that a replay needs no server."""
-
-        async def call(_: Attempt) -> Returned:
-            try:
-                return Returned(await self._connection.request(self.name, _list_tools))
-            except CallInDoubt:
-                raise
-            except ToolError as error:
-                raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error}") from error
-
-        effect = Effect(
-            kind="tool",
-            name=self.name,
-            request=self.identity,
-            call=call,
-            max_bytes=self._max_bytes,
-            timeout=LISTING_SECONDS,
-            method="tools/list",
-        )
+        effect = self._effect(self.identity, "list its tools", _list_tools, method="tools/list")
         recorded = await ctx.effect(f"tools-{self.name}", effect)
         listed = cast("list[dict[str, object]]", recorded.value)
         found = [ToolDefinition(**one) for one in listed]  # pyright: ignore[reportArgumentType]
@@ -192,28 +176,43 @@ class McpServer(ToolSource):
         ]
 
     async def _read(self, ctx: Context, key: str, read: ContextRead) -> str:
+        request = digest(self.identity, read.request)
+        effect = self._effect(
+            request, "give its context", read.send, method=read.method, arguments=dict(read.parameters)
+        )
+        returned = await ctx.effect(key, effect)
+        cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
+        return f"{read.title}:\n{returned.value}{cut}"
+
+    def _effect(
+        self,
+        request: str,
+        what: str,
+        send: Callable[[Client], Awaitable[JsonValue]],
+        *,
+        method: McpMethod,
+        arguments: JsonValue = None,
+    ) -> Effect:
+        """Return the effect of a request that serves the turn itself: if it is refused, the turn fails."""
+
         async def call(_: Attempt) -> Returned:
             try:
-                return Returned(await self._connection.request(self.name, read.send))
+                return Returned(await self._connection.request(self.name, send))
             except CallInDoubt:
                 raise
             except ToolError as error:
-                raise ServiceError(f"The MCP server {self.name!r} does not give its context: {error}") from error
+                raise ServiceError(f"The MCP server {self.name!r} does not {what}: {error}") from error
 
-        request = digest(self.identity, read.request)
-        effect = Effect(
+        return Effect(
             kind="tool",
             name=self.name,
             request=request,
             call=call,
             max_bytes=self._max_bytes,
             timeout=LISTING_SECONDS,
-            arguments=dict(read.parameters),
-            method=read.method,
+            arguments=arguments,
+            method=method,
         )
-        returned = await ctx.effect(key, effect)
-        cut = "" if returned.capped is None else f"\n[cut after {returned.capped} bytes]"
-        return f"{read.title}:\n{returned.value}{cut}"
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call."""

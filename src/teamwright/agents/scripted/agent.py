@@ -36,7 +36,7 @@ from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.price import Price
-from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
+from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning, text_size
 from teamwright.values.limits.usage import Usage
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
@@ -311,7 +311,7 @@ class ScriptedAgent(PolicyAttributes):
             name="scripted",
             request=digest(prompt),
             call=call,
-            prompt_bytes=len(prompt.encode("utf-8", "surrogatepass")),
+            prompt_bytes=text_size(prompt),
             messages=1,
             max_output=cap,
             retry=self.policy.retry,

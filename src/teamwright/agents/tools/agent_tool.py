@@ -13,7 +13,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import description_of, policy_of, require_agent, spec_of
+from teamwright.agents.contract.attributes import agent_spec_of, description_of, policy_of, require_agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.schemas.schema import check
 from teamwright.agents.tools.context import ToolContext
@@ -23,7 +23,7 @@ from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key
 from teamwright.values.names import as_tool_name, check_name
-from teamwright.values.specs.manifest import AgentSpec, AgentTool
+from teamwright.values.specs.manifest import AgentTool
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 AGENT, TASK = "agent", "task"
@@ -60,8 +60,7 @@ class AgentSource(ToolSource):
     @cached_property
     def _input_schema(self) -> dict[str, JsonValue] | None:
         """The agent's input schema, if a call can have it as its arguments."""
-        spec = spec_of(self.agent)
-        schema = spec.input_schema if isinstance(spec, AgentSpec) else None
+        schema = agent_spec_of(self.agent).input_schema
         return schema if schema is not None and schema.get("type") == "object" else None
 
     @cached_property

@@ -6,11 +6,12 @@ repeated whenever a turn is replayed.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -22,6 +23,17 @@ from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal
 
 Arguments = Mapping[str, JsonValue]
+
+
+def text_argument(arguments: object, name: str) -> str | None:
+    """Return a text among the arguments of a call as a model wrote it; `None` if it is missing, blank or no text."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return None
+    found = cast("Mapping[str, object]", arguments).get(name) if isinstance(arguments, Mapping) else None
+    return found if isinstance(found, str) and found.strip() else None
 
 
 @dataclass(frozen=True, slots=True)

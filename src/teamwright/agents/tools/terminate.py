@@ -5,16 +5,14 @@ Its definition is part of prompts: changing it changes effect hashes, and record
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource, text_argument
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.specs.manifest import TERMINATE
@@ -66,12 +64,4 @@ class TerminateKind(ToolKind[NoSettings]):
 
 def final_response(arguments: object) -> str | None:
     """Return the `response` argument of a `terminate` call, or `None` if it is malformed, which terminates too."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return None
-    if not isinstance(arguments, Mapping):
-        return None
-    response = cast("Mapping[str, object]", arguments).get("response")
-    return response if isinstance(response, str) and response.strip() else None
+    return text_argument(arguments, "response")
