@@ -132,7 +132,7 @@ def test_show_reports_retries_and_failures(call: Call, tmp_path: Path) -> None:
     assert "attempt 1 failed" in text
     assert "rate limited" in text
     assert "retrying in 0.0 s" in text
-    assert "critic · failed: The script has no rule for 'critic'" in text
+    assert "critic · attempt 1 failed: The script has no rule for 'critic'" in text
     assert "runs fork one --retry" in text
 
 
