@@ -22,6 +22,8 @@ PRIVATE = {
     "teamwright.runtime.handle.Driver",  # the engine, as its handles see it
     "teamwright.runtime.webhooks.deliveries.Delivery",  # a notice that handles pass to the engine
     "teamwright.values.specs.manifest.Source",  # the recorded form of a team
+    "teamwright.agents.contract.effect.Publish",  # the function that streams a piece of a reply
+    "teamwright.agents.model.offer.Offer",  # what an agent's last turn offered its model
     "teamwright.values.text.timed_regex.PatternSearch",  # the time that the rules of one turn share
 }
 """Classes in signatures that are not for users: the package makes these objects."""
