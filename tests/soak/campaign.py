@@ -43,7 +43,7 @@ def run_soak(
         environment = _environment(folder, server)
         references = _references(teams, written, server, environment)
         place = Place(folder, server, report, written, references, environment)
-        _play_all(place, teams, start + seconds, width, tell)
+        _play_all(place, teams, time.monotonic() + seconds, width, tell)
         _check_leftovers(place)
     finally:
         server.close()

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -19,6 +20,9 @@ from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.output import write_result
+
+_build_commands = cache(typer.main.get_command)
+"""Building the commands takes longer than most of them, so a process builds them once."""
 
 app = typer.Typer(
     name="teamwright",
@@ -65,8 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def call() -> int | None:
-        command = typer.main.get_command(app)
-        returned: object = command.main(args=given, prog_name="teamwright", standalone_mode=False)
+        returned: object = _build_commands(app).main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 
     code = guarded(call, as_json="--json" in given)

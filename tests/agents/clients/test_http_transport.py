@@ -147,13 +147,13 @@ async def test_a_reply_without_an_end_is_refused_in_bounded_memory(what: str) ->
         tracemalloc.start()
         try:
             with pytest.raises(AgentError) as caught:
-                await ask(server, max_bytes=400_000)
+                await ask(server, max_bytes=100_000)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert isinstance(caught.value, InvalidOutput | ServiceError)
     assert caught.value.unknown_cost
-    assert peak < 20_000_000
+    assert peak < 5_000_000
 
 
 async def ask_for_nothing(server: RawServer) -> None:
