@@ -142,7 +142,7 @@ def run(
     """Run a team on a task, and print its answer.
 
     Ctrl-C interrupts a run so that it can be resumed without paying twice. Only run manifests that you trust: code that
-    they name (functions, strategies, MCP servers) is loaded, except by `show`, --graph and `validate --no-import`.
+    they name (functions, MCP servers) is loaded, as python would, except by `show`, --graph and `validate --no-import`.
     """
     _check_outputs(out, record)
     if graph or mermaid:
