@@ -133,6 +133,12 @@ async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
     assert recorded["bundle"] == chosen.bundle.to_json()
 
 
+def test_own_runs_are_considered_in_python_too() -> None:
+    members = FakeMembers().members(" ".join(NAMES))
+    assert auto_team(LARGE, members).strategy.name == "star_team"
+    assert auto_team(LARGE, members, own_runs=ONE_AGENT_WAS_BETTER).strategy.name == "single"
+
+
 @given(plans())
 def test_advice_and_the_choice_for_a_plan_are_one_decision(plan: Plan) -> None:
     team = auto_team(plan, FakeMembers().members(" ".join(NAMES)), EvaluationSettings(topologies=("star_team",)))

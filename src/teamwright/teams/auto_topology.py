@@ -109,15 +109,19 @@ def auto_team(
     name: str = "auto",
     planner: PlannerSettings = USUAL,
     profiles: TopologyProfiles = TOPOLOGIES,
+    own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     lead: str | None = None,
     share: Share | None = None,
     handoff: EnvelopeSettings | None = None,
     limits: Limits | None = None,
     on_failure: str = "fail",
 ) -> Team:
-    """Return a team of these members in the topology that suits the plan and the budget; `team.bundle` says why."""
+    """Return a team of these members in the topology that suits the plan and the budget; `team.bundle` says why.
+
+    `own_runs` are those of a `Calibration`.
+    """
     names = [member.name for member in members]
-    chosen = choose(plan, names, settings, planner=planner, profiles=profiles, lead=lead)
+    chosen = choose(plan, names, settings, planner=planner, profiles=profiles, own_runs=own_runs, lead=lead)
     team = Team(
         name,
         members=members,
