@@ -37,6 +37,7 @@ COVERED_BY = {
     "agents/tools/methods.py": "agents/tools/test_workspace.py",
     "agents/tools/kind.py": "extending/test_new_tool_kind.py",
     "agents/mcp/connection.py": "agents/mcp/test_source.py",
+    "agents/mcp/start.py": "agents/mcp/test_source.py",
     "agents/mcp/context.py": "agents/mcp/test_source.py",
     "agents/mcp/pool.py": "agents/mcp/test_source.py",
     "agents/tools/protocol.py": "testing/test_tool_source.py",

@@ -8,6 +8,7 @@ TeamwrightError
 │   ├── DuplicateName
 │   ├── InvalidName
 │   ├── InvalidValue              invalid arguments of a value, with every reason
+│   ├── InvalidArguments          a call with an unknown argument, or without one that it needs
 │   └── MissingExtra              an optional dependency is not installed
 ├── JournalError                  the record can't be read or written
 │   ├── JournalUnavailable        locked, full disk, no permission
@@ -133,7 +134,11 @@ class InvalidValue(UsageError, ValueError):
 
     def __init__(self, kind: str, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
-        super().__init__(f"{kind}: {'; '.join(self.reasons)}.")
+        super().__init__(f"{kind}: {'; '.join(self.reasons)}.".replace("?.", "?"))
+
+
+class InvalidArguments(UsageError, TypeError):
+    """A constructor or function has no argument of this name, or needs one that is not given."""
 
 
 class MissingExtra(UsageError):

@@ -38,6 +38,7 @@ def test_notes_are_listed_searched_and_removed(call: Call, desk: Path) -> None: 
     assert (found["id"], found["text"], found["author"]) == (1, "Ada likes tea", "clerk")
     assert call("memory", "forget", "desk/clerk", "1").out == "forgotten 1\n"
     assert "No notes found." in call("memory", "search", "desk/clerk", "tea").err
+    assert "there is no memory 'desk/clark'; did you mean 'desk/clerk'?" in call("memory", "list", "desk/clark").err
     again = call("memory", "forget", "desk/clerk", "1")
     assert again.code == 2
     assert "There is no note 1 in 'desk/clerk'" in again.err

@@ -90,7 +90,7 @@ def test_no_member_is_asked_while_a_later_one_cannot_answer(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    agents = "agents:\n  a: {scripted: replies.yaml}\n  b: {model: 'openai:gpt-5'}\n  c: {model: 'foo:bar'}\n"
+    agents = "agents:\n  a: {scripted: replies.yaml}\n  b: {model: 'openai:gpt-5'}\n  c: {model: 'groq:x'}\n"
     team = write_team(tmp_path / "team", agents + "teams: {t: {members: [a, b, c]}}")
     (team / "replies.yaml").write_text("- reply: x\n")
     done = call("run", team / "team.yaml", "Go", "--run-id", "one", "--json")

@@ -53,15 +53,15 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
     ("agent", "words"),
     [
         (
-            "{model: 'a:b', tools: [search], approve: {tools: [serch]}}",
+            "{model: 'xai:b', tools: [search], approve: {tools: [serch]}}",
             "no tool 'serch' to approve (did you mean 'search'?)",
         ),
-        ("{model: 'a:b', approve: {tools: [search]}}", "has no tool 'search' to approve"),
-        ("{model: 'a:b', tools: [terminate], approve: {tools: [terminate]}}", "'terminate' can't be approved"),
-        ("{function: 'a:b', approve: {tools: true}}", "is a function, which has no tools to approve"),
-        ("{model: 'a:b', approve: {befor: true}}", "'befor' is not a field here (did you mean 'before'?)"),
-        ("{model: 'a:b', approve: [before]}", "'approve' expects a mapping"),
-        ("{model: 'a:b', tools: [worksapce]}", "there is no tool 'worksapce' (did you mean 'workspace'?)"),
+        ("{model: 'xai:b', approve: {tools: [search]}}", "has no tool 'search' to approve"),
+        ("{model: 'xai:b', tools: [terminate], approve: {tools: [terminate]}}", "'terminate' can't be approved"),
+        ("{function: 'xai:b', approve: {tools: true}}", "is a function, which has no tools to approve"),
+        ("{model: 'xai:b', approve: {befor: true}}", "'befor' is not a field here (did you mean 'before'?)"),
+        ("{model: 'xai:b', approve: [before]}", "'approve' expects a mapping"),
+        ("{model: 'xai:b', tools: [worksapce]}", "there is no tool 'worksapce' (did you mean 'workspace'?)"),
     ],
 )
 def test_a_mistake_about_approvals_is_reported_at_its_place(agent: str, words: str, tmp_path: Path) -> None:
@@ -80,15 +80,15 @@ def test_a_mistake_about_approvals_is_reported_at_its_place(agent: str, words: s
     ],
 )
 def test_a_mistake_of_a_team_is_reported_at_its_place(team: str, words: str, tmp_path: Path) -> None:
-    found = problems(tmp_path, f"agents: {{a: {{model: 'a:b'}}}}\nteams: {{t: {team}}}")
+    found = problems(tmp_path, f"agents: {{a: {{model: 'xai:b'}}}}\nteams: {{t: {team}}}")
     assert any(words in str(one) and one.line == 2 for one in found)
 
 
 def test_tools_of_a_server_are_known_to_the_server_alone(tmp_path: Path) -> None:
-    agent = "{model: 'a:b', tools: [files], approve: {tools: [anything, files]}}"
+    agent = "{model: 'xai:b', tools: [files], approve: {tools: [anything, files]}}"
     assert loaded(tmp_path, f"agents: {{a: {agent}}}\ntools: {{files: {{mcp: {{command: x}}}}}}").manifest.agents
 
 
 def test_the_names_of_built_in_tools_are_taken(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="'workspace' is a built-in tool"):
-        load_team(write(tmp_path, "agents: {a: {model: 'a:b'}}\ntools: {workspace: 'a:b'}"))
+        load_team(write(tmp_path, "agents: {a: {model: 'xai:b'}}\ntools: {workspace: 'xai:b'}"))

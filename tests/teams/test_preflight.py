@@ -34,13 +34,13 @@ async def test_everything_that_is_missing_is_reported_at_once_with_the_agents() 
     found = await lacking(
         ScriptedAgent("a", [Rule(reply="x")]),
         ModelAgent("b", model="openai:gpt-5"),
-        Team("inner", members=[ModelAgent("c", model="foo:bar"), ModelAgent("d", model=NamedModel(model="foo:bar"))]),
+        Team("inner", members=[ModelAgent("c", model="test2"), ModelAgent("d", model=NamedModel(model="test2"))]),
         ModelAgent("e", model="default"),
         ModelAgent("f", model="local:/no/such.gguf", economy="openai:gpt-5"),
     )
     assert found == [
         "agents 'b', 'f': The model 'openai:gpt-5' can't be used: set OPENAI_API_KEY in the environment",
-        f"agents 'c', 'd': The model 'foo:bar' can't be used: the provider 'foo' is not known; {FORMS}",
+        f"agents 'c', 'd': The model 'test2' can't be used: nothing declares it; {FORMS}",
         f"agent 'e': The model 'default' can't be used: nothing declares it; {FORMS}",
         "agent 'f': The local model '/no/such.gguf' can't be read (No such file or directory); name a GGUF file.",
     ]

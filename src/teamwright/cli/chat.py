@@ -104,8 +104,7 @@ async def _open(
     """Load the team and return the session of a conversation."""
     from teamwright.cli.interactive.chat import ChatSession
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.cli.interactive.team_source import NO_MANIFEST, last_turn, load_manifest, recorded_source
-    from teamwright.errors import UsageError
+    from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
     from teamwright.runtime.engine import new_run_id
     from teamwright.teams.load import source_of, team_from_source
     from teamwright.teams.preflight import check_ready
@@ -119,7 +118,7 @@ async def _open(
     elif known is not None:
         source = await recorded_source(engine, known, model, roots)
     else:
-        raise UsageError(NO_MANIFEST)
+        raise await no_manifest(engine, conversation)
     extend_sys_path()
     built = team_from_source(source, engine.models)
     await check_ready(built, engine.models, places)

@@ -10,6 +10,7 @@ from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -42,7 +43,7 @@ def list_notes(
     async def work(journal: Journal) -> int:
         notes = _notes_of(journal)
         if memory is not None:
-            return _write(await notes.search(memory, (), EVERY_NOTE), out, json=json)
+            return await _write(notes, memory, (), out, json=json)
         found = await notes.memories()
         if json:
             write_json([{"memory": name, "notes": count} for name, count in found.items()], out)
@@ -68,7 +69,7 @@ def search(
     check_out(out)
 
     async def work(journal: Journal) -> int:
-        return _write(await _notes_of(journal).search(memory, words_of(" ".join(words)), EVERY_NOTE), out, json=json)
+        return await _write(_notes_of(journal), memory, words_of(" ".join(words)), out, json=json)
 
     return with_journal(work)
 
@@ -104,13 +105,19 @@ def _notes_of(journal: Journal) -> Notes:
     return journal.notes
 
 
-def _write(notes: list[Note], out: Path | None, *, json: bool) -> int:
+async def _write(notes: Notes, memory: str, words: Sequence[str], out: Path | None, *, json: bool) -> int:
+    """Print the notes of a memory with these words; a memory that is not there gets the nearest names."""
+    from teamwright.errors import nearest
+
+    found = await notes.search(memory, words, EVERY_NOTE)
     if json:
-        write_json([_to_json(note) for note in notes], out)
-    elif notes:
-        write_result("\n".join(f"{note.id}  {one_line(note.text)}" for note in notes), out)
-    else:
+        write_json([_to_json(note) for note in found], out)
+    elif found:
+        write_result("\n".join(f"{note.id}  {one_line(note.text)}" for note in found), out)
+    elif memory in (known := await notes.memories()):
         say("No notes found.")
+    else:
+        say(f"No notes found: there is no memory {memory!r}; {nearest(memory, known)}")
     return 0
 
 

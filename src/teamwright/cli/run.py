@@ -13,7 +13,7 @@ import typer
 
 from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
 from teamwright.cli.interactive.open import run_on_loop
-from teamwright.cli.interactive.team_source import NO_MANIFEST, last_turn, load_manifest, recorded_source
+from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
 from teamwright.cli.show import draw
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -261,7 +261,7 @@ async def _source_and_task(
     elif (known := continues or await last_turn(engine, request.conversation)) is not None:
         source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
     else:
-        raise UsageError(NO_MANIFEST)
+        raise await no_manifest(engine, request.conversation)
     if not task and request.topology is not None and plan_is_self_contained(source):
         task = "Work through the plan."
     if not task or not task.strip():

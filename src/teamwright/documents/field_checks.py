@@ -22,9 +22,9 @@ def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> No
         report.problem(function.place, f"{owner}: {shown(path)} is not an import path", hint)
 
 
-def import_path_in(fields: Fields) -> Scalar | None:
-    """Return the field `function` if it is an import path; anything else was reported before."""
-    path = fields.text("function")
+def import_path_in(fields: Fields, name: str = "function") -> Scalar | None:
+    """Return the field of this name if it is an import path; anything else was reported before."""
+    path = fields.text(name)
     return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None
 
 

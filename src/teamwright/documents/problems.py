@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 from teamwright.documents.nodes import Place
-from teamwright.errors import Problem, nearest
+from teamwright.errors import Problem, UsageError, nearest
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 COMPARISONS = 20_000
 
@@ -27,6 +31,15 @@ class ProblemReport:
     def warning(self, place: Place, message: str, suggestion: str = "") -> None:
         """Add a warning, which does not make the load fail."""
         self._note(self.warnings, place, message, suggestion)
+
+    def collect(self, place: Place, owner: str, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call a function and return its result; if it raises `UsageError`, add that as a problem and return `None`."""
+        try:
+            return check(*args, **kwargs)
+        except UsageError as error:
+            for reason in error.reasons or (str(error),):
+                self.problem(place, f"{owner}: {reason}")
+            return None
 
     def near(self, name: str, known: Iterable[str] | Callable[[], Iterable[str]], otherwise: str = "") -> str:
         """Suggest the nearest known names; after many comparisons none, so that thousands of mistakes stay fast.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 
-from teamwright.agents.contract.arguments import check_number, listed
+from teamwright.agents.contract.arguments import check_number, checked_call, listed
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
@@ -67,6 +67,7 @@ class Engine:
     such as a database, that tools get from their context by type: `ctx.dep(Database)`.
     """
 
+    @checked_call("engine")
     def __init__(
         self,
         journal: Journal | Path | str | None = None,

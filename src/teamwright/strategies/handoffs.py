@@ -77,13 +77,13 @@ def handoff_targets(members: Iterable[Agent]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def handoff_flaws(strategy: StrategyLike, members: Members) -> list[HandoffFlaw]:
-    """Return the handoffs of members that their team can't make."""
+def handoff_flaws(strategy: StrategyLike | None, members: Members) -> list[HandoffFlaw]:
+    """Return the handoffs of members that their team can't make; `None` is a strategy that is not known."""
     names = list(dict.fromkeys(member.name for member in members))
     found: list[HandoffFlaw] = []
     for name, targets in handoff_targets(members).items():
         others = [one for one in names if one != name]
-        if not takes_handoffs(strategy):
+        if strategy is not None and not takes_handoffs(strategy):
             text = f"{name!r} has handoffs, which the strategy {strategy.name!r} does not take; {TAKEN_BY} do"
             found.append(HandoffFlaw(name, text))
         elif not others:

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
+from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.attributes import (
     agent_spec_of,
     fallback_of,
@@ -17,14 +17,14 @@ from teamwright.agents.contract.attributes import (
     tool_agents_of,
 )
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.contract.policy import PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
 from teamwright.strategies.contract import require_strategy, run_strategy, share_of
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws
-from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits.compact import Compact
@@ -52,6 +52,7 @@ class Team(PolicyAttributes):
 
     kind = "team"
 
+    @checked_call("team")
     def __init__(
         self,
         name: str,
@@ -78,27 +79,26 @@ class Team(PolicyAttributes):
         critical: bool = False,
         checked: bool = False,
     ) -> None:
-        self.name = check_name("team", name)
-        owner = f"The team {name!r}"
-        self.members = tuple(map(require_agent, listed(owner, "members", members)))
-        self.helpers = tuple(map(require_agent, listed(owner, "helpers", helpers)))
-        self.strategy = find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
-        self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
-        self.description = description
+        self.name, owner, mistakes = check_name("team", name), f"The team {name!r}", Mistakes()
+        collect = mistakes.collect
+        self.members = collect(_agents, owner, "members", members)
+        self.helpers = collect(_agents, owner, "helpers", helpers)
+        self.strategy = collect(_strategy, strategy)
         settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
-        self.policy = policy_for(name, None, settings, recovery=recovery, compact=compact)
-        self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
+        self.policy = collect(policy_for, owner, None, settings, recovery=recovery, compact=compact) or UNSET
+        collect(_check_no_tools, owner, self.policy)
+        self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
         given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
-        check_arguments(owner, TeamSpec, description=description, **given)
-        check_instance(owner, "handoff", handoff, EnvelopeSettings)
-        check_instance(owner, "options", options, Mapping, Value)
-        self.notify = _checked_notify(owner, notify)
-        check_instance(owner, "confirm_above", confirm_above, ConfirmAbove)
-        self.confirm_above = confirm_above
+        collect(check_arguments, owner, TeamSpec, description=description, **given)
+        collect(check_instance, owner, "handoff", handoff, EnvelopeSettings)
+        collect(check_instance, owner, "options", options, Mapping, Value)
+        self.notify = collect(_checked_notify, owner, notify)
+        collect(check_instance, owner, "confirm_above", confirm_above, ConfirmAbove)
+        self.attachments = collect(_paths, owner, attachments)
+        mistakes.raise_all()
+        self.description, self.confirm_above = description, confirm_above
         self.degradation: Degradation = degradation
-        self.attachments = _paths(owner, attachments)
-        if self.approve is not None and self.approve.tools:
-            raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
+        self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, handoff)
@@ -295,6 +295,23 @@ def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
             agents[agent.name] = agent_spec_of(agent)
     # Every part was validated when it was created, and a team may have thousands.
     return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
+
+
+def _agents(owner: str, name: str, agents: Iterable[AgentLike]) -> tuple[AgentLike, ...]:
+    """Return the agents of a list; raises `UsageError` with everything in it that is none."""
+    mistakes = Mistakes()
+    found = tuple(mistakes.collect(require_agent, one) for one in listed(owner, name, agents))
+    mistakes.raise_all()
+    return found
+
+
+def _strategy(strategy: str | StrategyLike) -> Strategy:
+    return find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
+
+
+def _check_no_tools(owner: str, policy: Policy) -> None:
+    if policy.approve is not None and policy.approve.tools:
+        raise UsageError(f"{owner} has no tools of its own; set  tools  of  approve  on its members.")
 
 
 def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from msgspec import Struct, structs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from teamwright.errors import InvalidValue, nearest
+from teamwright.errors import InvalidValue
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -29,32 +29,27 @@ else:
             try:
                 made = super().__call__(**fields)
             except ValidationError as error:
-                raise InvalidValue(cls.__name__, _reasons(error, fields, list(cls.model_fields))) from None
+                from teamwright.values.text.validation_messages import reasons_of
+
+                raise InvalidValue(cls.__name__, reasons_of(error, fields, cls)) from None
             if converted := list(conversions(made, fields)):
                 raise InvalidValue(cls.__name__, converted)
             return made
 
 
-def _reasons(error: ValidationError, fields: dict[str, object], known: list[str]) -> Iterator[str]:
-    from teamwright.values.text.validation_messages import misfits_of
-
-    for one in misfits_of(error, fields):
-        unknown = one.at[0] if len(one.at) == 1 and one.at[0] not in known else None
-        yield f"{one} ({nearest(unknown, known).rstrip('.')})" if isinstance(unknown, str) else str(one)
-
-
 def conversions(made: BaseModel, fields: dict[str, object]) -> Iterator[str]:
     """Word the arguments that pydantic has converted and a manifest would refuse: True as a number, bytes as text."""
     for name, value in fields.items():
-        if isinstance(value, bool | bytes | str):
-            read = made.__dict__.get(name, value)
-            if type(read) in CONVERTED and not isinstance(read, type(value)):
-                from teamwright.values.text.validation_messages import found_text
+        read: object = made.__dict__.get(name, value)
+        if isinstance(value, dict) and isinstance(read, BaseModel):
+            yield from (f"{name}.{text}" for text in conversions(read, cast("dict[str, object]", value)))
+        elif isinstance(value, bool | bytes | str) and type(read) in CONVERTED and not isinstance(read, type(value)):
+            from teamwright.values.text.validation_messages import found_text
 
-                yield f"{name}: expects {CONVERTED[type(read)]}, found {found_text(value)}"
+            yield f"{name}: expects {CONVERTED[type(read)]}, found {found_text(value)}"
 
 
-CONVERTED = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+CONVERTED: dict[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 """Types to which pydantic converts what was meant as something else."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,11 @@ from teamwright import (
     Step,
     Team,
 )
-from teamwright.agents.contract.arguments import check_arguments
-from teamwright.errors import UsageError
+from teamwright.agents import McpTool, as_tool, tool
+from teamwright.agents.contract.arguments import check_arguments, checked_call
+from teamwright.errors import InvalidArguments, UsageError
 from teamwright.values.specs.manifest import AgentSpec
+from tests.manifests.manifests import problems
 
 
 def spoken(turn: object) -> str:
@@ -66,11 +69,13 @@ EVERY_AGENT: list[tuple[dict[str, object], str]] = [
     ({"timeout": math.nan}, "timeout: must be more than 0"),
     ({"output_schema": 3}, "schema of the output of 'a' must be a JSON Schema or a class, and is 3"),
     ({"input_schema": [3]}, "schema of the input of 'a'"),
-    ({"policy": {}}, "policy of the agent 'a' must be a Policy"),
-    ({"limits": 3}, "policy of the agent 'a' does not fit: limits: expects a mapping, found the number 3"),
-    ({"limits": {"tokns": 3}}, "limits.tokns: is not a field here"),
+    ({"policy": {}}, "The agent 'a': policy: expects a Policy, found a mapping"),
+    ({"limits": 3}, "The agent 'a': limits: expects a mapping, found the number 3"),
+    ({"limits": {"tokns": 3}}, r"limits.tokns: is not a field here \(did you mean 'tokens'\?\)"),
+    ({"limits": {"tokens": "5"}}, "limits.tokens: expects a whole number, found the text '5'"),
+    ({"limits": {"message": {"tokns": 3}}}, r"limits.message.tokns: is not a field here \(did you mean 'tokens'\?\)"),
     ({"retry": "never"}, "retry: expects a mapping"),
-    ({"max_bytes": 3}, "max_bytes=3"),
+    ({"max_bytes": 3}, "The agent 'a': max_bytes: must be at least 1000, and 3 is not"),
     ({"too_long": "explode"}, "too_long"),
     ({"fallback": "other"}, "'other'"),
     ({"optional": "yes please"}, "optional: expects true or false"),
@@ -80,7 +85,11 @@ EVERY_AGENT: list[tuple[dict[str, object], str]] = [
 WITH_TOOLS: list[tuple[dict[str, object], str]] = [
     ({"tools": spoken}, r"The agent 'a': tools: expects a list, found a value of type 'function'; write  tools=\[…\]"),
     ({"tools": None}, "leave 'tools' out, or pass an empty list"),
-    ({"tools": [3]}, "tool"),
+    ({"tools": [3]}, "There is the number 3 among the tools: pass a function, an agent"),
+    ({"tools": ["serch"]}, "There is no tool 'serch': pass the function itself, or write module:function"),
+    ({"tools": ["workspac"]}, r"There is no tool 'workspac': did you mean 'workspace'\?"),
+    ({"tools": [McpTool(command="x")]}, r"write  McpSpec\(mcp=…\)"),
+    ({"tools": [lambda x: x]}, "A lambda has no name; give the tool one"),
     ({"instructions": 3}, "instructions.* 3"),
     ({"max_tokens": 0}, "max_tokens: must be at least 1, and 0 is not"),
     ({"max_tokens": True}, "max_tokens: expects a whole number, found true"),
@@ -102,12 +111,22 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (model_agent, {"check_input": 3}, "check_input"),
     (model_agent, {"compact": 3}, "compact"),
     (model_agent, {"handoffs": "other"}, "handoffs"),
-    (model_agent, {"cache": "always"}, "cache is 'always'"),
+    (model_agent, {"cache": "always"}, "cache: is 'auto' or 'off', and this is the text 'always'"),
     (model_agent, {"settings": {"topp": 1}}, "did you mean 'top_p'"),
     (model_agent, {"settings": 3}, "settings"),
-    (model_agent, {"output_mode": "guess"}, "output_mode"),
-    (model_agent, {"max_requests": 0}, "max_requests"),
-    (model_agent, {"max_requests": "5"}, "max_requests"),
+    (model_agent, {"output_mode": "nativ"}, r"output_mode: is 'auto', 'native', .*\(did you mean 'native'\?\)"),
+    (model_agent, {"max_requests": 0}, "max_requests: must be at least 1, and 0 is not"),
+    (model_agent, {"max_requests": "5"}, "max_requests: expects a whole number, found the text '5'"),
+    (model_agent, {"memory": 5}, "The agent 'a': memory: expects text or a mapping, found the number 5"),
+    (model_agent, {"compact": {"kep": 5}}, r"compact.kep: is not a field here \(did you mean 'keep'\?\)"),
+    (model_agent, {"isolate": "process"}, "The agent 'a' is a model, which has no 'isolate'"),
+    (function_agent, {"tools": [spoken]}, "The agent 'a' is a function, which has no 'tools'"),
+    (
+        function_agent,
+        {"function": lambda: "x"},
+        r"'a' must be a function \(turn\) or \(turn, ctx\); its parameters are \(\)",
+    ),
+    (scripted_agent, {"output_mode": "tool"}, "The agent 'a' is scripted, which has no 'output_mode'"),
     (model_agent, {"models": 3}, "models: expects a Models, found the number 3"),
     (scripted_agent, {"script": None}, "script: expects a list"),
     (scripted_agent, {"script": ["hello"]}, r"rules\.0"),
@@ -126,7 +145,19 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (team, {"max_turns": 0}, "max_turns: must be at least 1, and 0 is not"),
     (team, {"max_turns": "3"}, "max_turns: expects a whole number, found the text '3'"),
     (team, {"on_max_turns": "go on"}, "on_max_turns: is 'stop' or 'fail'"),
-    (team, {"limits": "10"}, "limits: expects a mapping"),
+    (team, {"limits": "10"}, "The team 't': limits: expects a mapping"),
+    (team, {"stratgy": "single"}, r"The team 't' takes no 'stratgy': did you mean 'strategy'\?"),
+    (engine, {"jornal": "memory"}, r"The engine takes no 'jornal': did you mean 'journal'\?"),
+    (Team, {"name": "t"}, "The team 't' needs 'members'"),
+    (ModelAgent, {"name": "a"}, "The agent 'a' needs 'model'"),
+    (ModelAgent, {"model": "local"}, "The agent needs 'name'"),
+    (tool, {"function": spoken, "retry": 3}, r"The tool 'spoken' takes no 'retry': did you mean 'retries'\?"),
+    (tool, {"function": spoken, "timeout": -1}, "The tool 'spoken': timeout: must be more than 0, and -1 is not"),
+    (tool, {"function": "spoken"}, "A tool must be a function, not the text 'spoken'"),
+    (tool, {"function": spoken, "check": 5}, "The check of the tool 'spoken' must be a function, not the number 5"),
+    (tool, {"function": lambda x: x}, "A lambda has no name; give the tool one"),
+    (as_tool, {"agent": MEMBER, "nam": "x"}, r"The tool takes no 'nam': did you mean 'name'\?"),
+    (as_tool, {"agent": MEMBER, "description": 5}, "description: expects text, found the number 5"),
     (team, {"approve": 3}, "approve"),
     (team, {"approve": {"tools": True}}, "no tools of its own"),
     (team, {"recovery": 3}, "recovery"),
@@ -166,6 +197,83 @@ def test_a_wrong_value_is_refused_at_construction_in_our_words(make: Maker, give
     said = str(raised.value)
     for words in ("Input should", "validation error", "errors.pydantic.dev", "input_value"):
         assert words not in said
+
+
+def test_every_mistake_of_a_call_is_reported_at_once() -> None:
+    with pytest.raises(UsageError) as raised:
+        model_agent(
+            modle="x",
+            model="opena:x",
+            instructions=5,
+            check_input=lambda: None,
+            check_output=3,
+            temperature=9,
+            max_requests=0,
+            settings={"topp": 1},
+            input_schema={"type": "objct"},
+            optional=True,
+            critical=True,
+            limits={"tokns": 1},
+            memory="a b",
+            tools=[3, "serch"],
+        )
+    parts = (
+        "takes no 'modle'", "no provider 'opena'", "its instructions must be", "check_input must", "check_output must",
+        "temperature: must", "max_requests: must", "'topp' is no setting", "schema of the input",
+        "optional and critical", "limits.tokns", "'a b' is no name", "number 3 among the tools", "no tool 'serch'",
+    )  # fmt: skip
+    for part in parts:
+        assert part in str(raised.value)
+    assert len(raised.value.reasons) == 13
+
+
+def test_mistakes_of_a_team_and_of_a_tool_are_reported_at_once() -> None:
+    with pytest.raises(UsageError) as raised:
+        team(members=[3, "m"], strategy="sequental", max_turns=0, limits={"tokens": -1}, attachments="x.png", color=1)
+    for part in (
+        "3 is neither",
+        "'m' is neither",
+        "'sequential'",
+        "max_turns",
+        "limits.tokens",
+        "attachments",
+        "color",
+    ):
+        assert part in str(raised.value)
+    with pytest.raises(
+        UsageError, match=r"(?s)no parameter 'x'.*no parameter 'y'.*The check of the tool 'spoken' takes 'z'"
+    ):
+        tool(spoken, once=["x", "y"], check=lambda z: None)
+
+
+def test_a_type_error_inside_a_constructor_is_not_reworded() -> None:
+    @checked_call("thing")
+    def make(name: str) -> None:
+        len(3)  # pyright: ignore[reportArgumentType]
+
+    with pytest.raises(TypeError, match=r"object of type 'int' has no len\(\)"):
+        make("x")
+    with pytest.raises(InvalidArguments, match="The thing 'y' got 'name' twice"):
+        make("x", name="y")  # pyright: ignore[reportCallIssue]
+
+
+LIMITS: list[tuple[str, object]] = [
+    ("tokens", -1), ("tokens", 1.5), ("usd", -1), ("usd", "x"), ("calls", -1), ("seconds", 0), ("tokns", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), LIMITS)
+def test_limits_are_refused_in_the_words_of_a_manifest(tmp_path: Path, field: str, value: object) -> None:
+    (problem,) = problems(tmp_path, f"agents: {{a: {{model: local, limits: {{{field}: {value}}}}}}}")
+    said = f"{problem.message.removeprefix('agent ')} ({problem.suggestion})".removesuffix(" ()")
+    for make in AGENTS:
+        with pytest.raises(UsageError) as raised:
+            make(limits={field: value})
+        words = str(raised.value).removeprefix("The agent ").removesuffix(".")
+        assert words.replace(f"limits.{field}:", f"'{field}'") == said
+    with pytest.raises(UsageError) as raised:
+        Limits(**{field: value})  # pyright: ignore[reportArgumentType]
+    assert str(raised.value).removesuffix(".").replace(f"Limits: {field}:", f"'a': '{field}'") == said
 
 
 async def test_what_a_run_is_given_is_checked_before_it_starts() -> None:

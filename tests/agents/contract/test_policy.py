@@ -117,7 +117,7 @@ def test_a_policy_cannot_be_both_optional_and_critical() -> None:
 
 
 def test_a_policy_of_an_agent_is_a_policy() -> None:
-    with pytest.raises(UsageError, match="The policy of the agent 'a' must be a Policy, not 'x'"):
+    with pytest.raises(UsageError, match="The agent 'a': policy: expects a Policy, found the text 'x'"):
         FunctionAgent("a", shout, policy=cast("Policy", "x"))
 
 
@@ -135,5 +135,5 @@ def test_agents_that_set_nothing_share_their_policy() -> None:
 
 
 def test_what_does_not_fit_a_policy_is_reported_with_the_name_of_the_agent() -> None:
-    with pytest.raises(UsageError, match="The policy of the agent 'a' does not fit: limits"):
+    with pytest.raises(UsageError, match="The agent 'a': limits: expects a mapping"):
         FunctionAgent("a", shout, limits=cast("Limits", 5))

@@ -105,6 +105,19 @@ def test_a_path_that_no_system_takes_is_refused() -> None:
         Attachment.read("a\0b")
 
 
+def test_every_file_that_cannot_be_attached_is_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "fine.txt").write_text("x")
+    with pytest.raises(UsageError) as refused:
+        read_attachments([tmp_path / name for name in ("empty.txt", "fine.txt", "none.png", "other.png")])
+    assert [one for one in ("empty", "fine", "none", "other") if one in str(refused.value)] == [
+        "empty",
+        "none",
+        "other",
+    ]
+    assert len(refused.value.reasons) == 3
+
+
 def test_content_that_is_not_what_it_is_given_as_is_refused() -> None:
     with pytest.raises(UsageError, match="no UTF-8 text"):
         Attachment(b"\xff\xfe\0", "a.bin", "text/plain")

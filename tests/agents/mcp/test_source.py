@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -16,11 +17,14 @@ from pydantic import JsonValue
 
 from teamwright import Engine, Team, load_team
 from teamwright.agents.mcp import connection as mcp_connection
+from teamwright.agents.mcp.connection import McpConnection
+from teamwright.agents.mcp.source import McpServer, McpSource
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import CallInDoubt, LimitReached, Refused, ServiceError, ToolError, UsageError
+from teamwright.errors import CallInDoubt, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.manifests.load import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
@@ -28,6 +32,7 @@ from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
+from tests.manifests.manifests import loaded, problems
 from tests.paths import ROOT
 
 SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
@@ -113,6 +118,47 @@ async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
             assert [offer.name for offer in tools.definitions] == expected
 
 
+async def test_an_allowed_tool_that_a_server_does_not_have_is_a_warning(notes: Path) -> None:
+    record = Recording()
+    toolbox = Toolbox([arithmetic(notes, allow=("add", "ad"))], owner="a")
+    async with toolbox.open(record.ctx) as tools:
+        expected = ["a: the MCP server 'arithmetic' has no tool 'ad', which 'allow' names; did you mean 'add'?"]
+        assert tools.warnings == expected
+    async with toolbox.open(record.again().ctx) as tools:
+        assert tools.warnings == expected
+
+
+async def test_a_tool_that_a_server_lists_twice_is_offered_once_with_a_warning() -> None:
+    listed = [{"name": "add", "description": text, "parameters": {}} for text in ("one", "two", "three")]
+
+    class Listing:
+        async def request(self, label: str, send: object) -> object:
+            return listed
+
+    server = McpServer("twice", McpTool(command="x"), cast("McpConnection", Listing()), 1000)
+    (only,) = await server.definitions(Recording().ctx)
+    assert (only.name, only.description) == ("add", "one")
+    assert server.warnings == ("the MCP server 'twice' lists the tool 'add' more than once; the first is used",)
+
+
+def test_a_folder_that_is_not_there_is_a_mistake_in_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    text = "agents: {a: {model: local, tools: [{mcp: {command: x, cwd: %s}}]}}"
+    (problem,) = problems(tmp_path, text % "nowhere")
+    assert problem.message == "agent 'a': there is no folder 'nowhere' to start the server in"
+    assert problem.column == text.index("%s") + 1
+    for fine in ("here", "'${FOLDER}'"):
+        loaded(tmp_path, text % fine)
+
+
+def test_a_command_that_is_not_installed_is_a_warning_of_a_thorough_load(tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text("agents: {a: {model: local, tools: [{mcp: {command: no-such-program}}]}}")
+    assert load([file]).warnings == ()
+    (warning,) = (one for one in load([file], thorough=True).warnings if "command" in one.message)
+    assert warning.message == "agent 'a': there is no command 'no-such-program' on this machine"
+
+
 async def test_an_mcp_server_that_dies_fails_the_call_and_starts_again_for_the_next(notes: Path) -> None:
     async with Toolbox([arithmetic(notes)]).open(Recording().ctx) as tools:
         with pytest.raises(CallInDoubt, match=r"'arithmetic' ended during the call \(out of memory\); .* is unknown"):
@@ -122,9 +168,17 @@ async def test_an_mcp_server_that_dies_fails_the_call_and_starts_again_for_the_n
 
 
 async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) -> None:
-    with pytest.raises(Refused, match="'mcp-1' can't be started"):
-        async with Toolbox([McpSpec(mcp=McpTool(command="no-such-program"))]).open(Recording().ctx):
-            pass
+    for wrong, why in (
+        (McpTool(command="no-such-program"), "there is no command 'no-such-program'; check it, or install it"),
+        (McpTool(command=sys.executable, cwd="/no/such"), "there is no folder '/no/such'; check its cwd"),
+    ):
+        with pytest.raises(ToolError, match=f"'mcp-1' can't be started: {why}") as raised:
+            async with Toolbox([McpSpec(mcp=wrong)]).open(Recording().ctx):
+                pass
+        assert (raised.value.kind, raised.value.retryable) == ("tool", False)
+    assert McpSource("far", McpTool(command="x", cwd="/no/such")).problems() == [
+        "The MCP server 'far' can't be started: there is no folder '/no/such'; check its cwd."
+    ]
     broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "raise SystemExit('no database')")))
     with pytest.raises(ServiceError, match=r"'mcp-1' did not answer .*no database"):
         async with Toolbox([broken]).open(Recording().ctx):

@@ -471,11 +471,12 @@ async def test_the_key_of_a_server_goes_out_and_no_other(monkeypatch: pytest.Mon
     assert "not-for-this-server" not in sent[1]
 
 
-async def test_a_missing_key_and_an_unknown_provider_are_reported_clearly() -> None:
+async def test_a_missing_key_and_an_unknown_model_are_reported_clearly() -> None:
     with pytest.raises(UsageError, match=r"'openai:gpt-5-mini' can't be used: set OPENAI_API_KEY in the environment$"):
         await ModelAgent("a", model="openai:gpt-5-mini").respond(Turn("Hi"), Recording().ctx)
-    with pytest.raises(UsageError, match="'nobody:gpt' can't be used: the provider 'nobody' is not known"):
-        await ModelAgent("a", model="nobody:gpt").respond(Turn("Hi"), Recording().ctx)
+    with pytest.raises(UsageError, match="'nobody:gpt' can't be used: there is no provider 'nobody'; known are"):
+        async with Models() as models:
+            await models.client("nobody:gpt")
     with pytest.raises(UsageError, match="'gpt' can't be used"):
         await ModelAgent("a", model="gpt").respond(Turn("Hi"), Recording().ctx)
 

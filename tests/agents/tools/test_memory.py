@@ -59,6 +59,8 @@ async def test_a_note_of_one_run_is_found_in_another_and_can_be_forgotten(engine
     assert await said(engine, desk(), "forget 1") == '{"forgotten":1}'
     assert await said(engine, desk(), "recall tea") == NOTHING
     assert "There is no note 1" in await said(engine, desk(), "forget 1")
+    for invented in (2**63, 2**200, -1):
+        assert f"There is no note {invented}" in await said(engine, desk(), f"forget {invented}")
 
 
 async def test_a_memory_belongs_to_a_member_to_a_team_or_to_all_who_name_it(engine: Engine) -> None:  # L-C-10

@@ -173,6 +173,8 @@ def test_names_of_tools_are_valid_and_used_once() -> None:
     with pytest.raises(DuplicateName):
         Toolbox([("terminate", FunctionTool(function="string:capwords"))])
     with pytest.raises(InvalidName):
+        Toolbox([("no name", search)])
+    with pytest.raises(UsageError, match="A lambda has no name; give the tool one"):
         Toolbox([lambda: None])
 
 

@@ -49,7 +49,11 @@ def test_runs_outside_a_conversation_are_listed_as_before(call: Call, desk: Path
 def test_mistakes_are_refused_before_anything_runs(call: Call, desk: Path) -> None:
     unknown = call("run", "What is my name?", "--conversation", "talk")
     assert unknown.code == 2
-    assert "Name a manifest" in unknown.err
+    assert "There is no conversation 'talk' to continue: name a manifest to begin it." in unknown.err
+    assert call("run", desk, "Hi", "--conversation", "talks").code == 0
+    for command in (("run", "Hi"), ("chat",)):
+        misspelt = call(*command, "--conversation", "talk")
+        assert (misspelt.code, "did you mean 'talks'?" in misspelt.err) == (2, True)
     invalid = call("run", desk, "Hi", "--conversation", "my talk")
     assert invalid.code == 2
     assert "can't name a conversation" in invalid.err

@@ -6,6 +6,7 @@ import pytest
 
 from teamwright.errors import ManifestError
 from teamwright.manifests.load import Loaded, load
+from teamwright.strategies.registry import strategy_names
 
 BAD = "- repl: x\n- reply: x\n  delay: .inf\n"
 
@@ -96,3 +97,52 @@ def test_a_missing_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [(line, column) for line, column, _ in found] == [(2, 31), (4, 14), (6, 6)]
     assert [message.rpartition("[")[2] for *_, message in found] == ["mcp]'", "local]'", "anthropic]'"]
     assert "model 'm': The model 'anthropic:x' needs the extra 'anthropic'" in found[2][2]
+
+
+def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(
+        "def look(city: str) -> str: return city\ndef found(town: str) -> None: ...\ndef bare() -> None: ...\n"
+    )
+    manifest = tmp_path / "team.yaml"
+    manifest.write_text(
+        "agents:\n"
+        "  a:\n"
+        "    model: local\n"
+        "    check_input: desk:bare\n"
+        "    check_output: desk:bare\n"
+        "    instructions: {function: 'desk:bare'}\n"
+        "    handoffs: [c]\n"
+        "    tools:\n"
+        "      - function: desk:look\n"
+        "        once: [cityy, city]\n"
+        "        check: desk:found\n"
+        "      - {function: 'desk:nothing', check: 'desk:nobody'}\n"
+        "  b: {function: 'desk:bare'}\n"
+        "teams: {t: {members: [a, b], strategy: sequental}}\n"
+    )
+    with pytest.raises(ManifestError) as caught:
+        load([manifest], thorough=True)
+    found = [(one.line, one.column, one.message.partition(": ")[2]) for one in caught.value.problems]
+    assert found == [
+        (4, 18, "'check_input' must be a function (text, ctx); its parameters are () -> None."),
+        (5, 19, "'check_output' must be a function (text, ctx); its parameters are () -> None."),
+        (6, 30, "'instructions' must be a function (ctx); its parameters are () -> None."),
+        (7, 16, "'a' hands off to 'c', which is no member of its team"),
+        (10, 16, "'desk:look' has no parameter 'cityy' for 'once'"),
+        (11, 16, "the check 'desk:found' takes 'town', which 'desk:look' does not"),
+        (12, 20, "There is no 'nothing' in 'desk:nothing'; known are bare, found, look."),
+        (12, 43, "There is no 'nobody' in 'desk:nobody'; known are bare, found, look."),
+        (13, 17, "'function' must be a function (turn) or (turn, ctx); its parameters are () -> None."),
+        (14, 40, "there is no strategy 'sequental'; known are " + ", ".join(strategy_names())),
+    ]
+
+
+def test_a_module_that_has_the_name_of_pythons_own_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "calendar.py").write_text("def look(city: str) -> str: return city\n")
+    manifest = tmp_path / "team.yaml"
+    manifest.write_text("agents: {a: {model: local, tools: ['calendar:look']}}")
+    with pytest.raises(ManifestError) as caught:
+        load([manifest], thorough=True)
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("agent 'a': The module of the tool 'calendar:look' can't be imported: The module")
+    assert problem.message.endswith("has the name of a module that Python or Teamwright needs; rename the file.")

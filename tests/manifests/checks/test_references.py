@@ -42,7 +42,7 @@ def test_an_agent_is_answered_by_one(tmp_path: Path) -> None:
     assert (problem.message, problem.column) == ("agent 'a' has 'model' and 'function'", 28)
 
 
-@pytest.mark.parametrize("model", ["local", "local:w.gguf", "openai:gpt-5", "google-gla:gemini-3", "${MODEL}"])
+@pytest.mark.parametrize("model", ["local", "local:w.gguf", "openai:gpt-5", "google:gemini-3", "${MODEL}"])
 def test_models_may_be_written_at_the_agent(tmp_path: Path, model: str) -> None:
     assert loaded(tmp_path, f"agents: {{a: {{model: '{model}'}}}}").manifest.agents["a"].model == model
 

@@ -16,7 +16,7 @@ from pydantic_ai.models.openai import OpenAIResponsesModelSettings
 
 from teamwright.agents import NamedModel, ServerModel
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.specs.model_settings import INSTEAD, ModelSettings, check_output_mode, check_settings
+from teamwright.values.specs.model_settings import INSTEAD, ModelSettings, check_settings
 
 NOT_FOR_CHATS = ("decision_", "typesafe_", "mcp_")
 """Settings of models that make no conversation, or that only a server of MCP has."""
@@ -94,12 +94,6 @@ def test_a_model_refuses_wrong_settings_at_construction(form: Any, fields: dict[
         form(**fields, settings={"sed": 7})
     with pytest.raises(InvalidValue, match="output_mode: is 'auto', 'native', 'tool' or 'prompt'"):
         form(**fields, output_mode="nativ")
-
-
-def test_an_output_mode_that_there_is_none_of_is_refused() -> None:
-    assert check_output_mode("a", "tool") == "tool"
-    with pytest.raises(UsageError, match=r"'a' can't have output_mode='native_'; did you mean 'native'"):
-        check_output_mode("a", "native_")  # pyright: ignore[reportArgumentType]
 
 
 def test_settings_are_checked_without_an_import_of_pydantic_ai() -> None:

@@ -23,6 +23,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.clients.local import SLOTS, LocalModel
 from teamwright.agents.clients.own_model import can_send_whole, can_stream, own_model_name, profile_of
+from teamwright.agents.clients.providers import provider_hint, unknown_provider
 from teamwright.errors import UsageError
 from teamwright.values.limits.limits import Pace
 from teamwright.values.specs.manifest import ServerModel
@@ -30,8 +31,8 @@ from teamwright.values.specs.manifest import ServerModel
 LOCAL = "local"
 HTTPX2 = re.compile(r"HTTPClient|httpx2")
 """Matches the annotation of a provider's parameter that accepts an httpx2 client, not only an httpx one."""
+UNDECLARED = "nothing declares it; write provider:name, local or scripted:FILE, or declare it under 'models'"
 KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
-FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 UNSTARTED_URL = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
 NO_KEY = "api-key-not-set"
@@ -170,9 +171,8 @@ def _provider_factory(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]
 def _reason(name: str, message: str) -> str:
     """Rephrase an error message of pydantic-ai for the author of a manifest."""
     if message.startswith("Unknown model"):
-        provider, colon, _ = name.partition(":")
-        what = f"the provider {provider!r} is not known" if colon else "nothing declares it"
-        return f"{what}; {message.partition('. ')[2] or FORMS}"
+        provider = unknown_provider(name)
+        return f"there is no provider {provider!r}; {provider_hint(provider)}" if provider else UNDECLARED
     if keys := dict.fromkeys(KEY.findall(message)):
         return f"set {' or '.join(keys)} in the environment"
     return message

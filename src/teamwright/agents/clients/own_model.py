@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeGuard, cast
 
+from teamwright.agents.clients.providers import provider_hint, unknown_provider
 from teamwright.errors import UsageError
 from teamwright.values.secrets.classification import is_secret
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
@@ -38,6 +39,7 @@ def check_model(agent: str, model: object) -> AnyModel:
     The name is the identity of the model in records, rate limits and prices. Raises `UsageError` for anything else.
     """
     if isinstance(model, (str, NamedModel, ServerModel)) and model:
+        check_provider(agent, model)
         return model
     if is_own_model(model):
         return own_model_name(model)
@@ -47,6 +49,17 @@ def check_model(agent: str, model: object) -> AnyModel:
         f"The model of the agent {agent!r} must be 'provider:name', a NamedModel, a ServerModel or a model of"
         f" pydantic-ai, not {model!r}."
     )
+
+
+def check_provider(agent: str, model: AnyModel | None) -> None:
+    """Raise `UsageError` with a suggestion if there is no provider of this name.
+
+    A name without one passes: a manifest may leave its model to a cluster, and a run is refused before it starts.
+    """
+    name = model.model if isinstance(model, NamedModel) else model
+    if isinstance(name, str) and (provider := unknown_provider(name)):
+        text = f"there is no provider {provider!r} for the model {name!r}; {provider_hint(provider)}"
+        raise UsageError(f"The agent {agent!r}: {text}.".replace("?.", "?"))
 
 
 def own_model_name(model: OwnModel) -> str:

@@ -11,16 +11,17 @@ from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_validator
 
+from teamwright.agents.contract.arguments import Mistakes, check_instance
 from teamwright.agents.contract.context import AgentLike
-from teamwright.errors import UsageError, nearest
+from teamwright.errors import InvalidValue, UsageError
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
+from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import conversions
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
-from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.text.validation_messages import reasons_of
 
 T = TypeVar("T")
 
@@ -94,30 +95,21 @@ class PolicySettings(TypedDict, total=False):
     critical: bool
 
 
-def policy_for(name: str, base: Policy | None, settings: PolicySettings, **others: object) -> Policy:
-    """Return the policy of the agent of this name: `base` with the settings that are given; raises `UsageError`.
+def policy_for(owner: str, base: Policy | None, settings: PolicySettings, **others: object) -> Policy:
+    """Return the policy of an agent: `base` with the settings that are given; raises `UsageError` with every mistake.
 
     A setting that is given stands over `base`, also if it is false or `None`. `others` are fields of the policy that
     the agent sets itself, `None` if it does not.
     """
-    if settings:
-        _check_settings(name, settings)
-    if base is not None and not isinstance(base, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise UsageError(f"The policy of the agent {name!r} must be a Policy, not {base!r}.")
+    mistakes = Mistakes()
+    mistakes.collect(check_instance, owner, "policy", base, Policy)
     own = {field: value for field, value in others.items() if value is not None}
-    return _combined(name, base or UNSET, {**settings, **own})
+    made = mistakes.collect(_combined, owner, UNSET if mistakes else base or UNSET, {**settings, **own})
+    mistakes.raise_all()
+    return made
 
 
-def _check_settings(name: str, settings: PolicySettings) -> None:
-    """Raise `UsageError` for a setting that no agent has, and for an invalid size cap."""
-    for unknown in settings.keys() - PolicySettings.__optional_keys__:
-        known = PolicySettings.__optional_keys__ | AgentSpec.model_fields.keys()
-        hint = nearest(unknown, known, "agents have no such setting")
-        raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
-    check_max_bytes(name, settings.get("max_bytes"))
-
-
-def _combined(name: str, base: Policy, settings: dict[str, object]) -> Policy:
+def _combined(owner: str, base: Policy, settings: dict[str, object]) -> Policy:
     """Return `base` with these settings, validated; `base` itself if they change nothing."""
     if "retry" in settings and settings["retry"] is None:
         settings["retry"] = DEFAULT_RETRY
@@ -126,27 +118,35 @@ def _combined(name: str, base: Policy, settings: dict[str, object]) -> Policy:
         return base
     if base is UNSET and changed == {"one_call": True}:
         return ONE_CALL
-    return _validated(name, {**dict(base), **changed})
+    return _validated(owner, {**dict(base), **changed})
 
 
-def _validated(name: str, settings: dict[str, object]) -> Policy:
-    """Return the policy with these settings; raises `UsageError` with the agent and each invalid setting."""
-    _check_fallback(f"The fallback of the agent {name!r}", settings["fallback"])
-    check_not_both(repr(name), optional=settings["optional"], critical=settings["critical"])
+def _validated(owner: str, settings: dict[str, object]) -> Policy:
+    """Return the policy with these settings; raises `UsageError` with the owner and each invalid setting."""
+    mistakes = Mistakes()
+    mistakes.collect(_check_fallback, f"The fallback of {owner[0].lower()}{owner[1:]}", settings["fallback"])
+    mistakes.collect(check_not_both, owner, optional=settings["optional"], critical=settings["critical"])
+    reported = {"fallback": None, "optional": False, "critical": False} if mistakes else {}
+    made = mistakes.collect(_validated_fields, owner, {**settings, **reported})
+    mistakes.raise_all()
+    return made
+
+
+def _validated_fields(owner: str, settings: dict[str, object]) -> Policy:
     try:
         made = Policy.model_validate(settings)
         wrong = list(conversions(made, settings))
     except ValidationError as error:
-        made, wrong = UNSET, [str(one) for one in misfits_of(error, settings)]
+        made, wrong = UNSET, reasons_of(error, settings, Policy)
     if wrong:
-        raise UsageError(f"The policy of the agent {name!r} does not fit: {'; '.join(wrong)}.")
+        raise InvalidValue(owner, wrong)
     return made
 
 
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     """Build the policy of a declaration with these changes; the caller has to build its fallback, which is an agent."""
     given = {field: value for field, value in spec if field in _declared_fields()}
-    return _combined(name, UNSET, {**given, **changes})
+    return _combined(f"The agent {name!r}", UNSET, {**given, **changes})
 
 
 def check_not_both(who: str, *, optional: object, critical: object) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from teamwright.agents.contract.arguments import Mistakes
 from teamwright.errors import UsageError
 from teamwright.values.text.display import size_text
 from teamwright.values.turns.media_types import is_text_type, is_utf8, media_type_of, media_type_of_name, suffix_of
@@ -58,8 +59,10 @@ AttachmentLike = Attachment | Path | str
 
 
 def read_attachments(given: Iterable[AttachmentLike]) -> tuple[Attachment, ...]:
-    """Read all files of a task; raises `UsageError` for one that can't be attached, or if they are too many."""
-    found = tuple(map(_read, given))
+    """Read all files of a task; raises `UsageError` with all that can't be attached, or if they are too many."""
+    mistakes = Mistakes()
+    found = tuple(mistakes.collect(_read, one) for one in given)
+    mistakes.raise_all()
     check_total(found)
     return found
 

@@ -16,10 +16,10 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.contract.arguments import check_arguments
+from teamwright.agents.contract.arguments import Mistakes, check_arguments, checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import ONE_CALL, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.import_path import Function, import_path
 from teamwright.agents.functions.threads import is_async, run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
@@ -44,6 +44,7 @@ class FunctionAgent(PolicyAttributes):
 
     kind = "function"
 
+    @checked_call("agent", PolicySettings.__optional_keys__, kind="a function", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
@@ -59,38 +60,32 @@ class FunctionAgent(PolicyAttributes):
         policy: Policy | None = None,
         **settings: Unpack[PolicySettings],
     ) -> None:
-        self.name = check_name("agent", name)
-        self.description = description
-        parameters = _parameters(function, name)
+        self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
+        collect = mistakes.collect
+        parameters = collect(required_parameters, function, owner) or []
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
         one_call = None if self._wants_context else True
-        self.policy = policy_for(name, policy, settings, can_terminate=can_terminate, one_call=one_call)
-        if self.approve is not None and self.approve.tools:
-            raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
-        self._function, self._timeout = function, timeout
+        own = collect(policy_for, owner, policy, settings, can_terminate=can_terminate, one_call=one_call)
+        self.policy = own or UNSET
+        collect(_check_no_tools, owner, self.policy)
+        self._input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
+        self._output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
+        given = {"description": description, "capabilities": capabilities, "timeout": timeout, "isolate": isolate}
+        collect(check_arguments, owner, AgentSpec, **given)
+        mistakes.raise_all()
+        self.description, self.capabilities = description, tuple(capabilities)
+        self._function, self._async, self._timeout = function, is_async(function), timeout
         self._isolate: Literal["thread", "process"] = isolate
-        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
-        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
-        self._async = is_async(function)
         declared = {
             "function": import_path(function),
             "description": description,
-            "capabilities": capabilities,
+            "capabilities": self.capabilities,
             "input_schema": self._input_schema,
             "output_schema": self._output_schema,
             "timeout": timeout,
             "isolate": isolate if isolate != "thread" else None,
         }
-        check_arguments(
-            f"The agent {name!r}",
-            AgentSpec,
-            description=description,
-            capabilities=capabilities,
-            timeout=timeout,
-            isolate=isolate,
-        )
-        self.capabilities = declared["capabilities"] = tuple(capabilities)
         self._declared = {field: value for field, value in declared.items() if value}
 
     @property
@@ -194,6 +189,11 @@ class FunctionAgent(PolicyAttributes):
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
+def _check_no_tools(owner: str, policy: Policy) -> None:
+    if policy.approve is not None and policy.approve.tools:
+        raise UsageError(f"{owner} is a function and has no tools that a person could approve.")
+
+
 def _recorded_answer(returned: Returned) -> Reply | JsonValue:
     """Decode a recorded answer by its recorded form, which nothing inside the value can change.
 
@@ -208,15 +208,24 @@ def _recorded_answer(returned: Returned) -> Reply | JsonValue:
             return value
 
 
-def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
-    """The required parameters of a function."""
+def required_parameters(function: Function, who: str) -> list[inspect.Parameter]:
+    """The required parameters of a function; raises `UsageError` if it can't be called with a turn."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"The agent {name!r} can't be {function!r}: wrap it in a function of one parameter."
-        ) from error
+        raise UsageError(f"{who} can't be {function!r}: wrap it in a function of one parameter.") from error
+    parameters = signature.parameters.values()
+    if not any(_can_be_called(signature, count) for count in (1, 2)):
+        raise UsageError(f"{who} must be a function (turn) or (turn, ctx); its parameters are {signature}.")
     return [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def _can_be_called(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 def _text_of(data: JsonValue) -> str:

@@ -12,6 +12,7 @@ from typing import Literal, cast
 from msgspec import structs
 from pydantic import JsonValue
 
+from teamwright.agents.contract.arguments import Mistakes
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.import_path import import_path
@@ -60,10 +61,12 @@ class Guardrails:
         self._agent = agent
         self.functions: dict[Check, CheckFunction] = {}
         given: tuple[tuple[Check, CheckFunction | None], ...] = (("input", check_input), ("output", check_output))
+        mistakes = Mistakes()
         for check, function in given:
             if function is not None:
-                check_arity(function, 2, FORM, f"The agent {agent!r}: check_{check}")
+                mistakes.collect(check_arity, function, 2, FORM, f"The agent {agent!r}: check_{check}")
                 self.functions[check] = function
+        mistakes.raise_all()
         self.declared = {f"check_{check}": import_path(function) for check, function in self.functions.items()}
         """The fields of an `AgentSpec`; a function that can't be imported by name has the value `None`."""
 

@@ -52,8 +52,9 @@ def load_function(path: str, what: str, form: str = "module:function") -> Functi
     try:
         found: object = import_own(module_name)
     except Exception as error:  # a module may raise anything while it is imported
-        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-        raise UsageError(f"The module of {what} {path!r} can't be imported: {kind}{error}.") from error
+        kind = "" if isinstance(error, ImportError | UsageError) else f"{type(error).__name__}: "
+        reason = f"{kind}{error}".removesuffix(".")
+        raise UsageError(f"The module of {what} {path!r} can't be imported: {reason}.") from error
     for name in names.split("."):
         known = [one for one in dir(found) if not one.startswith("_")]
         if (found := getattr(found, name, None)) is None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import anyio
 
-from teamwright.errors import AgentError, CallInDoubt, Refused, ServiceError, ToolError
+from teamwright.agents.mcp.start import ServerNotStarted, missing_folder
+from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
 from teamwright.values.specs.manifest import McpTool
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class McpSession:
         self.task = asyncio.create_task(self._hold())
 
     async def client(self, label: str) -> Client:
-        """Wait until the server has started; raises `Refused` if it can't be, `ServiceError` if it fails to start."""
+        """Wait until the server has started; raises `ServerNotStarted` or `ServiceError` if it does not."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready.wait()
@@ -191,8 +192,11 @@ class McpSession:
     def _start_failure(self, label: str) -> AgentError:
         error = self._error
         reason = self.stderr_tail() or (f"{type(error).__name__}: {error}" if error is not None else "it was stopped")
-        if isinstance(error, OSError) and self._settings.command is not None:
-            return Refused(f"The MCP server {label!r} can't be started ({reason}); check its command.")
+        command = self._settings.command
+        if isinstance(error, OSError) and command is not None:
+            absent = f"there is no command {command!r}; check it, or install it"
+            found = absent if isinstance(error, FileNotFoundError) else error.strerror or reason
+            return ServerNotStarted(label, missing_folder(self._settings) or found)
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
 
 

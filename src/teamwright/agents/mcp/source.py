@@ -5,10 +5,12 @@ A server starts at its first use, so that a replay may never start it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
@@ -17,14 +19,15 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.mcp.context import ContextRead, context_reads
 from teamwright.agents.mcp.pool import McpPool, shared_pool
+from teamwright.agents.mcp.start import ServerNotStarted, missing_folder
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_secrets, check_web_address
-from teamwright.documents.nodes import Fields
+from teamwright.documents.nodes import Fields, shown
 from teamwright.documents.problems import ProblemReport
-from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError
+from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.events.agent import McpMethod
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.specs.manifest import McpSpec, McpTool, ToolSpec
@@ -43,6 +46,8 @@ MOST_PAGES = 100
 """How many pages the list of its tools may have."""
 NEEDED = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
 """Settings that make sense only with another one."""
+BARE_COMMAND = re.compile(r"[\w.+-]+")
+"""Matches a command that is looked up, and has neither a path nor a variable."""
 
 
 class McpSource(ToolSource):
@@ -59,8 +64,11 @@ class McpSource(ToolSource):
         self.spec = spec if spec is not None else McpSpec(mcp=settings)
 
     def problems(self) -> Sequence[str]:
-        """Return a message if the extra is not installed."""
-        return () if find_spec("mcp") else (str(MissingExtra("mcp", f"The MCP server {self.name!r}")),)
+        """Return a message if the extra is not installed, and one if the server's folder is missing."""
+        found = [] if find_spec("mcp") else [str(MissingExtra("mcp", f"The MCP server {self.name!r}"))]
+        if why := missing_folder(self.settings):
+            found.append(str(ServerNotStarted(self.name, why)))
+        return found
 
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
@@ -115,10 +123,19 @@ class McpKind(ToolKind[McpTool]):
         for name in ("env", "headers"):
             check_secrets(server.get(name), name, owner, report)
         check_web_address(server.text("url"), owner, report)
+        if (cwd := server.text("cwd")) and "${" not in str(cwd.value):
+            beside = Path(cwd.place.file).parent
+            if not _is_folder(beside / str(cwd.value)):
+                message = f"{owner}: there is no folder {shown(str(cwd.value))} to start the server in"
+                report.problem(cwd.place, message, f"it is relative to {str(beside)!r}")
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Warn if the extra is not installed."""
+        """Warn if the extra is not installed, and about a command that is not there."""
         server = fields.get("mcp")
+        command = server.text("command") if isinstance(server, Fields) else None
+        if command and BARE_COMMAND.fullmatch(str(command.value)) and which(str(command.value)) is None:
+            message = f"{owner}: there is no command {shown(str(command.value))} on this machine"
+            report.warning(command.place, message, "install it, or write its path")
         if server is not None and find_spec("mcp") is None:
             report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
 
@@ -152,6 +169,7 @@ class McpServer(ToolSource):
     def __init__(self, label: str, settings: McpTool, connection: McpConnection, max_bytes: int) -> None:
         self.name, self._settings, self._connection, self._max_bytes = label, settings, connection, max_bytes
         self.has_context = bool(settings.resources or settings.prompts)
+        self.warnings: Sequence[str] = ()
 
     @property
     def identity(self) -> str:
@@ -164,9 +182,22 @@ class McpServer(ToolSource):
         effect = self._effect(self.identity, "list its tools", _list_tools, method="tools/list")
         recorded = await ctx.effect(f"tools-{self.name}", effect)
         listed = cast("list[dict[str, object]]", recorded.value)
-        found = [ToolDefinition(**one) for one in listed]  # pyright: ignore[reportArgumentType]
+        found: dict[str, ToolDefinition] = {}
+        self.warnings = ()
+        for one in listed:
+            definition = ToolDefinition(**one)  # pyright: ignore[reportArgumentType]
+            if found.setdefault(definition.name, definition) is not definition:
+                self._warn(f"lists the tool {definition.name!r} more than once; the first is used")
         allow = self._settings.allow
-        return [one for one in found if allow is None or one.name in allow]
+        for name in allow or ():
+            if name not in found:
+                self._warn(f"has no tool {name!r}, which 'allow' names; {nearest(name, found).rstrip('.')}")
+        return [one for one in found.values() if allow is None or one.name in allow]
+
+    def _warn(self, text: str) -> None:
+        warning = f"the MCP server {self.name!r} {text}"
+        if warning not in self.warnings:
+            self.warnings = (*self.warnings, warning)
 
     async def context(self, ctx: Context) -> Sequence[str]:
         """Return the declared resources and prompts, each read by an effect of its own."""
@@ -198,7 +229,7 @@ class McpServer(ToolSource):
         async def call(_: Attempt) -> Returned:
             try:
                 return Returned(await self._connection.request(self.name, send))
-            except CallInDoubt:
+            except (CallInDoubt, ServerNotStarted):
                 raise
             except ToolError as error:
                 raise ServiceError(f"The MCP server {self.name!r} does not {what}: {error}") from error
@@ -254,3 +285,10 @@ def _result_value(result: CallToolResult) -> JsonValue:
     if len(texts) == len(blocks):
         return "\n".join(texts)
     return cast("JsonValue", blocks)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

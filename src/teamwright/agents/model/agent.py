@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Unpack, cast
 
 from teamwright.agents.clients.models import Models, shared_models
-from teamwright.agents.clients.own_model import check_model, is_own_model, own_secrets
-from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
+from teamwright.agents.clients.own_model import check_model, check_provider, is_own_model, own_secrets
+from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.attributes import same_name_fallbacks
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
@@ -22,14 +22,21 @@ from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
 from teamwright.values.limits.compact import Compact
-from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS, check_idle_timeout, check_max_requests
+from teamwright.values.limits.reply import IDLE_SECONDS, MOST_REQUESTS
 from teamwright.values.names import check_name
-from teamwright.values.specs.manifest import AgentSpec, AnyModel, CacheMode, MemoryTool, memory_specs, model_key
+from teamwright.values.specs.manifest import (
+    AgentSpec,
+    AnyModel,
+    CacheMode,
+    MemorySpec,
+    MemoryTool,
+    memory_specs,
+    model_key,
+)
 from teamwright.values.specs.model_settings import (
     ModelSettings,
     OutputChoice,
     PrescribedMode,
-    check_output_mode,
     check_settings,
 )
 from teamwright.values.turns.turn import Reply, Turn
@@ -64,6 +71,7 @@ class ModelAgent(PolicyAttributes):
     last_offer: Offer | None = None
     """What the last turn offered the model; most turns offer the same."""
 
+    @checked_call("agent", PolicySettings.__optional_keys__, kind="a model", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
@@ -93,36 +101,34 @@ class ModelAgent(PolicyAttributes):
         models: Models | None = None,
         **policy_settings: Unpack[PolicySettings],
     ) -> None:
-        self.name = check_name("agent", name)
-        self.model, self._own_model = check_model(name, model), model if is_own_model(model) else None
-        self.instructions, self.dynamic_instructions = split_instructions(name, instructions)
-        self.guardrails = make_guardrails(name, check_input, check_output)
-        check_arguments(
-            f"The agent {name!r}",
-            AgentSpec,
-            description=description,
-            instructions=self.instructions,
-            capabilities=capabilities,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            timeout=timeout,
-            idle_timeout=idle_timeout,
-        )
-        check_instance(f"The agent {name!r}", "models", models, Models)
+        self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
+        collect = mistakes.collect
+        self.model = collect(check_model, name, model)
+        self._own_model = model if is_own_model(model) else None
+        self.instructions, self.dynamic_instructions = collect(split_instructions, name, instructions) or ("", None)
+        self.guardrails = collect(make_guardrails, name, check_input, check_output)
+        given = {"description": description, "capabilities": capabilities, "timeout": timeout}
+        bounds = {"max_tokens": max_tokens, "max_requests": max_requests, "idle_timeout": idle_timeout}
+        modes = {"temperature": temperature, "output_mode": output_mode, "cache": cache}
+        collect(check_arguments, owner, AgentSpec, **given, **bounds, **modes)
+        collect(check_instance, owner, "models", models, Models)
+        twice = {"temperature": temperature, "max_tokens": max_tokens}
+        self.settings = collect(check_settings, f"the agent {name!r}", settings, **twice)
+        self.input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
+        self.output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
+        own = collect(policy_for, owner, policy, policy_settings, economy=economy, priority=priority, compact=compact)
+        own = own or UNSET
+        collect(check_provider, name, own.economy)
+        all_tools = (*(collect(listed, owner, "tools", tools) or ()), *(collect(_memory_tools, owner, memory) or ()))
+        self.toolbox = collect(Toolbox, all_tools, own.approve, name, own.reply_bytes)
+        mistakes.raise_all()
         self.description, self.capabilities = description, tuple(capabilities)
-        self.input_schema = as_schema(input_schema, f"the input of {name!r}")
-        self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = cast("type[object]", output_schema) if is_data_type(output_schema) else None
-        self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
-        self.settings = check_settings(f"the agent {name!r}", settings, temperature=temperature, max_tokens=max_tokens)
-        self.output_mode = check_output_mode(name, output_mode)
-        self.max_requests = check_max_requests(name, max_requests)
-        self.idle_timeout = check_idle_timeout(name, idle_timeout)
-        own = policy_for(name, policy, policy_settings, economy=economy, priority=priority, compact=compact)
-        all_tools = (*listed(f"The agent {name!r}", "tools", tools), *memory_specs(memory))
-        self.toolbox = Toolbox(all_tools, own.approve, name, own.reply_bytes)
+        self.temperature, self.max_tokens = temperature, max_tokens
+        self.timeout, self.output_mode = timeout, output_mode
+        self.cache: CacheMode = cache
+        self.max_requests, self.idle_timeout = max_requests or MOST_REQUESTS, float(idle_timeout or IDLE_SECONDS)
         self.tool_agents, self._models = self.toolbox.agents, models
-        self.cache: CacheMode = _check_cache(name, cache)
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
 
     @property
@@ -252,7 +258,6 @@ class ModelAgent(PolicyAttributes):
         return await models.client(model)
 
 
-def _check_cache(name: str, cache: CacheMode) -> CacheMode:
-    if cache not in get_args(CacheMode):
-        raise UsageError(f"The agent {name!r}: cache is {cache!r}; write 'auto' or 'off'.")
-    return cache
+def _memory_tools(owner: str, memory: str | MemoryTool | None) -> tuple[MemorySpec, ...]:
+    check_arguments(owner, AgentSpec, memory=memory)
+    return memory_specs(memory)

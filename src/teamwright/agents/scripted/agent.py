@@ -19,10 +19,10 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.budget_notice import low_budget_notice
-from teamwright.agents.contract.arguments import check_arguments, check_instance, listed
+from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
@@ -162,11 +162,16 @@ def unused_rules(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -
     ]
 
 
+def _as_script(owner: str, script: Script | Sequence[Rule]) -> Script:
+    return script if isinstance(script, Script) else Script(rules=tuple(listed(owner, "script", script)))
+
+
 class ScriptedAgent(PolicyAttributes):
     """An agent that answers by a script instead of a model. It calls its tools for real."""
 
     kind = "scripted"
 
+    @checked_call("agent", PolicySettings.__optional_keys__, kind="scripted", fields=AgentSpec.model_fields)
     def __init__(
         self,
         name: str,
@@ -188,31 +193,24 @@ class ScriptedAgent(PolicyAttributes):
         source: str | None = None,
         **settings: Unpack[PolicySettings],
     ) -> None:
-        self.name = check_name("agent", name)
-        owner = f"The agent {name!r}"
-        self.script = script if isinstance(script, Script) else Script(rules=tuple(listed(owner, "script", script)))
-        check_arguments(
-            owner,
-            AgentSpec,
-            description=description,
-            instructions=instructions,
-            capabilities=capabilities,
-            max_tokens=max_tokens,
-            timeout=timeout,
-        )
-        check_instance(owner, "price", price, Price)
-        check_instance(owner, "pace", pace, Pace)
-        check_instance(owner, "source", source, str)
+        self.name, owner, mistakes = check_name("agent", name), f"The agent {name!r}", Mistakes()
+        collect = mistakes.collect
+        self.script = collect(_as_script, owner, script)
+        given = {"description": description, "instructions": instructions, "capabilities": capabilities}
+        collect(check_arguments, owner, AgentSpec, **given, max_tokens=max_tokens, timeout=timeout)
+        collect(check_instance, owner, "price", price, Price)
+        collect(check_instance, owner, "pace", pace, Pace)
+        collect(check_instance, owner, "source", source, str)
+        self._guardrails = collect(make_guardrails, name, check_input, check_output)
+        own = collect(policy_for, owner, policy, settings) or UNSET
+        self.toolbox = collect(Toolbox, tools, own.approve, name, own.reply_bytes)
+        self._input_schema = collect(as_schema, input_schema, f"the input of {name!r}")
+        self._output_schema = collect(as_schema, output_schema, f"the output of {name!r}")
+        mistakes.raise_all()
         self.description, self.instructions, self.capabilities = description, instructions, tuple(capabilities)
-        self._guardrails = make_guardrails(name, check_input, check_output)
-        own = policy_for(name, policy, settings)
-        self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
         self.tool_agents = self.toolbox.agents
         self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
-        self._max_tokens, self._timeout = max_tokens, timeout
-        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
-        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
-        self._source = source
+        self._max_tokens, self._timeout, self._source = max_tokens, timeout, source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"
         self._in_flight: Counter[tuple[str, str]] = Counter()

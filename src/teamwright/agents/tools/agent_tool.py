@@ -13,6 +13,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.contract.arguments import checked_call
 from teamwright.agents.contract.attributes import agent_spec_of, description_of, policy_of, require_agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.schemas.schema import check
@@ -54,7 +55,7 @@ class AgentSource(ToolSource):
         self.name = check_name("tool", name or as_tool_name(agent.name))
         self.tool_names = (self.name,)
         given = {"agent": agent.name, "name": name, "description": description}
-        self.spec = AgentTool.model_validate({field: value for field, value in given.items() if value is not None})
+        self.spec = AgentTool(**{field: value for field, value in given.items() if value is not None})
         self._description = description
 
     @cached_property
@@ -122,6 +123,7 @@ class AgentKind(ToolKind[AgentTool]):
         return [str(own.value)] if own else [as_tool_name(str(agent.value))] if agent else []
 
 
+@checked_call("tool")
 def as_tool(agent: AgentLike, *, name: str | None = None, description: str | None = None) -> ToolSource:
     """Return an agent or a team as a tool, under another name or description than its own."""
     return AgentSource(agent, name=name, description=description)

@@ -60,7 +60,8 @@ class ToolSource(Protocol):
     approval is reported when the agent is created. `spec` is the declaration from which a resume rebuilds the source;
     to resume a run with a source that has none, pass the team. If a source has a `signal`, calling one of its tools
     ends the turn with that signal, and the call is never made. A source that `has_context` adds texts to the
-    instructions of a model agent.
+    instructions of a model agent. The `warnings` of an opened source, once its definitions are known, are those of the
+    turn too.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ToolSource(Protocol):
     spec: str | ToolSpec | None = None
     signal: Signal | None = None
     has_context: bool = False
+    warnings: Sequence[str] = ()
 
     def problems(self) -> Sequence[str]:
         """Return configuration problems, such as a missing package, without reaching the outside world."""

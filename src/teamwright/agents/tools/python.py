@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.contract.arguments import Mistakes, checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.import_path import import_path, load_function
@@ -29,12 +30,13 @@ from teamwright.agents.tools.signature import (
     read_signature,
 )
 from teamwright.documents.field_checks import check_import_path, import_path_in
-from teamwright.documents.nodes import Fields, Scalar
+from teamwright.documents.nodes import Fields, Scalar, shown
 from teamwright.documents.problems import ProblemReport
-from teamwright.errors import NotResumable, ToolError, UsageError, nearest
+from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
+from teamwright.values.text.validation_messages import found_text
 from teamwright.values.typed_data import unusable_type_hint
 
 T = TypeVar("T")
@@ -60,7 +62,7 @@ class PythonTool(ToolSource):
         check: Function | None = None,
         spec: str | ToolSpec | None = None,
     ) -> None:
-        self.name = check_name("tool", name or function_name(function))
+        self.name = check_name("tool", name or _given_name(function))
         self.tool_names = (self.name,)
         self.spec = spec if spec is not None else self._spec(function, name)
         self._function, self._max_bytes = function, max_bytes
@@ -79,27 +81,37 @@ class PythonTool(ToolSource):
         return FunctionTool(function=path or NOT_IMPORTABLE, name=self.name)
 
     def _call_policy(self, settings: FunctionTool, check: Function | None) -> CallPolicy:
+        mistakes = Mistakes()
         for one in settings.once:
-            if one not in self._signature.names:
-                raise UsageError(
-                    f"The tool {self.name!r} has no parameter {one!r} for `once`; {nearest(one, self._signature.names)}"
-                )
+            mistakes.collect(self._check_once, one)
+        outcome_check = mistakes.collect(self._outcome_check, check) if check is not None else None
+        mistakes.raise_all()
         return CallPolicy(
             timeout=settings.timeout,
             retries=settings.retries,
             idempotent=settings.idempotent,
             once=partial(self._action, settings.once) if settings.once else None,
-            check=self._outcome_check(check) if check is not None else None,
+            check=outcome_check,
         )
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that a model gives."""
+        return self._signature.names
+
+    def _check_once(self, parameter: str) -> None:
+        if parameter not in self.parameters:
+            hint = nearest(parameter, self.parameters)
+            raise UsageError(f"The tool {self.name!r} has no parameter {parameter!r} for `once`; {hint}")
 
     def _outcome_check(self, check: Function) -> OutcomeCheck:
         """Return the check of this tool; raises `UsageError` if it takes parameters that the tool does not have."""
-        signature = read_signature(check, f"{self.name} (check)")
+        signature = read_signature(check, self.name, "check of the tool")
         for one in signature.names:
-            if one not in self._signature.names:
+            if one not in self.parameters:
                 raise UsageError(
                     f"The check of the tool {self.name!r} takes {one!r}, which is no parameter of the tool;"
-                    f" {nearest(one, self._signature.names)}"
+                    f" {nearest(one, self.parameters)}"
                 )
 
         async def find_outcome(arguments: Arguments, context: ToolContext) -> ToolValue:
@@ -229,23 +241,33 @@ class PythonKind(ToolKind[FunctionTool]):
                 check_import_path(path, owner, report)
         given = fields.get("idempotent")
         idempotent = given.value if isinstance(given, Scalar) else None
+        retries = fields.get("retries")
+        repeats = isinstance(retries, Scalar) and bool(retries.value)
         risky = idempotent is False or (idempotent is None and fields.has("once"))
-        if fields.has("retries") and risky and not fields.has("check"):
+        if repeats and risky and not fields.has("check"):
             report.problem(fields.key_place("retries"), f"{owner}: {UNSAFE_RETRIES}", SAFE_RETRIES)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report functions that can't be imported, and a signature that can't be a tool or does not fit `once`."""
-        path, check = import_path_in(fields), fields.text("check")
-        if path is None:
+        path, check = import_path_in(fields), import_path_in(fields, "check")
+        find = check and report.collect(check.place, owner, load_function, str(check.value), "the check")
+        function = path and report.collect(path.place, owner, load_function, str(path.value), "the tool")
+        if path is None or function is None:
             return
-        once = tuple(one for one, _ in fields.texts("once"))
-        try:
-            function = load_function(str(path.value), "the tool")
-            find = load_function(str(check.value), "the check") if check is not None else None
-            settings = FunctionTool.model_construct(function=str(path.value), once=once)
-            PythonTool(function, name="tool", settings=settings, check=find)
-        except UsageError as error:
-            report.problem(path.place, f"{owner}: {error}")
+        name = next(iter(self.tool_names(fields, "") or ()), None)
+        tool = report.collect(path.place, owner, PythonTool, function, name=name)
+        if tool is None:
+            return
+        for one, place in fields.texts("once"):
+            if one not in tool.parameters:
+                message = f"{owner}: {path.value!r} has no parameter {shown(one)} for 'once'"
+                report.problem(place, message, report.near(one, tool.parameters))
+        if check is not None and find is not None:
+            signature = report.collect(check.place, owner, read_signature, find, tool.name, "check of the tool")
+            for one in signature.names if signature else ():
+                if one not in tool.parameters:
+                    message = f"{owner}: the check {check.value!r} takes {one!r}, which {path.value!r} does not"
+                    report.problem(check.place, message, report.near(one, tool.parameters))
 
     def code(self, settings: FunctionTool) -> Iterable[tuple[str, str]]:
         """Return the function and its check."""
@@ -254,6 +276,7 @@ class PythonKind(ToolKind[FunctionTool]):
             yield "function", settings.check
 
 
+@checked_call("tool")
 def tool(
     function: Function,
     *,
@@ -272,21 +295,34 @@ def tool(
     the same action is not made twice in a run or its forks. `check` takes parameters of the tool and asks the outside
     world whether the call was made: it returns the result of the call, or `None`.
     """
+    own_name = name or _given_name(function)
     paths = [import_path(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
     given: dict[str, Any] = {
         "function": NOT_IMPORTABLE if NOT_IMPORTABLE in paths else paths[0],
-        "name": name or (function_name(function) if NOT_IMPORTABLE in paths else None),
+        "name": own_name if name or NOT_IMPORTABLE in paths else None,
         "description": description,
         "timeout": timeout,
         "retries": retries or None,
         "idempotent": idempotent,
-        "once": once if isinstance(once, str) else tuple(once),
+        "once": once if isinstance(once, str) else tuple(once or ()),
         "check": None if check is None else paths[1],
     }
-    settings = FunctionTool(**{field: value for field, value in given.items() if value is not None and value != ()})
+    try:
+        settings = FunctionTool(**{field: value for field, value in given.items() if value is not None and value != ()})
+    except InvalidValue as error:
+        raise InvalidValue(f"The tool {own_name!r}", error.reasons) from None
     return PythonTool(function, name=name, description=description, settings=settings, check=check, spec=settings)
 
 
 def function_name(function: Function) -> str:
     """Return the name that a tool of this function has by default."""
     return getattr(function, "__name__", type(function).__name__)
+
+
+def _given_name(function: Function) -> str:
+    """Return the name of a function; raises `UsageError` for what has none."""
+    if not callable(function):
+        raise UsageError(f"A tool must be a function, not {found_text(function)}.")
+    if (name := function_name(function)) == "<lambda>":
+        raise UsageError("A lambda has no name; give the tool one:  tool(lambda …, name='…').")
+    return name

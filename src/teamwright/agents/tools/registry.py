@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -22,9 +22,9 @@ from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
-from teamwright.errors import UnknownName, UsageError
-from teamwright.values.specs.manifest import FunctionTool, ToolSpec
-from teamwright.values.text.validation_messages import misfits_of
+from teamwright.errors import UnknownName, UsageError, nearest
+from teamwright.values.specs.manifest import FilesSpec, FunctionTool, McpSpec, MemorySpec, ToolSpec
+from teamwright.values.text.validation_messages import found_text, misfits_of
 
 GROUP = "teamwright.tools"
 FUNCTION = "function"
@@ -181,6 +181,9 @@ def _build(
     if isinstance(tool, str) and tool in built_in_names():
         kind = own_kinds()[tool]
         return kind.build(kind.model(), BuildOptions(tool, name, earlier, max_bytes))
+    if isinstance(tool, str) and ":" not in tool:
+        hint = nearest(tool, built_in_names(), "pass the function itself, or write module:function")
+        raise UsageError(f"There is no tool {tool!r}: {hint}")
     if isinstance(tool, str | ToolSpec):
         declared = FunctionTool(function=tool) if isinstance(tool, str) else tool
         kind = kind_of(declared)
@@ -189,7 +192,18 @@ def _build(
         raise UsageError(f"The tool source {tool.name!r} has a name of its own; pass it without {name!r}.")
     if not isinstance(tool, FunctionType) and isinstance(tool, AgentLike):
         return AgentSource(tool, name=name)
+    if not callable(tool):
+        raise UsageError(f"There is {found_text(tool)} among the tools: {_tool_hint(tool)}.")
     return PythonTool(tool, name=name, max_bytes=max_bytes)
+
+
+def _tool_hint(wrong: object) -> str:
+    """What to write instead of something that is no tool."""
+    for form in (McpSpec, FilesSpec, MemorySpec):
+        (field, info), *_ = form.model_fields.items()
+        if isinstance(wrong, cast("type", info.annotation)):
+            return f"write  {form.__name__}({field}=…)"
+    return "pass a function, an agent, 'module:function', or a declared tool such as McpSpec(mcp=…)"
 
 
 def order_of(source: ToolSource) -> tuple[bool, int]:

@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter
 from teamwright.agents.functions.import_path import Function
 from teamwright.agents.tools.context import ToolContext
 from teamwright.errors import UsageError
+from teamwright.values.text.validation_messages import found_text
 
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
 
@@ -58,19 +59,21 @@ class ToolSignature:
         return given
 
 
-def read_signature(function: Function, name: str) -> ToolSignature:
+def read_signature(function: Function, name: str, what: str = "tool") -> ToolSignature:
     """Read the signature of a function; raises `UsageError` if it can't be a tool."""
+    if not callable(function):
+        raise UsageError(f"The {what} {name!r} must be a function, not {found_text(function)}.")
     try:
         hints = typing.get_type_hints(annotated_function(function), include_extras=True)
         declared = inspect.signature(function).parameters.values()
     except (NameError, TypeError, ValueError) as error:
-        raise UsageError(f"The tool {name!r} has a signature that can't be read: {error}.") from error
+        raise UsageError(f"The {what} {name!r} has a signature that can't be read: {error}.") from error
     found: list[inspect.Parameter] = []
     contexts: dict[str, tuple[type, ...]] = {}
     by_name: list[str] = []
     for one in declared:
         if one.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            raise UsageError(f"The tool {name!r} has the positional parameter {one.name!r}; make it a named one.")
+            raise UsageError(f"The {what} {name!r} has the positional parameter {one.name!r}; make it a named one.")
         annotation = hints.get(one.name, typing.Any)
         needs = _context_needs(annotation)
         if needs is not None:

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
-from teamwright.agents.contract.arguments import listed
+from teamwright.agents.contract.arguments import Mistakes, listed
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.files.media import with_pointers
@@ -53,10 +53,10 @@ class Toolbox:
         self._approve, self._owner, self._max_bytes = approve or Approve(), owner, max_bytes
         self._sources: list[ToolSource] = []
         self.specs: list[str | ToolSpec] = []
+        mistakes = Mistakes()
         for tool in listed(f"The agent {owner!r}", "tools", tools):
-            source = make_source(tool, self._sources, max_bytes)
-            self._add(source)
-            self.specs.append(source.spec if source.spec is not None else _not_rebuilt(source))
+            mistakes.collect(self._add_tool, tool)
+        mistakes.raise_all()
         self._sources.sort(key=order_of)
         self._check_approvals()
 
@@ -74,6 +74,11 @@ class Toolbox:
     def can_terminate(self) -> bool:
         """Whether one of the tools terminates the team."""
         return any(source.signal == "terminate" for source in self._sources)
+
+    def _add_tool(self, tool: ToolLike) -> None:
+        source = make_source(tool, self._sources, self._max_bytes)
+        self._add(source)
+        self.specs.append(source.spec if source.spec is not None else _not_rebuilt(source))
 
     def _add(self, source: ToolSource) -> None:
         """Add a source; raises `DuplicateName` if its name or the name of one of its tools exists already."""
@@ -135,6 +140,7 @@ class Toolbox:
                 for definition in await source.definitions(ctx):
                     if allow is None or definition.name in allow or source.name in allow:
                         tools.add(definition, source)
+                tools.warnings += [f"{self._owner}: {text}" for text in source.warnings]
                 if source.has_context:
                     tools.context += await source.context(ctx)
             for target in handoffs:

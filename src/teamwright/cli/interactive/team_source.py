@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from teamwright.cli.terminal.output import say
 
 if TYPE_CHECKING:
+    from teamwright.errors import UsageError
     from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
     from teamwright.values.specs.manifest import Source
-
-NO_MANIFEST = "Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with."
 
 
 def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:
@@ -41,3 +40,13 @@ async def last_turn(engine: Engine, conversation: str | None) -> str | None:
         return None
     turn = await engine.conversations.last(conversation)
     return None if turn is None else turn.id
+
+
+async def no_manifest(engine: Engine, conversation: str | None) -> UsageError:
+    """Return the error of a command that has no manifest and no conversation to take the team from."""
+    from teamwright.errors import UsageError, nearest
+
+    if conversation is None:
+        return UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
+    hint = nearest(conversation, [one.name for one in await engine.conversations.list()], "name a manifest to begin it")
+    return UsageError(f"There is no conversation {conversation!r} to continue: {hint}")

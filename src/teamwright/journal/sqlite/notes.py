@@ -16,6 +16,9 @@ T = TypeVar("T")
 _COLUMNS = "id, memory, text, author, run_id, time"
 _HELD = "memory = ? AND forgotten IS NULL"
 
+LARGEST_ID = 2**63 - 1
+"""The largest number that SQLite stores."""
+
 
 class NotesFile(Protocol):
     """The database as notes use it: writes in the writer thread, reads in another."""
@@ -75,6 +78,8 @@ class SqliteNotes:
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
         """Remove the text of a note, once for each key."""
+        if not 0 < note <= LARGEST_ID:  # a model may invent any number
+            return False
 
         def work(cursor: sqlite3.Cursor) -> bool:
             with transaction(cursor):

@@ -23,7 +23,7 @@ def declared_handoffs(agent: Declaration) -> tuple[str, ...] | bool:
 
 
 def check_team_handoffs(
-    team: Declaration, strategy: StrategyLike, members: Members, declared: Declarations, report: ProblemReport
+    team: Declaration, strategy: StrategyLike | None, members: Members, declared: Declarations, report: ProblemReport
 ) -> None:
     """Report handoffs of members that their team can't make, where they are declared."""
     for flaw in handoff_flaws(strategy, members):

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.agents.clients.models import missing_extra
-from teamwright.agents.functions.import_path import load_function
+from teamwright.agents.clients.providers import MODEL
+from teamwright.agents.functions.agent import required_parameters
+from teamwright.agents.functions.guardrails import FORM as GUARDRAIL
+from teamwright.agents.functions.import_path import Function, load_function
+from teamwright.agents.functions.turn_context import check_arity
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.field_checks import import_path_in
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
-from teamwright.errors import ManifestError, UsageError
-from teamwright.manifests.checks.references import MODEL, functions_around
+from teamwright.errors import ManifestError
+from teamwright.manifests.checks.references import functions_around
 from teamwright.manifests.declarations import Declaration, Declarations
 
 SCRIPTED = "scripted:"
@@ -45,9 +49,14 @@ class _ImportChecks:
     def check_agent(self, agent: Declaration) -> None:
         """Check the agent's function and inline tools."""
         if path := import_path_in(agent.fields):
-            self._check_function(path, agent.words)
-        for path in functions_around(agent):
-            self._check_function(path, agent.words)
+            function = self._load(path, agent.words)
+            if function is not None:
+                self.report.collect(path.place, agent.words, required_parameters, function, "'function'")
+        for name, path in functions_around(agent).items():
+            function = self._load(path, agent.words)
+            if function is not None:
+                count, form = (1, "a function (ctx)") if name == "instructions" else (2, GUARDRAIL)
+                self.report.collect(path.place, agent.words, check_arity, function, count, form, repr(name))
         tools = agent.fields.get("tools")
         for item in tools.items if isinstance(tools, Items) else ():
             if isinstance(item, Fields):
@@ -82,11 +91,8 @@ class _ImportChecks:
         elif missing := missing_extra(name):
             self.report.warning(node.place, f"{owner.words}: {missing}")
 
-    def _check_function(self, path: Scalar, owner: str) -> None:
-        try:
-            load_function(str(path.value), "the function")
-        except UsageError as error:
-            self.report.problem(path.place, f"{owner}: {error}")
+    def _load(self, path: Scalar, owner: str) -> Function | None:
+        return self.report.collect(path.place, owner, load_function, str(path.value), "the function")
 
     def _check_script(self, file: str, owner: Declaration) -> None:
         """Report the mistakes of each script once; a missing script was reported before."""

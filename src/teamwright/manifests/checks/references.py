@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
 from teamwright.agents.files.attachment import check_file
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.schemas.declaration import schema_fault
@@ -17,7 +17,9 @@ from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
+from teamwright.manifests.checks.model_settings import INLINE_MODELS
 from teamwright.manifests.checks.teams import check_reference, check_teams
+from teamwright.manifests.checks.unused_fields import check_unused_fields
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.strategies.expressions.template import Template
 from teamwright.values.people.approvals import signing_key
@@ -25,7 +27,6 @@ from teamwright.values.secrets.classification import HIDDEN, is_written_out
 from teamwright.values.specs.manifest import TERMINATE
 from teamwright.values.text.validation_messages import misfits_of
 
-MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
 
@@ -70,14 +71,16 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
     if function := fields.text("function"):
         check_import_path(function, agent.words, report)
     _check_functions_around(agent, report)
-    model = fields.get("model")
-    if isinstance(model, Fields):
-        _check_model(model, agent, report)
-    elif isinstance(model, Scalar) and isinstance(model.value, str):
-        _check_model_name(model, agent, declared, report)
+    for path in INLINE_MODELS:
+        model = fields.get(*path)
+        if isinstance(model, Fields):
+            _check_model(model, agent, report)
+        elif isinstance(model, Scalar) and isinstance(model.value, str):
+            _check_model_name(model, agent, declared, report)
     if scripted := fields.text("scripted"):
         _check_replies(str(scripted.value), scripted.place, agent, report)
     _check_tools(agent, declared, report)
+    check_unused_fields(agent, report)
     _check_fallback(agent, "fallback", declared, report)
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
@@ -85,21 +88,17 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
     _check_approved_tools(agent, declared, report)
 
 
-def functions_around(agent: Declaration) -> list[Scalar]:
-    """The import paths of an agent's instructions and guardrails."""
+def functions_around(agent: Declaration) -> dict[str, Scalar]:
+    """The import paths of an agent's instructions and guardrails, by field."""
     paths = (("instructions", "function"), ("check_input",), ("check_output",))
-    return [found for path in paths if (found := agent.fields.text(*path)) is not None]
+    return {path[0]: found for path in paths if (found := agent.fields.text(*path)) is not None}
 
 
 def _check_functions_around(agent: Declaration, report: ProblemReport) -> None:
-    """Check the instructions and guardrails of an agent; a function has neither."""
+    """Check the instructions and guardrails of an agent."""
     fields = agent.fields
-    for path in functions_around(agent):
+    for path in functions_around(agent).values():
         check_import_path(path, agent.words, report)
-    for name in ("check_input", "check_output") if fields.has("function") else ():
-        if fields.has(name):
-            hint = "check it in the function itself"
-            report.problem(fields.key_place(name), f"{agent.words} is a function, which has no {name!r}", hint)
     template = fields.text("instructions", "template")
     if template is not None and (problem := Template(str(template.value)).problem(NAMES)):
         report.problem(template.place, f"{agent.words}: {problem}", f"it can use {', '.join(NAMES)}")
@@ -179,7 +178,7 @@ def _check_model_name(model: Scalar, agent: Declaration, declared: Declarations,
     if name in declared.models or "${" in name or report.incomplete or agent.ark:
         return
     if MODEL.fullmatch(name):
-        _check_scripted_model(name, model.place, agent, report)
+        _check_provider(name, model.place, agent, report)
     else:
         hint = report.near(name, declared.models) if declared.models else "write provider:name, local or scripted:FILE"
         report.problem(model.place, f"{agent.words}: there is no model {shown(name)}", hint)
@@ -192,7 +191,7 @@ def _check_model(node: Node, owner: Declaration, report: ProblemReport) -> None:
     name = node.get("model") if isinstance(node, Fields) else node
     if isinstance(name, Scalar) and isinstance(name.value, str) and "${" not in name.value:
         if MODEL.fullmatch(name.value):
-            _check_scripted_model(name.value, name.place, owner, report)
+            _check_provider(name.value, name.place, owner, report)
         else:
             report.problem(
                 name.place,
@@ -207,9 +206,13 @@ def _check_server(fields: Fields, owner: str, report: ProblemReport) -> None:
     check_secrets(fields, "", owner, report)
 
 
-def _check_scripted_model(name: str, place: Place, owner: Declaration, report: ProblemReport) -> None:
+def _check_provider(name: str, place: Place, owner: Declaration, report: ProblemReport) -> None:
+    """Check that a model's provider is known, and that its script exists if it has one."""
     if name.startswith("scripted:"):
         _check_replies(name.removeprefix("scripted:"), place, owner, report)
+    elif provider := unknown_provider(name):
+        message = f"{owner.words}: there is no provider {shown(provider)} for the model {shown(name)}"
+        report.problem(place, message, provider_hint(provider))
 
 
 def _check_replies(file: str, place: Place, owner: Declaration, report: ProblemReport) -> None:

@@ -109,6 +109,7 @@ class _TeamChecks:
         strategy = self._strategy(team)
         options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
         if strategy is None or not isinstance(options, Fields):
+            self._check_handoffs(team, strategy, members, [])
             return
         self._note_unused(team, strategy)
         values = cast("Mapping[str, JsonValue]", plain(options))
@@ -122,14 +123,20 @@ class _TeamChecks:
             for one in named
             if one.name not in known and self.graph.is_known(one.name)
         ]
+        self._check_handoffs(team, strategy, members, named)
         usable = valid_options(strategy, values, wrong)
         if members and not team.flawed and usable is not None:
             settings = self._settings(team.fields, strategy, usable)
             self._check_flaws(team, strategy, settings, named)
-            agents = self._placeholders(name for name in known if self.graph.is_known(name))
-            helpers = self._placeholders(one.name for one in named if self.graph.is_known(one.name))
-            check_team_handoffs(team, strategy, Members(agents, helpers), self.declared, self.report)
             self._collect_keys(team, owned_keys(strategy, settings))
+
+    def _check_handoffs(
+        self, team: Declaration, strategy: Strategy | None, members: list[tuple[str, Place]], named: list[NamedAgent]
+    ) -> None:
+        """Check the handoffs of members that exist, also in a team with other mistakes."""
+        agents = self._placeholders(name for name in dict(members) if self.graph.is_known(name))
+        helpers = self._placeholders(one.name for one in named if self.graph.is_known(one.name))
+        check_team_handoffs(team, strategy, Members(agents, helpers), self.declared, self.report)
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, NamedTuple
-
-from teamwright.errors import UsageError
 
 REPLY_SECONDS = 600.0
 """The default timeout of a model's whole reply, in seconds."""
@@ -17,38 +14,6 @@ MAX_BYTES = 4_000_000
 """The default size cap of a reply or tool result, in bytes."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000
 _REPLY = "the reply of "
-
-
-def check_max_bytes(name: str, max_bytes: int | None) -> int:
-    """Return the size cap of an agent, or the default; raise a `UsageError` if it is out of range."""
-    if max_bytes is None:
-        return MAX_BYTES
-    if type(max_bytes) is not int or not LEAST_MAX_BYTES <= max_bytes <= MOST_MAX_BYTES:
-        raise UsageError(
-            f"The agent {name!r} can't have max_bytes={max_bytes!r}: give a whole number of bytes from"
-            f" {LEAST_MAX_BYTES} to {MOST_MAX_BYTES}."
-        )
-    return max_bytes
-
-
-def check_idle_timeout(name: str, idle_timeout: float | None) -> float:
-    """Return the idle timeout of an agent, or the default; raise a `UsageError` if it is out of range."""
-    if idle_timeout is None:
-        return IDLE_SECONDS
-    if not (math.isfinite(idle_timeout) and idle_timeout > 0):
-        raise UsageError(f"The agent {name!r} can't have idle_timeout={idle_timeout!r}: give seconds above zero.")
-    return float(idle_timeout)
-
-
-def check_max_requests(name: str, max_requests: int | None) -> int:
-    """Return how many requests a turn of an agent may make, or the default; raise a `UsageError` if it is no count."""
-    if max_requests is None:
-        return MOST_REQUESTS
-    if type(max_requests) is not int or max_requests < 1:
-        raise UsageError(
-            f"The agent {name!r} can't have max_requests={max_requests!r}: give a whole number above zero."
-        )
-    return max_requests
 
 
 def text_size(text: str) -> int:

@@ -7,7 +7,7 @@ installed version. A model ignores the settings of other providers.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import (
     ConfigDict,
@@ -216,13 +216,6 @@ def check_settings(owner: str, settings: object, **fields: object) -> ModelSetti
         if value is not None and name in checked:
             raise UsageError(f"{name!r} of {owner} is given twice, also in its settings; keep one of them.")
     return checked
-
-
-def check_output_mode(agent: str, mode: OutputChoice | None) -> OutputChoice | None:
-    """Return the output mode of an agent; raise a `UsageError` if there is none of this name."""
-    if mode is not None and mode not in (known := get_args(OutputChoice)):
-        raise UsageError(f"The agent {agent!r} can't have output_mode={mode!r}; {nearest(str(mode), known)}")
-    return mode
 
 
 def _validated(settings: object) -> ModelSettings:

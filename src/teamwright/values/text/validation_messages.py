@@ -5,14 +5,17 @@ The alternatives of a field (text or a mapping) are one message, and paths conta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
+from teamwright.errors import nearest
 from teamwright.values.names import FieldPath, suggest_name
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
 MOST_SHOWN = 60
@@ -66,6 +69,33 @@ def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
         for path, errors in found.items()
         if path not in inner or not all(_is_consequence(one) for one in errors)
     ]
+
+
+def reasons_of(error: ValidationError, value: object, model: type[BaseModel]) -> list[str]:
+    """Return the validation errors of a value as texts; an unknown field of the model gets the nearest known one."""
+    reasons: list[str] = []
+    for one in misfits_of(error, value):
+        known = _fields_beside(one.at, model) if one.text == SAYINGS["extra_forbidden"] else ()
+        reasons.append(f"{one} ({nearest(str(one.at[-1]), known).rstrip('.')})" if known else str(one))
+    return reasons
+
+
+def _fields_beside(path: FieldPath, model: type[BaseModel]) -> set[str]:
+    """The fields of the models that may stand where the path ends."""
+    models = [model]
+    for step in path[:-1]:
+        if isinstance(step, str):
+            fields = [one.model_fields[step] for one in models if step in one.model_fields]
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return {name for one in models for name in one.model_fields}
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [inner for one in get_args(annotation) for inner in _models_in(one)]
 
 
 def _is_consequence(error: ErrorDetails) -> bool:
@@ -122,7 +152,7 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
             text = cut(str(given), MOST_SHOWN)
             return f"{text!r} is no name: {NAME_FORM}; for example {suggest_name(text)!r}"
         case "literal_error" | "enum":
-            return f"is {context.get('expected', 'something else')}, and this is {found_text(given)}"
+            return _wrong_choice(given, str(context.get("expected", "something else")))
         case "too_short" | "string_too_short" | "bytes_too_short":
             return "is empty" if not given else f"is too short: at least {context.get('min_length')} are needed"
         case "too_long" | "string_too_long" | "bytes_too_long":
@@ -132,6 +162,12 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
             return f"{wanted} {found_text(given)}"
         case _:
             return f"{found_text(given)} does not fit here"
+
+
+def _wrong_choice(given: object, expected: str) -> str:
+    near = get_close_matches(str(given), re.findall("'([^']*)'", expected), n=1) if isinstance(given, str) else ()
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"is {expected}, and this is {found_text(given)}{hint}"
 
 
 def _kind(error: str) -> str | None:
