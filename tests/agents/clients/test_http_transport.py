@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 import tracemalloc
 from importlib.util import find_spec
@@ -85,6 +86,18 @@ async def test_a_reply_that_breaks_off_is_a_failure_that_is_retried_and_charged(
 async def test_a_stream_is_whole_with_a_finish_reason_or_an_end_marker(body: bytes) -> None:  # D-02
     with RawServer(body) as server:
         assert (await ask(server)).text == "All of it."
+
+
+async def test_the_generators_of_a_client_library_are_exhausted_and_not_abandoned() -> None:
+    abandoned: list[object] = []
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(finalizer=abandoned.append)
+    try:
+        with RawServer(CHUNKED + chunk(says("All of it.", "stop") + DONE) + b"0\r\n\r\n") as server:
+            assert (await ask(server)).text == "All of it."
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+    assert abandoned == []
 
 
 async def test_a_connection_that_cannot_be_made_costs_nothing() -> None:
@@ -221,10 +234,14 @@ async def test_the_silence_before_the_first_word_is_no_silence_within_a_stream()
         assert (await ask(server, idle_timeout=0.2)).text == "At last."
 
 
-async def test_a_server_that_keeps_the_connection_after_the_end_is_not_waited_for() -> None:  # D-02
+@pytest.mark.parametrize(("end", "idle_timeout"), [(b"", 0.2), (DONE, 60)])
+async def test_a_server_that_keeps_the_connection_after_the_end_is_not_waited_for(  # D-02
+    end: bytes, idle_timeout: float
+) -> None:
     pause = threading.Event()
-    with RawServer(slowly([STREAM + says("All.", "stop")], pause, 20)) as server:
-        assert (await ask(server, idle_timeout=0.2)).text == "All."
+    with RawServer(slowly([STREAM + says("All.", "stop") + end], pause, 20)) as server:
+        with anyio.fail_after(15):
+            assert (await ask(server, idle_timeout=idle_timeout)).text == "All."
         pause.set()
 
 

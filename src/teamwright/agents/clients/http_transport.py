@@ -48,6 +48,12 @@ END = re.compile(
 """The end of a stream, in the formats of OpenAI, Anthropic, Cohere and Google. Quotes and line ends inside a JSON
 string are escaped, so no text of a model can match."""
 BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
+DONE = b"data: [DONE]\n\n"
+"""The last event of a stream in the format of OpenAI. Client libraries stop reading at it and abandon their generators,
+each of which the event loop then closes in a task of its own. So the event is not passed on: a stream just ends, which
+takes 0.3 ms less."""
+END_SECONDS = 0.25
+"""Seconds in which a server has to end its reply after the last event; then the connection is closed."""
 
 
 class ReplyBroken(httpx2.RemoteProtocolError):
@@ -85,17 +91,34 @@ class ReadBounds:
 
 
 USUAL_BOUNDS = ReadBounds()
-_BOUNDS: ContextVar[ReadBounds] = ContextVar("read_bounds", default=USUAL_BOUNDS)
+
+
+@dataclass(slots=True)
+class Reading:
+    """Replies that are read within the same bounds; `ended` says that the last one was read to its end."""
+
+    bounds: ReadBounds
+    ended: bool = False
+
+
+_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def read_within(bounds: ReadBounds) -> Generator[None]:
+def read_within(bounds: ReadBounds) -> Generator[Reading]:
     """Within this block, read replies within these bounds."""
-    token = _BOUNDS.set(bounds)
+    reading = Reading(bounds)
+    token = _READING.set(reading)
     try:
-        yield
+        yield reading
     finally:
-        _BOUNDS.reset(token)
+        _READING.reset(token)
+
+
+def is_read_to_end() -> bool:
+    """Whether the last reply within the block of `read_within` was read to its end, so that nothing is left open."""
+    reading = _READING.get()
+    return reading is not None and reading.ended
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -116,7 +139,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request and return its response, whose body is read within bounds."""
-        bounds = self._bounds or _BOUNDS.get()
+        reading = (_READING.get() if self._bounds is None else None) or Reading(self._bounds or USUAL_BOUNDS)
+        bounds, reading.ended = reading.bounds, False
         if self._own is not None:
             _restrict_headers(request.headers, {**self._own, **bounds.extra_headers})
         request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
@@ -131,7 +155,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         streams = response.is_success and _is_stream(request, response.headers.get("content-type", "").lower())
         watch = EventWatch(bounds, ends=self._streams_end) if streams else BodyWatch(bounds)
-        response.stream = GuardedStream(response.stream, request, bounds, watch)
+        response.stream = GuardedStream(response.stream, request, reading, watch)
         return response
 
     def _transport(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
@@ -245,11 +269,11 @@ class GuardedStream(httpx2.AsyncByteStream):
         self,
         stream: httpx2.AsyncByteStream,
         request: httpx2.Request,
-        bounds: ReadBounds,
+        reading: Reading,
         watch: BodyWatch | EventWatch,
     ) -> None:
-        self._stream, self._request, self._bounds, self._watch = stream, request, bounds, watch
-        self._begun = False
+        self._stream, self._request, self._reading, self._watch = stream, request, reading, watch
+        self._begun = self._done = False
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -260,25 +284,30 @@ class GuardedStream(httpx2.AsyncByteStream):
                 if not self._begun:
                     piece = await anext(pieces)
                 else:
-                    async with asyncio.timeout(self._bounds.idle_timeout):  # a tenth of the time of anyio's
+                    # It takes a fifth of the time of a cancel scope of anyio.
+                    async with asyncio.timeout(END_SECONDS if self._done else self._reading.bounds.idle_timeout):
                         piece = await anext(pieces)
             except StopAsyncIteration:
                 break
             except (TimeoutError, httpx2.TransportError) as error:
-                if self._watch.complete and isinstance(error, TimeoutError):
+                if self._done or (self._watch.complete and isinstance(error, TimeoutError)):
                     break  # the reply is complete, and the server only keeps the connection open
                 raise self._broken(error) from error
             self._begun = True
             if (refusal := self._watch.feed(piece)) is not None:
                 raise ReplyRefused(refusal, request=self._request)
-            yield piece
+            if self._watch.complete and (piece == DONE or piece.endswith(b"\n" + DONE)):
+                piece, self._done = piece.removesuffix(DONE), True
+            if piece:
+                yield piece
         if not self._watch.may_end:
             text = "its stream stopped before the end: neither a finish reason nor an end marker came"
             raise ReplyBroken(text, request=self._request)
+        self._reading.ended = True
 
     def _broken(self, error: Exception) -> httpx2.TransportError:
         if isinstance(error, TimeoutError | httpx2.ReadTimeout):
-            text = f"it fell silent for {self._bounds.idle_timeout:g} s in the middle of its reply"
+            text = f"it fell silent for {self._reading.bounds.idle_timeout:g} s in the middle of its reply"
             return ReplySilent(text, request=self._request)
         return ReplyBroken("it closed the connection in the middle of its reply", request=self._request)
 

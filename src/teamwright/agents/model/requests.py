@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
-from teamwright.agents.clients.http_transport import ReadBounds, read_within
+from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
@@ -183,7 +183,8 @@ class ModelRequests:
             try:
                 if self._client.streams and (attempt.is_followed or not self._client.sends_whole):
                     response, stopped = await self._stream(messages, settings, offer, mode, attempt)
-                    await _close_generators()
+                    if not is_read_to_end():
+                        await _close_generators()
                 else:
                     response, stopped = await self._read(messages, settings, offer, mode, attempt)
             except ModelHTTPError as error:
