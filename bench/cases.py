@@ -51,8 +51,12 @@ CONTENDED = ("three of 50 keys each", "three of 300 keys each")
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
 OUR_IMPORT = "from teamwright import Engine, Team"
-MODEL_IMPORT = "import teamwright.agents.model.turn, teamwright.agents.clients.model_client"
+MODEL_IMPORT = (
+    "import asyncio; from teamwright.agents.clients.models import import_models; asyncio.run(import_models())"
+)
 """What the first call of a model loads."""
+CLIENT_IMPORT = "from pydantic_ai.models.openai import OpenAIChatModel"
+"""What it can't do without: the client of an OpenAI-compatible server, by itself."""
 # Imports that load what a user needs, because some packages load nothing until a name is used.
 IMPORTS: tuple[str, ...] = (
     "from pydantic import BaseModel",
@@ -61,6 +65,8 @@ IMPORTS: tuple[str, ...] = (
     "import agent_framework",
     "from agent_framework import WorkflowBuilder",
     "from langgraph.graph import StateGraph",
+    "from openai import AsyncOpenAI",
+    CLIENT_IMPORT,
     MODEL_IMPORT,
 )
 FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL = "one asyncio task", "one SQLite commit, NORMAL", "one SQLite commit, FULL"
