@@ -24,7 +24,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.simulation import Simulation
 from tests.lab.simulated_teams import PLAN, ModelledWork, constant, messages, simulated_agents, team_of
 
-RUNS = 200
+RUNS = 500
 
 
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))
