@@ -14,6 +14,10 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "lab/replay/changes.py": "lab/replay/test_what_if.py",
+    "lab/replay/recorded_turns.py": "lab/replay/test_what_if.py",
+    "lab/replay/replayed_agents.py": "lab/replay/test_what_if.py",
+    "lab/replay/report.py": "lab/replay/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
     "_lazy.py": "test_facades.py",
     "agents/contract/context.py": "runtime/context/test_branches.py",

@@ -95,5 +95,16 @@ def published_window(name: str, provider: str = "", url: str | None = None) -> i
     return found.context_window
 
 
+def known_models(provider: str) -> list[str]:
+    """The models of a provider whose prices are known, as `provider:name`; of all providers if it is unknown."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ImportError:
+        return []
+    providers = get_snapshot().providers
+    chosen = [one for one in providers if one.id == provider] or providers
+    return [f"{one.id}:{model.id}" for one in chosen for model in one.models]
+
+
 def _picodollars_per_token(usd_for_a_million: Decimal) -> int:
     return int((usd_for_a_million * PICODOLLARS / MILLION).to_integral_value(ROUND_CEILING))

@@ -15,17 +15,25 @@ if TYPE_CHECKING:
     from teamwright.lab.evaluation.compare import Comparison, compare
     from teamwright.lab.evaluation.report import Report, Row, evaluate
     from teamwright.lab.parameter_sweep.sweep import Sweep, sweep
+    from teamwright.lab.replay.changes import RunChanges
+    from teamwright.lab.replay.report import Compared, RunFigures, WhatIfReport, WhatIfStop
+    from teamwright.lab.replay.what_if import what_if
     from teamwright.lab.simulation.simulate import SimulationReport, simulate
     from teamwright.lab.simulation.virtual_loop import run_virtually
 
 __all__ = [
     "Advice",
     "Calibration",
+    "Compared",
     "Comparison",
     "Report",
     "Row",
+    "RunChanges",
+    "RunFigures",
     "SimulationReport",
     "Sweep",
+    "WhatIfReport",
+    "WhatIfStop",
     "advise",
     "calibrate",
     "compare",
@@ -35,6 +43,7 @@ __all__ = [
     "run_virtually",
     "simulate",
     "sweep",
+    "what_if",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -49,5 +58,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.lab.evaluation.report": "Report Row evaluate",
         "teamwright.lab.simulation.simulate": "SimulationReport simulate",
         "teamwright.lab.simulation.virtual_loop": "run_virtually",
+        "teamwright.lab.replay.changes": "RunChanges",
+        "teamwright.lab.replay.report": "Compared RunFigures WhatIfReport WhatIfStop",
+        "teamwright.lab.replay.what_if": "what_if",
     },
 )

@@ -11,6 +11,7 @@ from teamwright.cli.interactive.open import with_engine, with_journal, with_run
 from teamwright.cli.runs.conversations import conversation, conversations
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
+from teamwright.cli.runs.what_if import what_if
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -128,6 +129,7 @@ app.command()(logs)
 app.command()(diff)
 app.command()(checkpoints)
 app.command()(kpi)
+app.command("what-if")(what_if)
 
 
 @app.command()

@@ -1,0 +1,261 @@
+"""Members that repeat what they did in a recorded run, in its order and with its durations, on virtual time.
+
+A turn is matched by the digest of its input: as long as every turn is found, no word differs from the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NoReturn
+
+import anyio
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import agent_spec_of, fallback_of, policy_of
+from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.policy import Policy, PolicyAttributes
+from teamwright.agents.prices import cost_of, rate_of
+from teamwright.agents.retry import recorded_error
+from teamwright.budget.ledger import USEFUL_OUTPUT
+from teamwright.budget.money import Rate, picodollars
+from teamwright.errors import AgentError, LimitReached
+from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
+from teamwright.teams.team import Team
+from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.events.budget import BudgetRefused
+from teamwright.values.limits.usage import NOTHING
+from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+END_OF_RECORD = 10.0**9
+"""Virtual seconds after which a run ends that waits for what was never recorded; every deadline comes before it."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """The recorded turns that are left, and how the run differs from its record so far."""
+
+    turns: Sequence[RecordedTurn]
+    models: Mapping[str, AnyModel]
+    """The models that replace those of the record, by member."""
+    stop: Callable[[], None] = lambda: None
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    estimated: bool = False
+    """Whether words differ from the record, so that figures from here on are estimates."""
+    left_record: bool = False
+    """Whether the run needs a reply that was never recorded."""
+    _by_input: dict[tuple[str, str], deque[RecordedTurn]] = field(init=False)
+    _by_member: dict[str, list[RecordedTurn]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_input, self._by_member = defaultdict(deque), defaultdict(list)
+        for turn in self.turns:
+            self._by_input[turn.member, turn.digest].append(turn)
+            self._by_member[turn.member].append(turn)
+
+    def take(self, member: str, turn: Turn) -> RecordedTurn | None:
+        """Return the recorded turn with this input, else the next one of the member; `None` if it has none left."""
+        exact = self._by_input[member, turn.digest]
+        if exact:
+            found = exact.popleft()
+            self._by_member[member].remove(found)
+            return found
+        left = self._by_member[member]
+        found = next((one for one in left if one.purpose == turn.purpose), None)
+        if found is not None:
+            left.remove(found)
+            self._by_input[member, found.digest].remove(found)
+            self.note_change(f"{member!r} is asked something else than in the recorded run")
+        return found
+
+    def note_change(self, why: str) -> None:
+        """Note why words would differ from the record."""
+        self.estimated = True
+        self.notes[why] = None
+
+    async def wait_for_unrecorded(self, what: str) -> NoReturn:
+        """Wait for something that was never recorded: a deadline or another branch may stop it, else the run ends."""
+        self.left_record = True
+        self.notes[f"the record ends here: {what}"] = None
+        await anyio.sleep(END_OF_RECORD)
+        self.stop()
+        await anyio.sleep_forever()
+        raise AssertionError("the run was stopped")
+
+
+@dataclass
+class ReplayedAgent(PolicyAttributes):
+    """Replaces an agent by what it did in a recorded run."""
+
+    name: str
+    declared: AgentSpec
+    replay: Replay
+    model: AnyModel | None
+    policy: Policy
+    kind: str = "model"
+
+    def __post_init__(self) -> None:
+        self.description, self.capabilities = self.declared.description, self.declared.capabilities
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The declaration of the agent that this one replaces."""
+        return self.declared
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Repeat the calls of the recorded turn, and answer as it was answered."""
+        recorded = self.replay.take(self.name, turn)
+        if recorded is None:
+            await self.replay.wait_for_unrecorded(f"it has no further reply of {self.name!r}")
+        turn_replay = TurnReplay(self, recorded, turn, ctx)
+        for batch in recorded.batches():
+            await turn_replay.repeat(batch)
+        for number, (name, value) in enumerate(recorded.writes, start=1):
+            await ctx.workspace.put(name, value, key=f"write-{number}")
+        match recorded.ending:
+            case Reply() as reply:
+                await anyio.sleep(recorded.overhead)
+                return turn_replay.cut(reply.changed(usage=NOTHING))
+            case Failure(error=error, message=message):
+                raise recorded_error(error, message)
+            case None:
+                return await self.replay.wait_for_unrecorded(f"it has no reply of {self.name!r} at {recorded.key!r}")
+
+
+class TurnReplay:
+    """One turn that is being repeated."""
+
+    def __init__(self, agent: ReplayedAgent, recorded: RecordedTurn, turn: Turn, ctx: Context) -> None:
+        self._agent, self._recorded, self._turn, self._ctx = agent, recorded, turn, ctx
+        self._share = 1.0
+        """The share of the last response that fits its output cap."""
+        self._model = agent.model
+        if turn.tier == "economy" and agent.policy.economy is not None:
+            self._model = agent.policy.economy
+            agent.replay.note_change(f"{agent.name!r} answers with its economy model")
+
+    async def repeat(self, batch: Sequence[TimedCall]) -> None:
+        """Make these calls again, at the same time if there are several."""
+        if len(batch) == 1:
+            await self._make(batch[0])
+            return
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for call in batch:
+                    tasks.create_task(self._make(call))
+        except* LimitReached as refused:
+            raise refused.exceptions[0] from None
+
+    def cut(self, reply: Reply) -> Reply:
+        """Return the reply, cut if its last response did not fit the output cap."""
+        if self._share >= 1.0 or not reply.messages:
+            return reply
+        *before, last = reply.messages
+        short = last.content[: int(len(last.content) * self._share)]
+        return reply.changed(messages=(*before, last.changed(content=short)), truncated=True)
+
+    async def _make(self, call: TimedCall) -> None:
+        agent, turn = self._agent, self._turn
+        is_model = call.kind == "model"
+        model = self._model if self._is_replaced else None
+        effect = Effect(
+            kind=call.kind,
+            name=call.name if model is None else model_key(model),
+            request=self._recorded.digest,
+            call=partial(self._repeat_call, call),
+            max_output=agent.declared.max_tokens or turn.max_output,
+            retry=None if call.kind == "tool" else agent.declared.retry,
+            model=(call.name if self._model is None else model_key(self._model)) if is_model else "",
+            rate=self._rate,
+            media_tokens=self._prompt_tokens(call) if is_model else 0,
+        )
+        with suppress(AgentError):  # how the turn ended is recorded, whatever a single call did
+            await self._ctx.effect(call.place, effect)
+
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether another model answers than the recorded one."""
+        return self._model is not self._agent.model or self._agent.name in self._agent.replay.models
+
+    def _rate(self, prompt: int) -> Rate | None:
+        return None if self._model is None else rate_of(self._model, prompt)
+
+    def _prompt_tokens(self, call: TimedCall) -> int:
+        """What is reserved for the prompt: as recorded where a limit applied, else what it used."""
+        if call.refused is not None:
+            return self._refused_tokens(call.refused)
+        if call.reserved is not None:
+            return call.reserved
+        used = (one.outcome.usage.input_tokens for one in call.attempts if isinstance(one.outcome, AgentReturned))
+        return max(used, default=0)
+
+    def _refused_tokens(self, refused: BudgetRefused) -> int:
+        """The tokens of a prompt that was refused: what the request needed, less the smallest output cap."""
+        cap = self._agent.declared.max_tokens or self._turn.max_output
+        least = 1 if cap is None else min(cap, USEFUL_OUTPUT)
+        if refused.what == "tokens":
+            return max(0, int(refused.needed) - least)
+        rate = self._rate(1)
+        if refused.what != "usd" or rate is None or not rate.input:
+            return 0
+        return max(0, (picodollars(refused.needed) - rate.cost(0, least)) // rate.input)
+
+    async def _repeat_call(self, call: TimedCall, attempt: Attempt) -> Returned:
+        recorded = call.attempts[min(attempt.number, len(call.attempts)) - 1]
+        await anyio.sleep(recorded.seconds)
+        match recorded.outcome:
+            case AgentReturned() as returned:
+                return self._returned(returned, attempt)
+            case AgentCallFailed(error=error, message=message):
+                raise recorded_error(error, message)
+            case None:
+                agent = self._agent
+                return await agent.replay.wait_for_unrecorded(f"a call of {agent.name!r} has no recorded result")
+
+    def _returned(self, recorded: AgentReturned, attempt: Attempt) -> Returned:
+        usage, truncated = recorded.usage, recorded.truncated
+        cap, output = attempt.max_output, usage.output_tokens
+        self._share = 1.0
+        if cap is not None and output > cap:
+            self._share, truncated = cap / output, True
+            usage = usage.changed(output_tokens=cap)
+            self._agent.replay.note_change(f"a reply of {self._agent.name!r} is cut at {cap} tokens")
+        if self._model is not None and usage is not NOTHING and (self._is_replaced or usage is not recorded.usage):
+            usage = usage.changed(usd=cost_of(self._model, usage), saved_usd=None)
+        return Returned("", usage, recorded.mark, truncated)
+
+
+def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = None) -> Team:
+    """Return a copy of a team whose members repeat a recorded run. Approvals stay: they were answered."""
+    known = {} if made is None else made
+    copied = copy(team)
+    known[id(team)] = copied
+    copied.members = _replayed(team.members, replay, known)
+    copied.helpers = _replayed(team.helpers, replay, known)
+    copied.notify = copied.confirm_above = None
+    copied.attachments = ()
+    return copied
+
+
+def _replayed(agents: Iterable[Agent], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
+    return tuple(_replace(agent, replay, known) for agent in agents)
+
+
+def _replace(agent: AgentLike, replay: Replay, known: dict[int, Agent]) -> Agent:
+    if id(agent) in known:
+        return known[id(agent)]
+    if isinstance(agent, Team):
+        return replayed_team(agent, replay, known)
+    policy, declared = policy_of(agent).changed(fallback=None, one_call=False, max_bytes=None), agent_spec_of(agent)
+    stand_in = ReplayedAgent(agent.name, declared, replay, replay.models.get(agent.name, declared.model), policy)
+    known[id(agent)] = stand_in
+    if (other := fallback_of(agent)) is not None:
+        stand_in.policy = stand_in.policy.changed(fallback=_replace(other, replay, known))
+    return stand_in

@@ -1,0 +1,131 @@
+"""What a recorded run would have been with another model, limit, width or topology: no call, and nothing is written.
+
+A figure is exact as long as every member is asked what it was asked in the record; otherwise it is an estimate.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+import anyio
+
+from teamwright.agents.files.attachment import Attachment
+from teamwright.history.history import RunHistory
+from teamwright.history.kpis import kpis_of
+from teamwright.journal.decoder import decode_body
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.lab.calibration.behaviour import learn
+from teamwright.lab.replay.changes import STAND_IN, RunChanges, with_changes
+from teamwright.lab.replay.recorded_turns import RecordedTurn, recorded_turns
+from teamwright.lab.replay.replayed_agents import Replay, replayed_team
+from teamwright.lab.replay.report import OtherRun, WhatIfReport, make_report
+from teamwright.lab.simulation.agents import Simulator, declared_behaviour
+from teamwright.lab.simulation.topologies import in_topology
+from teamwright.lab.simulation.trials import Trial, declared_team
+from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
+from teamwright.planning.topology.profiles import topology_named
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.agent import AgentCalled
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered
+from teamwright.values.events.workspace import WorkspaceKept
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import Answered
+from teamwright.values.turns.artifacts import BYTES, Artifact
+
+RUN_ID = "what-if"
+SIMULATED_RUNS = 25
+
+
+async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) -> WhatIfReport:
+    """Compute what a recorded run would have been with these changes."""
+    source = with_changes(history.record.source(), changes)
+    limits = _limits(history, changes)
+    turns = await recorded_turns(journal, history)
+    if changes.topology is not None:
+        team = in_topology(declared_team(source), topology_named(changes.topology))
+        other = await anyio.to_thread.run_sync(partial(_simulate, team, history, limits))
+    else:
+        kept = await _kept_bodies(journal, history)
+        replay = Replay(turns, {name: source.manifest.agents[name].model or STAND_IN for name in changes.models})
+        other = await anyio.to_thread.run_sync(partial(_replay, declared_team(source), history, replay, limits, kept))
+        other = other.with_notes(_notes(history, turns, changes))
+    return make_report(history, changes, turns, other)
+
+
+def _notes(history: RunHistory, turns: Sequence[RecordedTurn], changes: RunChanges) -> Iterable[str]:
+    """Reasons why figures are estimates that are known in advance."""
+    for name in changes.models:
+        yield f"another model would write other words than {name!r} did: its recorded tokens are counted"
+    reserved = any(isinstance(event.fact, AgentCalled) and event.fact.reserved for event in history.events)
+    asked = any(call.kind == "model" for turn in turns for call in turn.calls)
+    if changes.limits is not None and changes.limits.bounds_spend and asked and not reserved:
+        yield "no limit applied to the recorded run, so what a request may need is taken from what it used"
+
+
+def _replay(
+    team: Team, history: RunHistory, replay: Replay, limits: Limits | None, kept: Mapping[str, str]
+) -> OtherRun:
+    journal = MemoryJournal()
+    started, begun = history.started, history.record.started_at
+    files = [_attachment(one, kept) for one in started.attachments]
+
+    async def main() -> list[Event]:
+        journal.append(Batch(history.events, kept), lambda _error: None)
+        for event in history.events:
+            if isinstance(event.fact, PersonAnswered):
+                await journal.send(RUN_ID, Answered(key=event.key, answer=event.fact.answer))
+        engine = Engine(journal, wall=lambda: begun + virtual_now(), seed=lambda: started.seed)
+        async with engine:
+            with anyio.CancelScope() as scope:
+                replay.stop = scope.cancel
+                await engine.run(
+                    replayed_team(team, replay),
+                    history.task,
+                    run_id=RUN_ID,
+                    history=history.record.bodies.messages(started.history),
+                    limits=limits,
+                    attachments=files,
+                )
+        return await journal.read(RUN_ID)
+
+    events = run_virtually(main)
+    return OtherRun(events, replay.estimated, replay.left_record, tuple(replay.notes))
+
+
+def _simulate(team: Team, history: RunHistory, limits: Limits | None) -> OtherRun:
+    """Simulate the team with the behaviour that its members had in the record; the median run stands for all."""
+    simulator = Simulator(declared_behaviour(team), learn([history.events]))
+    trial = Trial(team, history.task, history.started.seed, simulator, limits)
+    simulated = trial.simulator.team(team)
+    runs = sorted((trial.events(simulated, number) for number in range(SIMULATED_RUNS)), key=_tokens)
+    note = f"another topology asks other things: the median of {SIMULATED_RUNS} runs, simulated with recorded figures"
+    return OtherRun(runs[len(runs) // 2], estimated=True, notes=(note,))
+
+
+def _tokens(events: Sequence[Event]) -> int:
+    return kpis_of(events).total_tokens
+
+
+def _limits(history: RunHistory, changes: RunChanges) -> Limits | None:
+    """The limits of the run; those that are given replace the recorded ones of the same kind."""
+    recorded = history.record.limits()
+    if recorded is None or changes.limits is None:
+        return changes.limits or recorded
+    return Limits.from_bounds(recorded.bounds.changed(**changes.limits.bounds.given))
+
+
+async def _kept_bodies(journal: Journal, history: RunHistory) -> dict[str, str]:
+    """The contents of artifacts, which members may open again."""
+    kept = {event.fact.artifact.hash for event in history.events if isinstance(event.fact, WorkspaceKept)}
+    return await journal.bodies(kept | {one.hash for one in history.started.attachments})
+
+
+def _attachment(artifact: Artifact, kept: Mapping[str, str]) -> Attachment:
+    value = decode_body(kept[artifact.hash])
+    content = b64decode(str(value[BYTES])) if isinstance(value, dict) else str(value).encode()
+    return Attachment(content, artifact.name, artifact.media_type)

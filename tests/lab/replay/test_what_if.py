@@ -1,0 +1,225 @@
+"""What a recorded run would have been: exact where only prices, limits, widths or time differ, else an estimate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, FunctionAgent, Limits, Team
+from teamwright.errors import UnknownName, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab.replay.changes import RunChanges
+from teamwright.lab.replay.report import WhatIfReport
+from teamwright.lab.replay.what_if import what_if
+from teamwright.teams.load import load_team
+from teamwright.values.people.questions import Answer
+from teamwright.values.results import RunResult
+from tests.paths import ROOT
+
+RELAY = """\
+agents:
+  writer: {{model: house, max_tokens: 40}}
+  reviewer: {{model: house, max_tokens: 40}}
+  critic: {{model: house, max_tokens: 40}}
+teams:
+  report: {{members: [writer, reviewer, critic]{limits}}}
+models:
+  house: {{model: "scripted:replies.yaml", price: {{input: 1.0, output: 5.0}}}}
+  cheap: {{url: "http://127.0.0.1:9/v1", name: small, price: {{input: 0.1, output: 0.5}}}}
+"""
+REPLIES = """\
+rules:
+  - {agent: writer, reply: "A B-tree keeps its keys sorted, and its nodes are wide."}
+  - {agent: reviewer, reply: "Right, but say why they are wide."}
+  - {agent: critic, reply: "That is right, and short."}
+"""
+WIDE = """\
+agents:
+  worker: {scripted: slow.yaml}
+teams:
+  wide: {strategy: fan_out, members: [worker], fan_out: {chunks: [a, b, c, d], limit: 1}}
+"""
+SLOW = 'rules: [{agent: worker, delay: 0.2, reply: "Done with it."}]'
+
+
+def relay(folder: Path, limits: str = "") -> Team:
+    folder.mkdir(exist_ok=True)
+    (folder / "team.yaml").write_text(RELAY.format(limits=f", limits: {limits}" if limits else ""))
+    (folder / "replies.yaml").write_text(REPLIES)
+    return load_team(folder)
+
+
+async def recorded(
+    journal: MemoryJournal, team: Team, task: str = "Explain.", limits: Limits | None = None
+) -> RunResult:
+    async with Engine(journal) as engine:
+        return await engine.run(team, task, run_id="r", limits=limits)
+
+
+async def ask(journal: MemoryJournal, changes: RunChanges | None = None) -> WhatIfReport:
+    async with Engine(journal) as engine:
+        return await what_if(journal, await engine.runs.history("r"), changes or RunChanges())
+
+
+EXAMPLES = (
+    "sequential", "round_robin", "selector", "graph", "fan_out", "dag", "hierarchical", "single", "lead_subagent",
+    "star_team", "a2a_lite", "budget",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+async def test_without_a_change_it_is_the_recorded_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, journal = ROOT / "examples" / name, MemoryJournal()
+    monkeypatch.syspath_prepend(str(folder))
+    result = await recorded(journal, load_team(folder), (folder / "task.txt").read_text())
+    report = await ask(journal)
+    assert (report.status, report.stop_reason) == (result.status, result.stop_reason)
+    assert report.total.exact, report.notes
+    for compared in (report.total, *report.members.values()):
+        before, after = compared.recorded, compared.what_if
+        assert (after.asks, after.input_tokens, after.output_tokens, after.usd) == (
+            before.asks,
+            before.input_tokens,
+            before.output_tokens,
+            before.usd,
+        )
+
+
+@pytest.mark.parametrize("tokens", [1, 60, 90, 110, 130, 150, 5000])
+async def test_a_limit_stops_it_where_it_stops_a_real_run(tmp_path: Path, tokens: int) -> None:
+    journal, real = MemoryJournal(), MemoryJournal()
+    await recorded(journal, relay(tmp_path), limits=Limits(tokens=10_000))
+    result = await recorded(real, relay(tmp_path), limits=Limits(tokens=tokens))
+    report = await ask(journal, RunChanges(limits=Limits(tokens=tokens)))
+    assert (report.status, report.stop_reason) == (result.status, result.stop_reason)
+    if report.total.exact:
+        assert report.total.what_if.total_tokens == result.usage.total_tokens
+        assert report.total.what_if.usd == result.usage.usd
+    assert (report.stopped is not None) == (result.stop_reason == "budget")
+
+
+async def test_a_limit_on_money_is_named_with_the_turn_that_it_stops(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    await recorded(journal, relay(tmp_path), limits=Limits(usd=1))
+    report = await ask(journal, RunChanges(limits=Limits(usd=0.0003)))
+    assert report.stopped is not None
+    assert (report.stopped.key, report.stopped.member) == ("report/step-2", "reviewer")
+    assert "$0.0003 left" in report.stopped.why
+    assert report.members["writer"].exact
+    assert report.total.recorded.total_tokens > report.total.what_if.total_tokens
+
+
+async def test_a_limit_on_a_run_that_had_none_is_an_estimate_and_says_why(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    await recorded(journal, relay(tmp_path))
+    report = await ask(journal, RunChanges(limits=Limits(tokens=100_000)))
+    assert not report.total.exact
+    assert any("no limit applied to the recorded run" in note for note in report.notes)
+
+
+async def test_what_a_raised_limit_would_have_paid_for_is_not_known(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    result = await recorded(journal, relay(tmp_path, "{tokens: 90}"))
+    assert result.stop_reason == "budget"
+    report = await ask(journal, RunChanges(limits=Limits(tokens=100_000)))
+    assert (report.status, report.total.exact) == (None, False)
+    assert any("the record ends here" in note for note in report.notes)
+    assert report.total.what_if.total_tokens == result.usage.total_tokens
+    assert report.total.what_if.seconds < 60
+
+
+async def test_more_members_at_once_change_the_time_alone(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(WIDE)
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    journal = MemoryJournal()
+    await recorded(journal, load_team(tmp_path))
+    one, two, four = [await ask(journal, RunChanges(at_once=width)) for width in (1, 2, 4)]
+    assert [report.total.exact for report in (one, two, four)] == [True, True, True]
+    assert {report.total.what_if.total_tokens for report in (one, two, four)} == {one.total.recorded.total_tokens}
+    assert one.total.what_if.seconds == pytest.approx(one.total.recorded.seconds, rel=0.25)
+    assert two.total.what_if.seconds == pytest.approx(one.total.what_if.seconds / 2, rel=0.25)
+    assert four.total.what_if.seconds == pytest.approx(one.total.what_if.seconds / 4, rel=0.25)
+
+
+@pytest.mark.parametrize(("model", "share"), [("cheap", 0.1), ("openai:gpt-4o", 0.25 * 2)])
+async def test_another_model_is_an_estimate_from_there_on(tmp_path: Path, model: str, share: float) -> None:
+    journal = MemoryJournal()
+    await recorded(journal, relay(tmp_path))
+    report = await ask(journal, RunChanges(models={"reviewer": model}))
+    assert {name: one.exact for name, one in report.members.items()} == {
+        "writer": True,
+        "reviewer": False,
+        "critic": False,
+    }
+    reviewer = report.members["reviewer"]
+    assert reviewer.what_if.total_tokens == reviewer.recorded.total_tokens
+    assert reviewer.what_if.usd is not None
+    assert reviewer.recorded.usd is not None
+    if model == "cheap":
+        assert reviewer.what_if.usd == pytest.approx(reviewer.recorded.usd * share)
+    else:
+        assert reviewer.what_if.usd > reviewer.recorded.usd
+
+
+async def test_another_topology_is_an_estimate_of_every_figure(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    await recorded(journal, relay(tmp_path))
+    report = await ask(journal, RunChanges(topology="star"))
+    assert not any(one.exact for one in (report.total, *report.members.values()))
+    assert report.status == "completed"
+    assert report.total.what_if.total_tokens > report.total.recorded.total_tokens
+    assert report == await ask(journal, RunChanges(topology="star"))
+
+
+async def test_nothing_is_called_and_nothing_is_written() -> None:
+    calls: list[str] = []
+
+    def member(name: str) -> FunctionAgent:
+        async def respond(task: str) -> str:
+            calls.append(name)
+            return f"{name}: {task}"
+
+        return FunctionAgent(name, respond)
+
+    journal = MemoryJournal()
+    await recorded(journal, Team("t", members=[member("a"), member("b")]))
+    events = await journal.read("r")
+    report = await ask(journal)
+    assert (calls, report.total.exact, report.status) == (["a", "b"], True, "completed")
+    assert [run.id for run in await journal.runs()] == ["r"]
+    assert await journal.read("r") == events
+
+
+async def test_answers_of_people_are_those_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, journal = ROOT / "examples" / "approvals", MemoryJournal()
+    monkeypatch.syspath_prepend(str(folder))
+    team = load_team(folder)
+    result = await recorded(journal, team, (folder / "task.txt").read_text())
+    async with Engine(journal) as engine:
+        while result.status == "paused":
+            for key in (await engine.runs.history("r")).questions():
+                await engine.runs.answer("r", key, Answer.approve())
+            result = await engine.resume("r", team=team)
+    report = await ask(journal)
+    assert (report.status, report.total.exact) == (result.status, True)
+    assert report.total.what_if.total_tokens == result.usage.total_tokens
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (RunChanges(models={"revewer": "cheap"}), "did you mean 'reviewer'"),
+        (RunChanges(models={"reviewer": "openai:gpt-4oo"}), "No price is known .* did you mean 'openai:gpt-4o'"),
+        (RunChanges(models={"reviewer": "chaep"}), "chaep"),
+        (RunChanges(topology="str"), "did you mean 'star'"),
+        (RunChanges(at_once=3), "work one after another"),
+    ],
+)
+async def test_what_is_not_known_is_refused_with_a_suggestion(
+    tmp_path: Path, changes: RunChanges, message: str
+) -> None:
+    journal = MemoryJournal()
+    await recorded(journal, relay(tmp_path))
+    with pytest.raises((UnknownName, UsageError), match=message):
+        await ask(journal, changes)
