@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, FunctionAgent, Limits, Team
+from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Team
+from teamwright.agents import as_tool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.replay.changes import RunChanges
 from teamwright.lab.replay.report import WhatIfReport
 from teamwright.lab.replay.what_if import what_if
 from teamwright.teams.load import load_team
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import RunResult
+from teamwright.values.specs.manifest import ServerModel
 from tests.paths import ROOT
 
+QUICK = RetryPolicy(backoff=0.01)
 RELAY = """\
 agents:
   writer: {{model: house, max_tokens: 40}}
@@ -204,6 +212,37 @@ async def test_answers_of_people_are_those_of_the_record(monkeypatch: pytest.Mon
     report = await ask(journal)
     assert (report.status, report.total.exact) == (result.status, True)
     assert report.total.what_if.total_tokens == result.usage.total_tokens
+
+
+async def test_tools_agents_as_tools_and_retries_are_repeated_without_their_server() -> None:
+    looked: list[str] = []
+
+    def look(word: str) -> str:
+        """Look a word up."""
+        looked.append(word)
+        return f"{word} is a word"
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.number == 1:
+            return Fail(status=503)
+        if request.model != "writer" or any(one.role == "tool" for one in request.messages):
+            return Say(text=f"That is all from {request.model}.")
+        calls = (ToolCall(name="look", args={"word": "tree"}), ToolCall(name="expert", args={"task": "Why?"}))
+        return CallTools(calls=calls)
+
+    journal = MemoryJournal()
+    with ModelServer(answer) as server:
+        model = partial(ServerModel, url=server.url, price=Price(input=1, output=2))
+        expert = ModelAgent("expert", model=model(name="expert"), description="Knows why.")
+        writer = ModelAgent("writer", model=model(name="writer"), tools=[look, as_tool(expert)], retry=QUICK)
+        inner = Team("inner", members=[ModelAgent("critic", model=model(name="critic"))])
+        result = await recorded(journal, Team("t", members=[writer, inner]), limits=Limits(usd=1))
+    assert (result.status, looked) == ("completed", ["tree"])
+    same, fewer = await ask(journal), await ask(journal, RunChanges(limits=Limits(calls=4)))
+    assert (same.total.exact, same.status, looked) == (True, "completed", ["tree"])
+    assert (same.total.what_if.total_tokens, same.total.what_if.usd) == (result.usage.total_tokens, result.usage.usd)
+    assert fewer.stopped is not None
+    assert (fewer.stopped.member, fewer.stopped.exact) == ("writer", True)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
     return copied
 
 
-def _replayed(agents: Iterable[Agent], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
+def _replayed(agents: Iterable[AgentLike], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
     return tuple(_replace(agent, replay, known) for agent in agents)
 
 
