@@ -53,6 +53,7 @@ def test_smaller_lets_it_begin_under_a_lower_ceiling(call: Call, team: Path) -> 
     assert call("runs", "answer", "one", "smaller", "--max-tokens", 9).code == 0
     done = call("runs", "resume", "one", "--json")
     assert (done.code, done.json["stop_reason"], done.json["usage"]["total_tokens"]) == (4, "budget", 0)
+    assert "was answered: smaller (at most 9 tokens)" in call("runs", "show", "one").out
 
 
 def test_a_manifest_asks_above_its_amount_alone(call: Call, tmp_path: Path) -> None:

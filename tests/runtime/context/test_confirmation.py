@@ -91,6 +91,18 @@ async def test_a_crash_at_any_event_changes_neither_the_question_nor_the_result(
         assert len(calls.made) == (0 if status == "cancelled" else 2 - returned), at
 
 
+async def test_a_question_that_an_earlier_version_asked_in_other_words_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal, calls = MemoryJournal(), Calls()
+    async with Engine(journal) as engine:
+        await engine.run(calls.team, "go", run_id="r", confirm=True)
+        await engine.runs.answer("r", KEY, "yes")
+    monkeypatch.setattr("teamwright.runtime.context.confirmation.forecast_text", lambda _: "It may cost something.")
+    async with Engine(journal) as engine:
+        assert (await engine.resume("r", team=calls.team)).status == "completed"
+
+
 async def test_the_forecast_is_recorded_with_the_start_and_absent_elsewhere() -> None:
     journal, calls = MemoryJournal(), Calls()
     async with Engine(journal) as engine:
@@ -152,6 +164,6 @@ def test_the_question_shows_the_forecast_the_ceiling_and_what_it_is_based_on() -
         "cost      $0.0123 (p50), $0.2500 (p90)",
         "tokens    12,400 (p50), 31,000 (p90)",
         "asks      8 (p50), 11 (p90)",
-        "ceiling   $2.0000, 100,000 tokens",
+        "ceiling   $2.00, 100,000 tokens",
         "based on  12 past runs of this team",
     ]

@@ -64,7 +64,6 @@ from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKep
 from teamwright.values.key import is_tool_call
 from teamwright.values.limits.reply import is_reply_cut_warning
 from teamwright.values.people.interventions import Mark
-from teamwright.values.people.questions import REJECT
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text, size_text
@@ -197,6 +196,17 @@ def output_heading(result: RunResult) -> str:
     """The heading of a run's output, which is an answer only if the team finished."""
     finished = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
     return "Answer" if finished else "Partial result"
+
+
+def _answer_detail(answer: Answer) -> str:
+    """The reason of a rejection, or the ceiling of a smaller run."""
+    match answer.text, answer.data:
+        case "smaller", dict(ceiling):
+            return f" (at most {', '.join(f'{amount} {unit}' for unit, amount in ceiling.items())})"
+        case (("reject" | "no"), data) if data:
+            return f" ({data})"
+        case _:
+            return ""
 
 
 def pending_answer_text(answer: Answer) -> str:
@@ -332,8 +342,7 @@ def _note_of_people(event: Event) -> str | None:
         case PersonAsked(question=question):
             return f"asks {visible(question.to or 'a person')}: {question_text(question)}"
         case PersonAnswered(answer=answer):
-            why = f" ({answer.data})" if answer.text == REJECT and answer.data else ""
-            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
+            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
         case RunInterrupted():
             return "the process that drives the run was asked to stop"
         case RunNotified() as fact:

@@ -378,7 +378,7 @@ class RunRecord:
                     found.add(ask.ending.data)
         found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
         found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
-        if self.started and self.started.format == 1:
+        if self.started and (self.started.format == 1 or self.started.confirm is not None):
             asked = (event.fact for event in self.questions.values())
             found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
         if self.started:

@@ -5,11 +5,13 @@ The question is made of the recorded forecast alone, so that a resumed run asks 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from teamwright.agents.approval import rejection_reason
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
+from teamwright.values.events.person import PersonAsked
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ForecastBasis, Quantiles, SpendForecast, lowered
 from teamwright.values.limits.usage import Bounds
@@ -40,12 +42,22 @@ class Confirmed(NamedTuple):
 async def confirm_run(scope: Scope, team: str, forecast: SpendForecast, limits: Limits | None) -> Confirmed:
     """Ask a person whether a run may begin, and return the decision."""
     key = confirmation_key(team)
-    answer = await ask_person_at(scope, key, confirmation_question(team, forecast))
+    question = _recorded_question(scope, key) or confirmation_question(team, forecast)
+    answer = await ask_person_at(scope, key, question)
     if answer.text == YES:
         return Confirmed(may_begin=True, limits=limits)
     if answer.text != SMALLER:
         return Confirmed(may_begin=False, limits=limits, reason=rejection_reason(answer))
     return Confirmed(may_begin=True, limits=lowered(limits, lower_ceiling(key, answer.data)))
+
+
+def _recorded_question(scope: Scope, key: str) -> Question | None:
+    """The question as it was asked, so that a run waits for the same answer in whatever words a later version asks."""
+    record = scope.run.record
+    asked = record.questions[key].fact if key in record.questions else None
+    if not isinstance(asked, PersonAsked) or asked.draft is None:
+        return None
+    return asked.question.changed(draft=str(record.bodies.value(asked.draft)))
 
 
 def confirmation_question(team: str, forecast: SpendForecast) -> Question:
@@ -61,25 +73,39 @@ def confirmation_question(team: str, forecast: SpendForecast) -> Question:
 def forecast_text(forecast: SpendForecast) -> str:
     """The forecast as a small table: its money, tokens and asks, the ceiling, and what it is based on."""
     rows = {
-        "cost": _amounts(forecast.usd, "${:,.4f}", "not known: no price is known for a model of this team"),
-        "tokens": _amounts(forecast.tokens, "{:,.0f}", "not known"),
-        "asks": _amounts(forecast.asks, "{:,.0f}", "not known"),
+        "cost": _amounts(forecast.usd, _money) or "not known: no price is known for a model of this team",
+        "tokens": _amounts(forecast.tokens, _count) or "not known",
+        "asks": _amounts(forecast.asks, _count) or "not known",
         "ceiling": _ceiling(forecast.ceiling),
         "based on": BASIS[forecast.basis].format(runs=forecast.runs),
     }
     return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
 
 
-def _amounts(quantiles: Quantiles | None, form: str, unknown: str) -> str:
-    if quantiles is None:
-        return unknown
-    return f"{form.format(quantiles.p50)} (p50), {form.format(quantiles.p90)} (p90)"
+def _amounts(quantiles: Quantiles | None, shown: Callable[[float], str]) -> str:
+    return "" if quantiles is None else f"{shown(quantiles.p50)} (p50), {shown(quantiles.p90)} (p90)"
+
+
+def _count(amount: float) -> str:
+    return f"{amount:,.0f}"
+
+
+def _money(usd: float) -> str:
+    """An amount of money: in cents, and more exactly below a dollar."""
+    if usd >= 1:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}" if usd >= 0.01 or not usd else f"${usd:.6f}"
 
 
 def _ceiling(bounds: Bounds) -> str:
     """The limits that hold; one on time or calls alone does not bound what a run costs."""
-    forms = {"usd": "${:,.4f}", "tokens": "{:,} tokens", "calls": "{:,} calls", "seconds": "{:g} seconds"}
-    given = [form.format(amount) for unit, form in forms.items() if (amount := getattr(bounds, unit)) is not None]
+    given = {
+        "usd": None if bounds.usd is None else _money(bounds.usd),
+        "tokens": None if bounds.tokens is None else f"{_count(bounds.tokens)} tokens",
+        "calls": None if bounds.calls is None else f"{_count(bounds.calls)} calls",
+        "seconds": None if bounds.seconds is None else f"{bounds.seconds:g} seconds",
+    }
+    listed = ", ".join(text for text in given.values() if text is not None)
     if bounds.tokens is not None or bounds.usd is not None:
-        return ", ".join(given)
-    return "none: no limit on tokens or money is set" + (f" ({', '.join(given)})" if given else "")
+        return listed
+    return "none: no limit on tokens or money is set" + (f" ({listed})" if listed else "")
