@@ -92,7 +92,6 @@ COVERED_BY = {
     "journal/sqlite/delete.py": "journal/sqlite/test_disk_reserve.py",
     "journal/sqlite/queries.py": "journal/sqlite/test_journal.py",
     "journal/sqlite/rescue.py": "journal/sqlite/test_file_identity.py",
-    "journal/sqlite/writer.py": "journal/sqlite/test_journal.py",
     "lab/drawing/table.py": "lab/evaluation/test_report.py",
     "lab/evaluation/plot.py": "lab/evaluation/test_report.py",
     "lab/evaluation/text.py": "lab/evaluation/test_report.py",

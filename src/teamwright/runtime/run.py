@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import anyio
 from pydantic import JsonValue
@@ -183,7 +183,7 @@ class Run:
         state = self._state
         state.driver = asyncio.current_task()
         state.root = ContainedTask(
-            self._run_team(opening),
+            partial(self._run_team, opening),
             name=self.run_id,
             grace=state.grace,
             abandoned=state.abandon,

@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.driver.cancellation import has_abandoned_tasks
+from teamwright.runtime.driver.cancellation import ContainedTask, has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
@@ -147,3 +147,25 @@ async def test_keys_that_an_abandoned_member_owned_are_free(how: str) -> None:  
     assert result.status == "degraded"
     assert result.output == "done"
     check_silence(log, "t/step-1/h")
+
+
+async def test_who_waits_for_contained_work_continues_as_soon_as_one_who_awaits_its_task() -> None:
+    loop = asyncio.get_running_loop()
+    iterations = ended = 0
+
+    def count() -> None:
+        nonlocal iterations, counting
+        iterations += 1
+        counting = loop.call_soon(count)
+
+    async def work() -> None:
+        nonlocal ended
+        await asyncio.sleep(0.001)
+        ended = iterations
+
+    counting = loop.call_soon(count)
+    await loop.create_task(work())
+    awaited = iterations - ended
+    await ContainedTask(work, name="work", grace=1, abandoned=lambda: None).wait()
+    assert iterations - ended == awaited
+    counting.cancel()

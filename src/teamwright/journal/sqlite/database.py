@@ -143,9 +143,9 @@ class Database:
             f"  TEAMWRIGHT_HOME={saved.parent} teamwright runs list"
         )
 
-    def changes(self) -> int:
-        """A number that changes when any process commits."""
-        return pragma(self.reader, "data_version")
+    def foreign_changes(self) -> int:
+        """A number that changes when a connection other than the writer's commits; reading it takes microseconds."""
+        return pragma(self.writer, "data_version")
 
     def preallocate_log(self) -> None:
         """Extend the log to its full length, so that no commit has to; skip it while another process is writing.

@@ -57,7 +57,8 @@ class SqliteJournal:
         self._run_rows: dict[str, RunRows] = {}
         self._opened: Database | None = None
         self._running: Writer | None = None
-        self._seen: int | None = None
+        self._sent = 0
+        self._seen: tuple[int, int] | None = None
 
     @property
     def notes(self) -> Notes:
@@ -187,6 +188,7 @@ class SqliteJournal:
             with self._database.translated_errors():
                 self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
                 self._database.require_identity()
+            self._sent += 1  # here, once the item can be read, also if the caller no longer waits for it
 
         await self._writer.call(work)
 
@@ -203,11 +205,19 @@ class SqliteJournal:
         return await self._read(work)
 
     async def changed(self, every: float) -> None:
-        """Wait until any process has committed since the last call; polls at this interval."""
+        """Wait until another connection has committed, or this one has sent something, since the last call.
+
+        It polls at this interval. What the runs of this journal record is no change.
+        """
         seen = self._seen
         while seen == self._seen:
             await anyio.sleep(every)
-            self._seen = await self._read(lambda _: self._database.changes())
+            self._seen = (self._sent, await self._writer.call_promptly(self._foreign_changes))
+
+    def _foreign_changes(self) -> int:
+        self._database.use_busy_timeout(False)
+        with self._database.translated_errors():
+            return self._database.foreign_changes()
 
     def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
         """Commit a batch in the loop's thread; return `None` where that could block other work."""

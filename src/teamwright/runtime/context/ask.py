@@ -203,7 +203,7 @@ class Ask:
                 child.run.abandon(child.path)
                 self._record_abandoned(child)
 
-        return ContainedTask(self._respond(child), name=child.path, grace=child.run.grace, abandoned=abandoned)
+        return ContainedTask(partial(self._respond, child), name=child.path, grace=child.run.grace, abandoned=abandoned)
 
     async def _respond_in_task(self, child: Scope) -> Reply | Failure:
         task = self._start_task(child)

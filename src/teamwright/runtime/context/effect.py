@@ -230,15 +230,12 @@ class EffectCall:
         """Return the result of the call or raise `TimeoutError`; a call that does not end even then is abandoned."""
         scope, effect = self._scope, self._effect
 
-        async def call() -> Returned:
-            return await send(attempt)
-
         def abandoned() -> None:
             if not scope.is_closed:
                 fact = AgentAbandoned(name=effect.name, grace=scope.run.grace)
                 scope.run.recorder.add(scope.path, self._place, fact)
 
-        task = ContainedTask(call(), name=self._key, grace=scope.run.grace, abandoned=abandoned)
+        task = ContainedTask(partial(send, attempt), name=self._key, grace=scope.run.grace, abandoned=abandoned)
         timer = asyncio.get_running_loop().call_later(seconds, task.stop)
         try:
             await task.wait()

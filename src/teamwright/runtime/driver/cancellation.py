@@ -8,7 +8,7 @@ run is being stopped: the state of the run does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class ContainedTask(Generic[T]):
 
     def __init__(
         self,
-        work: Coroutine[Any, Any, T],
+        work: Callable[[], Awaitable[T]],
         *,
         name: str,
         grace: float,
@@ -83,7 +83,7 @@ class ContainedTask(Generic[T]):
         self._cancellation: Cancellation | None = None
         self._waiter: asyncio.Future[None] | None = None
         self.abandoned = False
-        self._task = asyncio.get_running_loop().create_task(work, name=name)
+        self._task = asyncio.get_running_loop().create_task(self._do(work), name=name)
         self._task.add_done_callback(self._done)
 
     def stop(self) -> None:
@@ -119,6 +119,12 @@ class ContainedTask(Generic[T]):
     def result(self) -> T:
         """Return what the work returned; raises what it raised."""
         return self._task.result()
+
+    async def _do(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, and wake who waits for it one iteration of the event loop before the task's callbacks would."""
+        result = await work()
+        self._wake()
+        return result
 
     def _on_abandoned(self) -> None:
         self.abandoned = True
