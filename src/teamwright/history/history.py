@@ -34,6 +34,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentCallFailed,
+    AgentChecked,
     AgentCompacted,
     AgentFailed,
     AgentReplied,
@@ -68,6 +69,8 @@ from teamwright.values.turns.messages import History, Message, digest
 from teamwright.values.turns.turn import Failure
 
 ENDINGS = ("agent.replied", "agent.failed")
+REFUSED_TASK = "(This message was refused: {reason})"
+"""Stands in later turns for a task that a member's `check_input` refused."""
 DRIVER_FACTS = (
     RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunAborted, RunNotified, ScopeWaited,
 )  # fmt: skip
@@ -192,7 +195,7 @@ class RunHistory:
 
         If a member has compacted its history, the summary stands for the messages that it replaced.
         """
-        task = Message(name="user", content=self.task, role="user", attachments=self.started.attachments)
+        task = self._admitted_task()
         ending = self.ending()
         said = self.record.bodies.messages(ending.messages) if ending else self.messages_so_far()
         before = self.record.bodies.messages(self.started.history)
@@ -203,6 +206,27 @@ class RunHistory:
                     summary = summary_message([str(self.record.bodies.value(fact.summary))])
                     return (summary, *before[fact.messages :], task, *said[after:])
         return (*before, task, *said)
+
+    def _admitted_task(self) -> Message:
+        """The task as an input check left it: no later turn may bring back what the check replaced or refused.
+
+        If several members checked the task, the first verdict counts.
+        """
+        task = Message(name="user", content=self.task, role="user", attachments=self.started.attachments)
+        for event in self.events:
+            match event.fact:
+                case AgentChecked(check="input", verdict="mended", text=text) if self._is_about_task(event):
+                    return task.changed(content=text)
+                case AgentChecked(check="input", verdict="refused", text=reason) if self._is_about_task(event):
+                    return task.changed(content=REFUSED_TASK.format(reason=reason), attachments=())
+                case _:
+                    pass
+        return task
+
+    def _is_about_task(self, event: Event) -> bool:
+        """Whether an event belongs to an ask, not superseded, whose task is that of the run."""
+        ask = self.record.asks.get(self.record.turn_of(event.scope))
+        return ask is not None and ask.asked.task == self.started.task and not self.record.is_superseded(event.key)
 
     def questions(self) -> dict[str, Question]:
         """The open questions by key, with their drafts."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentChecked
+from teamwright.values.events.event import Delta
 from teamwright.values.results import RunResult
 from tests.kit.records import cut_and_resume
 
@@ -115,6 +116,41 @@ async def test_an_input_may_be_replaced_or_noted() -> None:
     assert "my password" not in str(replies.requests[0])
     result, _ = await run(agent, "my key")
     assert any("a mentions a key" in one for one in result.warnings)
+
+
+@pytest.mark.parametrize("task", ["my password", "my secret"])
+async def test_what_a_check_replaced_or_refused_does_not_come_back_in_the_next_turn_of_a_conversation(
+    task: str,
+) -> None:
+    replies = Replies("ok")
+    agent = ModelAgent("a", model=replies.model, check_input=no_secrets)
+    async with Engine(MemoryJournal()) as engine:
+        await engine.run(agent, task, conversation="c")
+        await engine.run(agent, "and now?", conversation="c")
+    seen = str(replies.requests[-1])
+    assert "my [hidden]" in seen or "(This message was refused: it contains a secret)" in seen
+    assert task not in seen
+
+
+@pytest.mark.parametrize("check", [no_secrets, no_secrets_async])
+async def test_a_follower_sees_no_answer_before_it_is_checked(check: Callable[..., Any]) -> None:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncGenerator[str]:
+        for piece in ("a ", "tale" if len(messages) > 1 else "secret"):
+            yield piece
+
+    agent = ModelAgent("a", model=FunctionModel(stream_function=answer), check_output=check)
+    async with Engine(MemoryJournal()) as engine:
+        seen = [one.text async for one in engine.stream(agent, "go") if isinstance(one, Delta)]
+        script = ScriptedAgent("s", [Rule(reply="a secret")], check_output=check)
+        seen += [one.text async for one in engine.stream(script, "go") if isinstance(one, Delta)]
+    assert seen == []
+
+
+async def test_an_end_without_words_may_get_some() -> None:
+    end = Replies(ToolCallPart("terminate", {}, "1"))
+    agent = ModelAgent("a", model=end.model, tools=["terminate"], check_output=lambda text, ctx: Mend("Goodbye."))
+    result, _ = await run(agent)
+    assert (result.output, result.stop_reason) == ("Goodbye.", "terminated")
 
 
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
@@ -41,6 +41,10 @@ class Publish(Protocol):
     def __call__(self, text: str, part: ReplyPart = REPLY, /) -> None:
         """Publish the text as the next piece of this part."""
         ...
+
+
+def _ignore_delta(text: str, part: ReplyPart = REPLY, /) -> None:
+    """Publish nothing."""
 
 
 def _ignore_fact(fact: Fact) -> None:
@@ -125,6 +129,10 @@ class Attempt(Struct, frozen=True):
     def idempotency_key(self) -> str:
         """The same for every attempt of one effect, and unique to it."""
         return digest(self.run_id, self.key)
+
+    def unfollowed(self) -> Attempt:
+        """Return the attempt without observers, for a reply that must not be shown before it is checked."""
+        return structs.replace(self, delta=_ignore_delta, is_followed=False)
 
 
 class Returned(Struct, frozen=True):

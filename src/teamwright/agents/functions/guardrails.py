@@ -19,7 +19,7 @@ from teamwright.agents.functions.import_path import import_path
 from teamwright.agents.functions.turn_context import TurnContext, call_off_loop, check_arity, turn_context
 from teamwright.errors import AgentError, Refused
 from teamwright.values.events.agent import AgentChecked, Check
-from teamwright.values.turns.messages import digest
+from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Reply, Turn
 
 FORM = "a function (text, ctx)"
@@ -70,6 +70,11 @@ class Guardrails:
         self.declared = {f"check_{check}": import_path(function) for check, function in self.functions.items()}
         """The fields of an `AgentSpec`; a function that can't be imported by name has the value `None`."""
 
+    @property
+    def checks_output(self) -> bool:
+        """Whether answers are checked, which must not be shown before."""
+        return "output" in self.functions
+
     async def admit(self, turn: Turn, ctx: Context) -> tuple[Turn, tuple[str, ...]]:
         """Check the task: return the turn, perhaps with another task, and warnings; raises `Refused`."""
         match await self._verdict("input", turn.task, turn, ctx, "check-input"):
@@ -96,7 +101,7 @@ class Guardrails:
         verdict = await self.judge(reply.text, turn, ctx, 1)
         if isinstance(verdict, Refuse):
             raise self.refusal(verdict)
-        return with_verdict(reply, verdict)
+        return with_verdict(reply, verdict, self._agent)
 
     def refusal(self, verdict: Refuse) -> Refused:
         """Return the error of an answer that stays refused."""
@@ -138,16 +143,16 @@ class Guardrails:
                 )
 
 
-def with_verdict(reply: Reply, verdict: Mend | Warn | None) -> Reply:
-    """Return the reply with another text, which drops its data, or with a warning."""
+def with_verdict(reply: Reply, verdict: Mend | Warn | None, agent: str) -> Reply:
+    """Return the reply of the agent with another text, which drops its data, or with a warning."""
     match verdict:
         case None:
             return reply
         case Warn(text=text):
             return with_warnings(reply, (text,))
         case Mend(text=text):
-            mended = tuple(one.changed(content=text) for one in reply.messages[-1:])
-            return reply.changed(messages=(*reply.messages[:-1], *mended), data=None)
+            last = reply.messages[-1] if reply.messages else Message(name=agent, content="")
+            return reply.changed(messages=(*reply.messages[:-1], last.changed(content=text)), data=None)
 
 
 def with_warnings(reply: Reply, warnings: tuple[str, ...]) -> Reply:

@@ -122,6 +122,8 @@ class ModelRequests:
 
     async def _call(self, conversation: ModelConversation, offer: Offer, attempt: Attempt) -> Returned:
         agent, client = self._agent, self._client
+        if agent.guardrails is not None and agent.guardrails.checks_output:
+            attempt = attempt.unfollowed()
         messages, settings = conversation.messages, offer.settings
         if attempt.max_output is not None:
             settings = cast("ModelSettings", {**settings, "max_tokens": attempt.max_output})

@@ -157,7 +157,7 @@ class ModelTurn:
                 raise guardrails.refusal(verdict)
             self._send_back(f"Your answer was refused: {verdict.reason}", response)
             return None
-        checked = with_verdict(reply, verdict)
+        checked = with_verdict(reply, verdict, self._agent.name)
         if isinstance(verdict, Mend) and self._answer is not None:
             data = self._answer.parse_text(verdict.text)
             if data is None and not self._answer.preferred:

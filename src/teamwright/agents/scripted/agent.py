@@ -321,6 +321,8 @@ class ScriptedAgent(PolicyAttributes):
         )
 
     async def _answer_request(self, prompt: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
+        if self._guardrails is not None and self._guardrails.checks_output:
+            attempt = attempt.unfollowed()
         index, rule = self._choose_rule(prompt, attempt)
         self._check_tool(index, rule, failed, tools)
         name = rule_mark(index)
