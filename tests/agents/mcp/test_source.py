@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from teamwright.agents.mcp.source import McpServer, McpSource
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import CallInDoubt, LimitReached, ServiceError, ToolError, UsageError
+from teamwright.errors import AgentError, CallInDoubt, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.manifests.load import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
@@ -165,6 +166,47 @@ async def test_an_mcp_server_that_dies_fails_the_call_and_starts_again_for_the_n
             await tools.call_recorded("crash", {}, key="tool-1")
         assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-2") == 3
     assert started(notes) == 2
+
+
+BROKEN_SERVER = """
+import json, sys
+
+print("debugging", flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    match request["method"], sys.argv[1]:
+        case "initialize", _:
+            version = request["params"]["protocolVersion"]
+            info = {"name": "broken", "version": "1"}
+            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+        case "tools/list", "list":
+            result = {"tools": "none"}
+        case "tools/list", _:
+            result = {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+        case _:
+            result = {"content": "none"}
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+"""A server that writes to its output what is not for its client, and breaks the protocol in its list or its results."""
+
+
+@pytest.mark.parametrize("breaks", ["list", "result"])
+async def test_a_server_that_breaks_the_protocol_is_reported_in_our_words_and_without_tracebacks(
+    breaks: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a program that does not configure logging
+    broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", BROKEN_SERVER, breaks)))
+    with pytest.raises(AgentError) as raised:
+        async with Toolbox([("broken", broken)]).open(Recording().ctx) as tools:
+            await tools.call_recorded("look", {}, key="tool-1")
+    broke = "the server broke the protocol (at {}: Input should be a valid list)"
+    assert str(raised.value) == (
+        "The MCP server 'broken' does not list its tools: " + broke.format("tools")
+        if breaks == "list"
+        else broke.format("content")
+    )
+    assert capfd.readouterr().err == ""
 
 
 async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) -> None:

@@ -6,6 +6,7 @@ Only the modules named after MCP may import `mcp`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import anyio
+from pydantic import ValidationError
 
 from teamwright.agents.mcp.start import ServerNotStarted, missing_folder
 from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
@@ -52,7 +54,8 @@ class McpConnection:
     async def request(self, label: str, send: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request and return its result; `label` is the name of the server in messages.
 
-        Raises `CallInDoubt` if the server ends before it has answered, and `ToolError` if it answers with an error.
+        Raises `CallInDoubt` if the server ends before it has answered, and `ToolError` if it answers with an error or
+        with what is no answer.
         """
         try:
             return await self._send(label, send)
@@ -67,6 +70,10 @@ class McpConnection:
         client = await session.client(label)
         try:
             return await send(client)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ToolError(f"the server broke the protocol (at {where}: {first['msg']})") from error
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             # Servers use the code of a closed connection for errors of their own as well.
             if isinstance(error, MCPError) and (error.code, error.message) != (CONNECTION_CLOSED, CLOSED_MESSAGE):
@@ -170,6 +177,9 @@ class McpSession:
 
         from teamwright.agents.clients.http_transport import GuardedTransport, ReadBounds, guarded_client
 
+        # A program that does not configure logging would print a traceback for each line that is no message.
+        if not (log := logging.getLogger("mcp")).handlers:
+            log.addHandler(logging.NullHandler())
         settings = self._settings
         if settings.url is not None:
             bounds = ReadBounds(IDLE_SECONDS, RESULT_FACTOR * self._max_bytes)
