@@ -12,11 +12,13 @@ from teamwright.agents import as_tool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.replay.changes import RunChanges
+from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
 from teamwright.lab.replay.report import WhatIfReport
 from teamwright.lab.replay.what_if import what_if
 from teamwright.teams.load import load_team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.questions import Answer
@@ -148,6 +150,43 @@ async def test_more_members_at_once_change_the_time_alone(tmp_path: Path) -> Non
     assert one.total.what_if.seconds == pytest.approx(one.total.recorded.seconds, rel=0.25)
     assert two.total.what_if.seconds == pytest.approx(one.total.what_if.seconds / 2, rel=0.25)
     assert four.total.what_if.seconds == pytest.approx(one.total.what_if.seconds / 4, rel=0.25)
+
+
+async def test_a_limit_on_time_stops_it_on_the_virtual_clock(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(WIDE)
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    journal = MemoryJournal()
+    await recorded(journal, load_team(tmp_path))
+    report = await ask(journal, RunChanges(limits=Limits(seconds=0.5)))
+    assert (report.status, report.stop_reason, report.total.exact) == ("timeout", "deadline", True)
+    assert report.total.what_if.seconds == pytest.approx(0.5, abs=0.05)
+    assert report.total.what_if.total_tokens == report.total.recorded.total_tokens / 2
+    assert report.stopped is not None
+    assert report.stopped.why == "0.5 seconds passed"
+
+
+async def test_a_reply_that_a_limit_cuts_makes_what_follows_an_estimate(tmp_path: Path) -> None:
+    relay(tmp_path)
+    (tmp_path / "team.yaml").write_text((tmp_path / "team.yaml").read_text().replace(", max_tokens: 40", ""))
+    journal = MemoryJournal()
+    await recorded(journal, load_team(tmp_path), limits=Limits(tokens=100_000))
+    called = next(event.fact for event in await journal.read("r") if isinstance(event.fact, AgentCalled))
+    prompt = called.reserved - (called.max_output or 0)
+    report = await ask(journal, RunChanges(limits=Limits(tokens=prompt + 8)))
+    assert "a reply of 'writer' is cut at 8 tokens" in report.notes
+    assert not report.members["writer"].exact
+    assert report.members["writer"].what_if.output_tokens == 8
+
+
+def test_calls_that_overlapped_are_repeated_together() -> None:
+    calls = [
+        TimedCall("1", "model", "m", began=0.0, ended=1.0),
+        TimedCall("2", "tool", "t", began=1.0, ended=3.0),
+        TimedCall("3", "tool", "t", began=1.5, ended=2.0),
+        TimedCall("4", "model", "m", began=3.0, ended=4.0),
+    ]
+    turn = RecordedTurn("t/step-1", "a", "digest", "work", tuple(calls), None)
+    assert [[call.place for call in batch] for batch in turn.batches()] == [["1"], ["2", "3"], ["4"]]
 
 
 @pytest.mark.parametrize(("model", "share"), [("cheap", 0.1), ("openai:gpt-4o", 0.25 * 2)])
