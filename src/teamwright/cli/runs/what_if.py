@@ -9,7 +9,6 @@ import typer
 from teamwright.cli.interactive.open import with_run
 from teamwright.cli.terminal.options import MaxCalls, MaxSeconds, MaxTokens, MaxUsd, Run, run_limits
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
-from teamwright.cli.text.events import seconds_text
 from teamwright.errors import UsageError
 from teamwright.values.text.display import NOTHING, number_text
 
@@ -112,6 +111,8 @@ def _pair(name: str, compared: Compared) -> Iterator[Sequence[str]]:
 
 
 def _cells(figures: RunFigures, mark: str) -> Iterator[str]:
+    from teamwright.cli.text.events import seconds_text
+
     for number in (figures.asks, figures.total_tokens, figures.input_tokens, figures.output_tokens):
         yield f"{mark}{number_text(number)}"
     yield NOTHING if figures.usd is None else f"{mark}${figures.usd:.6f}"
