@@ -353,7 +353,7 @@ class RunHistory:
             "manifest": keep(source),
             "strategies": team.strategies(),
             "team": team.name,
-            "limits": self._limits_with(limits, last),
+            "limits": self.limits_with(limits, last),
             "conversation": "",
             "confirm": self.started.confirm if self._confirmation(last) is None else None,
         }
@@ -383,7 +383,11 @@ class RunHistory:
             return None
         return event.fact.answer if event.fact.answer.text in {YES, SMALLER} else None
 
-    def _limits_with(self, given: Limits | None, last: int) -> Bounds | None:
+    def limits_with(self, given: Limits | None, last: int) -> Bounds | None:
+        """The limits of the run as of an event, with those that a person lowered before it began.
+
+        The given ones replace those of the same kind.
+        """
         known = self.started.limits
         if (confirmed := self._confirmation(last)) is not None and confirmed.text == SMALLER:
             before = Limits.from_bounds(known) if known is not None else None

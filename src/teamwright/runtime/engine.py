@@ -395,12 +395,18 @@ class Engine:
     async def _read_attachments(
         self, team: Team, own: Sequence[AttachmentLike], given: Sequence[AttachmentLike]
     ) -> Sequence[Attachment]:
-        """Read the files of a team and of its task, in a thread, and check that the team's models can take them."""
-        from teamwright.agents.files.attachment import read_attachments
+        """Read the files of a team and of its task, and check that the team's models can take them.
+
+        Files are read in a thread; contents in memory need none, which virtual time does not have.
+        """
+        from teamwright.agents.files.attachment import Attachment, read_attachments
         from teamwright.teams.preflight import check_attachments
 
         wanted = (*own, *listed("The run", "attachments", given))
-        files = await anyio.to_thread.run_sync(read_attachments, wanted)
+        if all(isinstance(one, Attachment) for one in wanted):
+            files = read_attachments(wanted)
+        else:
+            files = await anyio.to_thread.run_sync(read_attachments, wanted)
         check_attachments(team, files)
         return files
 

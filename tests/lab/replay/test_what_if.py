@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Team
-from teamwright.agents import as_tool
+from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Team, Turn
+from teamwright.agents import Attachment, as_tool
 from teamwright.errors import UnknownName, UsageError
+from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.replay.changes import RunChanges
 from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
@@ -21,6 +22,7 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Bounds
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import ServerModel
@@ -251,6 +253,21 @@ async def test_answers_of_people_are_those_of_the_record(monkeypatch: pytest.Mon
     report = await ask(journal)
     assert (report.status, report.total.exact) == (result.status, True)
     assert report.total.what_if.total_tokens == result.usage.total_tokens
+
+
+async def test_files_of_the_task_and_a_ceiling_that_a_person_set_are_those_of_the_record() -> None:
+    def look(turn: Turn) -> str:
+        return f"{len(turn.attachments)} file"
+
+    journal, team = MemoryJournal(), Team("t", members=[FunctionAgent("a", look), FunctionAgent("b", look)])
+    async with Engine(journal) as engine:
+        note, smaller = Attachment(b"a note", "note.txt"), Answer(text="smaller", data={"tokens": 7})
+        await engine.run(team, "Look.", run_id="r", attachments=[note], confirm=lambda _: smaller)
+    report = await ask(journal)
+    assert (report.status, report.total.exact, report.notes) == ("completed", True, ())
+    history = await RunHistory.load(journal, await journal.read("r"))
+    assert history.limits_with(None, history.number) == Bounds(tokens=7)
+    assert history.limits_with(Limits(tokens=9), history.number) == Bounds(tokens=9)
 
 
 async def test_tools_agents_as_tools_and_retries_are_repeated_without_their_server() -> None:

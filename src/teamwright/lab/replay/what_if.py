@@ -44,7 +44,8 @@ SIMULATED_RUNS = 25
 async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) -> WhatIfReport:
     """Compute what a recorded run would have been with these changes."""
     source = with_changes(history.record.source(), changes)
-    limits = _limits(history, changes)
+    bounds = history.limits_with(changes.limits, history.number)
+    limits = Limits.from_bounds(bounds) if bounds is not None else None
     turns = await recorded_turns(journal, history)
     if changes.topology is not None:
         team = in_topology(declared_team(source), topology_named(changes.topology))
@@ -109,14 +110,6 @@ def _simulate(team: Team, history: RunHistory, limits: Limits | None) -> OtherRu
 
 def _tokens(events: Sequence[Event]) -> int:
     return kpis_of(events).total_tokens
-
-
-def _limits(history: RunHistory, changes: RunChanges) -> Limits | None:
-    """The limits of the run; those that are given replace the recorded ones of the same kind."""
-    recorded = history.record.limits()
-    if recorded is None or changes.limits is None:
-        return changes.limits or recorded
-    return Limits.from_bounds(recorded.bounds.changed(**changes.limits.bounds.given))
 
 
 async def _kept_bodies(journal: Journal, history: RunHistory) -> dict[str, str]:
