@@ -200,7 +200,7 @@ async def test_a_server_that_breaks_the_protocol_is_reported_in_our_words_and_wi
     with pytest.raises(AgentError) as raised:
         async with Toolbox([("broken", broken)]).open(Recording().ctx) as tools:
             await tools.call_recorded("look", {}, key="tool-1")
-    broke = "the server broke the protocol (at {}: Input should be a valid list)"
+    broke = "its answer does not fit the protocol at {!r}"
     assert str(raised.value) == (
         "The MCP server 'broken' does not list its tools: " + broke.format("tools")
         if breaks == "list"

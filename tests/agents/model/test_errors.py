@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.errors import InvalidOutput
+from teamwright.errors import InvalidInput, InvalidOutput, ServiceError
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
@@ -81,6 +83,35 @@ async def test_what_a_client_of_ones_own_raises_keeps_its_type_and_its_message()
 
     text = await failure_of(ModelAgent("m", model=FunctionModel(answer)))
     assert text.endswith("can't be read: KeyError: 'no such deployment:\\n eu-1'")
+
+
+async def test_a_server_that_can_not_be_reached_is_reported_with_the_reason_of_the_system() -> None:
+    with socket.socket() as taken:  # bound, and not listening
+        taken.bind(("127.0.0.1", 0))
+        for host, reason in (
+            ("127.0.0.1", "Connection refused"),
+            ("localhost", "Connection refused"),
+            ("no-such-host.invalid", "its host is not found"),
+        ):
+            model = ServerModel(url=f"http://{host}:{taken.getsockname()[1]}/v1", name="tiny")
+            with pytest.raises(ServiceError, match=f"^The model 'tiny' can't be reached: {reason}$"):
+                await ModelAgent("m", model=model, retry=RetryPolicy(attempts=0)).respond(Turn("Go."), Recording().ctx)
+
+
+@pytest.mark.parametrize(
+    ("key", "headers"),
+    [(f"{SECRET}\n", {}), (None, {"X-Key": f"{SECRET}\n"}), (None, {"X Key": SECRET}), (None, {"X-Key": "–" + SECRET})],
+)
+async def test_a_header_that_can_not_be_sent_is_reported_at_once_and_without_its_value(
+    key: str | None, headers: dict[str, str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        model = ServerModel(url=f"http://127.0.0.1:{server.getsockname()[1]}/v1", name="tiny", api_key=key)
+        agent = ModelAgent("m", model=model, settings={"extra_headers": headers})
+        with pytest.raises(InvalidInput, match="check the API key and  extra_headers") as failed:
+            await agent.respond(Turn("Go."), Recording().ctx)
+    assert not failed.value.retryable
+    assert SECRET not in str(failed.value)
 
 
 async def test_secrets_in_what_a_client_raises_are_masked() -> None:

@@ -56,6 +56,10 @@ END_SECONDS = 0.25
 """Seconds in which a server has to end its reply after the last event; then the connection is closed."""
 
 
+class HeaderInvalid(httpx2.LocalProtocolError):
+    """A header can't be sent: HTTP does not allow its name or its value. The message does not contain the value."""
+
+
 class ReplyBroken(httpx2.RemoteProtocolError):
     """The reply broke off or never began; the server may have spent tokens on it."""
 
@@ -148,6 +152,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             response = await self._transport(request.url).handle_async_request(request)
         except (httpx2.ReadError, httpx2.RemoteProtocolError) as error:
             raise ReplyBroken("it closed the connection without an answer", request=request) from error
+        except httpx2.LocalProtocolError as error:
+            raise HeaderInvalid("a header can't be sent", request=request) from error
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             await response.aclose()

@@ -71,9 +71,8 @@ class McpConnection:
         try:
             return await send(client)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ToolError(f"the server broke the protocol (at {where}: {first['msg']})") from error
+            places = dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors(include_url=False))
+            raise ToolError(f"its answer does not fit the protocol at {', '.join(map(repr, places))}") from error
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             # Servers use the code of a closed connection for errors of their own as well.
             if isinstance(error, MCPError) and (error.code, error.message) != (CONNECTION_CLOSED, CLOSED_MESSAGE):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import cast
@@ -26,11 +30,12 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import ValidationError
 
-from teamwright.agents.clients.http_transport import ReplyBroken, ReplyRefused, ReplySilent
+from teamwright.agents.clients.http_transport import HeaderInvalid, ReplyBroken, ReplyRefused, ReplySilent
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
     ContextTooLong,
+    InvalidInput,
     InvalidOutput,
     RateLimited,
     Refused,
@@ -75,6 +80,11 @@ def classify(error: Exception, model: str) -> AgentError:
                 return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
             case ReplySilent():
                 return AgentTimeout(f"The model {model!r} took too long: {cause}; raise  idle_timeout  to wait longer")
+            case HeaderInvalid() | UnicodeEncodeError(encoding="ascii"):  # headers alone are encoded so
+                return InvalidInput(
+                    f"The request to the model {model!r} can't be sent: a header contains characters that HTTP does not"
+                    " allow, such as a line break; check the API key and  extra_headers"
+                )
             case _:
                 pass
     if not isinstance(error, AgentRunError):
@@ -108,6 +118,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(cause))
         yield cause
         cause = cause.__cause__ or cause.__context__
+        if isinstance(cause, BaseExceptionGroup):  # one error for each address of a host
+            cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[-1]
 
 
 def _finite(seconds: float | None) -> float | None:
@@ -142,8 +154,26 @@ def _reason(error: AgentRunError) -> str:
     for key in ("error", "message"):
         if isinstance(body, Mapping) and key in body:
             body = cast("Mapping[str, object]", body)[key]
-    reason = body if isinstance(body, str) and body.strip() else error.message
-    return cut(reason, LONGEST_REASON)
+    if isinstance(body, str) and body.strip():
+        return cut(body, LONGEST_REASON)
+    return cut(_system_reason(error) or error.message, LONGEST_REASON)
+
+
+def _system_reason(error: AgentRunError) -> str | None:
+    """Return what the system says about a connection that failed; client libraries say only that it failed."""
+    if not isinstance(error, ModelConnectionError):
+        return None
+    for cause in _causes(error):
+        match cause:
+            case ssl.SSLError():
+                return str(cause)
+            case socket.gaierror():
+                return "its host is not found"
+            case OSError(errno=int() as number) if number in errno.errorcode:
+                return os.strerror(number)
+            case _:
+                pass
+    return None
 
 
 def _misbehaviour(error: UnexpectedModelBehavior) -> str:
