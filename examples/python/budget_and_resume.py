@@ -2,7 +2,7 @@
 
 It prints:
 
-    degraded budget ['Danish', 'Greek']
+    degraded budget ['Danish', 'Welsh']
     interrupted ['Danish']
     completed ['Danish', 'Greek', 'Welsh']
 """
@@ -31,7 +31,7 @@ languages = Team("languages", members=[translator(name) for name in ("Danish", "
 
 
 async def stop_at_budget(engine: Engine) -> None:
-    """Run with a limit of two calls where three are needed: the run ends and keeps its replies."""
+    """Run with a limit of two calls where three are needed: one is kept for the last member, which closes the run."""
     result = await engine.run(languages, "Good morning", limits=Limits(calls=2))
     print(result.status, result.stop_reason, [message.name for message in result.messages])
 

@@ -9,6 +9,7 @@ import anyio
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -27,6 +28,19 @@ class FunctionStrategy:
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         return await self._run(task, members, ctx)
+
+
+class InOrder:
+    """Asks each member once, in order, and declares no closing ask: nothing is kept back from its budget."""
+
+    name, version = "in_order", 1
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        talk = Talk(task)
+        for number, member in enumerate(members, start=1):
+            if ended := talk.receive(await ctx.ask(member, talk.turn(number), key=f"step-{number}")):
+                return ended
+        return talk.ended("done")
 
 
 class FirstWins:

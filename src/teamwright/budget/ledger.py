@@ -1,7 +1,8 @@
 """The ledger: nested accounts in which every call is reserved before it is sent and settled when it returns.
 
 Invariant: at every account, spent + held ≤ limit, whatever runs concurrently. Only a provider that reports more usage
-than was reserved can break it, and then the next reservation sees that.
+than was reserved can break it, and then the next reservation sees that. What is kept back for the closing asks of a
+team is not available to other calls, but is no part of the invariant: it is an estimate.
 """
 
 from __future__ import annotations
@@ -70,33 +71,40 @@ class Refusal(LimitReached):
         self.needed = _display_amount(index, needed)
         self.limit = _display_amount(index, limit)
         self.left = _display_amount(index, max(0, limit - account.spent[index]))
-        super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit))
+        self.kept = _display_amount(index, account.kept[index])
+        super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit, self.kept))
 
 
-def refusal_text(level: str, what: BudgetUnit, needed: float, left: float, limit: float) -> str:
+def refusal_text(level: str, what: BudgetUnit, needed: float, left: float, limit: float, kept: float = 0) -> str:
     """Describe a refusal in one sentence."""
-    at = level or "the run"
-    if what == "usd":
-        return f"{at} has ${left:.6g} of ${limit:.6g} left, and the next call may need ${needed:.6g}"
-    return f"{at} has {left} of {limit} {what} left, and the next call may need {needed}"
+    sign, unit = ("$", "") if what == "usd" else ("", f" {what}")
+    keeps = f", keeps {sign}{_amount_text(kept)} for its answer" if kept else ""
+    has = f"{level or 'the run'} has {sign}{_amount_text(left)} of {sign}{_amount_text(limit)}{unit} left"
+    return f"{has}{keeps}" + (f", and the next call may need {sign}{_amount_text(needed)}" if needed else "")
+
+
+def _amount_text(amount: float) -> str:
+    return str(amount) if isinstance(amount, int) else f"{amount:.6g}"
 
 
 class Account:
     """One level of the ledger. An account without limits only delegates to its parents.
 
     `message` limits each single model request, with the tightest values of all levels. Calls queue at the outermost
-    level that has limits, for all levels inside it, so that no call overtakes another.
+    level that has limits, for all levels inside it, so that no call overtakes another. `reserved` and `settled` are the
+    tokens of the calls that have returned, as they were reserved and charged.
     """
 
     __slots__ = (
-        "bounds", "held", "holders", "message", "name", "outermost", "parent", "priced", "queue", "spent", "waiting",
+        "bounds", "held", "holders", "kept", "message", "name", "outermost", "parent", "priced", "queue", "reserved",
+        "settled", "spent", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, limits: Limits | None, parent: Account | None, spent: Cost = NO_COST) -> None:
         self.name, self.parent = name, parent
         self.bounds = tuple(_bounds(limits)) if limits is not None else ()
-        self.spent, self.held = list(spent), [0, 0, 0]
-        self.holders = self.waiting = 0
+        self.spent, self.held, self.kept = list(spent), [0, 0, 0], [0, 0, 0]
+        self.holders = self.waiting = self.reserved = self.settled = 0
         self.queue: deque[_ReservationWaiter] = deque()
         around = parent.outermost if parent is not None else None
         self.outermost: Account = around if around is not None and around.bounds else self
@@ -120,11 +128,12 @@ class Account:
         return Account(name, Limits(tokens=bounds.tokens, usd=bounds.usd), self)
 
     def remaining(self) -> Amounts:
-        """Return what is neither spent nor held, at the tightest level for each unit."""
+        """Return what is neither spent nor held nor kept back, at the tightest level for each unit."""
         found: list[int | None] = [None, None, None]
         for level in self.chain():
             for index, limit in level.bounds:
-                free, known = max(0, limit - level.spent[index] - level.held[index]), found[index]
+                taken, known = level.spent[index] + level.held[index] + level.kept[index], found[index]
+                free = max(0, limit - taken)
                 found[index] = free if known is None else min(known, free)
         money = found[USD]
         return Amounts(tokens=found[TOKENS], usd=None if money is None else dollars(money), calls=found[CALLS])
@@ -145,16 +154,30 @@ class Account:
             add_cost(level.held, cost, sign)
             level.holders += sign if cost.tokens else 0
 
+    def keep_back(self, before: Cost, after: Cost) -> None:
+        """Keep an amount back from all calls in this account and its parents, in place of an earlier one."""
+        for level in self.chain():
+            add_cost(level.kept, before, -1)
+            add_cost(level.kept, after)
+        if any(now < then for now, then in zip(after, before, strict=True)):
+            self.outermost.serve()
+
     def add_waiting(self, change: int) -> None:
         """Change the number of calls that wait for a reservation; a fair share leaves room for them."""
         for level in self.chain():
             level.waiting += change
 
     def exceeded_bound(self, cost: Cost, *, with_held: bool) -> int | None:
-        """Return the index of the bound that a reservation would exceed here, if any."""
+        """Return the index of the bound that a reservation would exceed here, if any.
+
+        What is kept back need not fit beside the worst case of a call: it is needed when the call has returned.
+        """
         for index, limit in self.bounds:
-            held = self.held[index] if with_held else 0
-            if self.spent[index] + held + cost[index] > limit:
+            held = cost[index] + (self.held[index] if with_held else 0)
+            if self.spent[index] + held > limit:
+                return index
+            used = held if index == CALLS or not self.reserved else held * min(1.0, self.settled / self.reserved)
+            if self.kept[index] and self.spent[index] + self.kept[index] + used > limit:
                 return index
         return None
 
@@ -262,6 +285,7 @@ class Account:
                     continue
                 room = (limit - level.spent[index] - costs[index]) // each
                 if request.cap is None:
+                    room = max(room - level.kept[index] // each, min(room, USEFUL_OUTPUT))
                     room = max(room // max(1, level.holders + level.waiting), min(room, USEFUL_OUTPUT))
                 most = min(most, room)
         return max(most, least)
@@ -299,6 +323,10 @@ class Reservation:
     def _end(self, cost: Cost) -> None:
         self.account.hold(self.cost, -1)
         self.account.charge(cost)
+        if cost.tokens:
+            for level in self.account.chain():
+                level.reserved += self.cost.tokens
+                level.settled += cost.tokens
         self.account.outermost.serve()
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey
@@ -27,7 +28,7 @@ from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Tier, Turn
+from teamwright.values.turns.turn import Failure, Tier, Turn
 
 ONE_CALL = Tally(calls=1)
 
@@ -64,6 +65,14 @@ class DegradationLadder(Protocol):
         """Apply or undo at most one rung before an ask begins."""
         ...
 
+    def cut_back_for(self, scope: Scope, place: str, member: AgentLike, turn: Turn, failure: Failure) -> None:
+        """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`."""
+        ...
+
+    def is_cut_back_at(self, scope: Scope, place: str) -> bool:
+        """Return whether rungs were applied for an attempt at this place; those of the record are applied now."""
+        ...
+
     def ask_ended(self, key: str) -> None:
         """Count an ask of the team as done."""
         ...
@@ -79,6 +88,7 @@ class Scope:
         "agent_scope",
         "answered_at",
         "call_announced",
+        "charged",
         "charges",
         "compact",
         "deadline",
@@ -87,6 +97,7 @@ class Scope:
         "emitted_count",
         "fallback",
         "first_event",
+        "holdback",
         "holding",
         "in_agent",
         "lane",
@@ -118,6 +129,7 @@ class Scope:
         self.member, self.agent_scope, self.account = member, agent_scope, account
         self.limits: Limits | None = None
         self.usage: Usage = NOTHING
+        self.charged: tuple[int, int] = (0, 0)
         self.messages: list[Message] = [] if messages is None else messages
         self.stopping = self.call_announced = False
         self.answered_at = 0.0
@@ -128,7 +140,7 @@ class Scope:
             self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
             self.compact = parent.compact
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
-            self.holding, self.in_agent = parent.holding, parent.in_agent
+            self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
             self.charges, self.policy = parent.charges, parent.policy
             return
         self.deadline: TimeLimit | None = None
@@ -136,6 +148,7 @@ class Scope:
         self.compact: Compact | None = None
         self.fallback: AgentLike | None = None
         self.holding: Holding = run.path_locks.root
+        self.holdback: Holdback | None = None
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False
         self.policy: Policy = UNSET
@@ -183,6 +196,13 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             scope.usage = scope.usage + usage
+            scope = scope.parent
+
+    def charge(self, tokens: int, usd: int) -> None:
+        """Add tokens and picodollars that the budget was charged, in this scope and its parents."""
+        scope: Scope | None = self
+        while scope is not None:
+            scope.charged = (scope.charged[0] + tokens, scope.charged[1] + usd)
             scope = scope.parent
 
     def tally(self) -> Tally | None:

@@ -24,7 +24,7 @@ from teamwright.agents.contract.user_attributes import (
 )
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.diagram import Sketch
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import Share
@@ -76,6 +76,11 @@ def sketch_of(strategy: StrategyLike, settings: Settings, members: Members) -> S
 def outlook_of(strategy: StrategyLike, settings: Settings, members: Members) -> Outlook:
     """Return the expected asks of a team; empty if its strategy does not estimate them."""
     return _implementing(strategy, "outlook").outlook(settings, members)
+
+
+def closing_of(strategy: StrategyLike, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+    """Return the asks with which a team closes; empty if its strategy declares none."""
+    return _implementing(strategy, "closing").closing(settings, members)
 
 
 def example_of(strategy: StrategyLike, turn: Turn) -> JsonValue:
@@ -131,12 +136,13 @@ OPTIONAL: Mapping[str, Accepts] = {
     "lead": _takes_settings,
     "sketch": _takes_settings,
     "outlook": _takes_settings,
+    "closing": _takes_settings,
     "example_reply": _takes_turn,
 }
 """The optional attributes of a strategy, each with the check of its value."""
 
 
-METHODS = ("problems", "lead", "sketch", "outlook", "example_reply")
+METHODS = ("problems", "lead", "sketch", "outlook", "closing", "example_reply")
 EXPECTED: Mapping[str, str] = {
     "options": "a class that inherits Value, or None",
     "unused": "a tuple of the names of team fields",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from teamwright.strategies.protocol import Outlook, Settings
+from teamwright.strategies.protocol import Outlook
 
 NO_ESTIMATE: Outlook = {}
 MOST_ESTIMATED = 100_000
 """Above this number of asks there is no estimate: a bound that high says nothing about the work."""
 
 
-def turn_estimate(settings: Settings) -> Outlook:
+def turn_estimate(turns: int | None) -> Outlook:
     """Return the estimate for members that take numbered turns: one ask for each possible turn."""
-    if (settings.max_turns or 0) > MOST_ESTIMATED:
+    if (turns or 0) > MOST_ESTIMATED:
         return NO_ESTIMATE
-    return {f"turn-{number}": 0 for number in range(1, (settings.max_turns or 0) + 1)}
+    return {f"turn-{number}": 0 for number in range(1, (turns or 0) + 1)}

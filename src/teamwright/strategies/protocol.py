@@ -29,6 +29,16 @@ Outlook = Mapping[str, int]
 """Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
 
 
+class ClosingAsk(NamedTuple):
+    """An ask that ends the work of a team, such as the answer of its lead. A part of the budget is kept back for it.
+
+    `reads` is the number of replies in its prompt; `None` for all of them.
+    """
+
+    member: str
+    reads: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a team that its strategy reads."""
@@ -180,6 +190,10 @@ class Strategy(Protocol):
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return the expected asks and the tokens each should take; empty if unknown."""
         return {}
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the asks with which the team closes; `run` sets `closing` in their turns. Empty if there is none."""
+        return ()
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return data that fits `turn.output_schema` if that schema is one of this strategy; otherwise None."""

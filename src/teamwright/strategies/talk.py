@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import warnings
 
+from typing_extensions import TypeIs
+
 from teamwright.strategies.protocol import Task
 from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+BUDGET = "budget"
+"""The error kind of an ask that the budget did not cover."""
+
+
+def is_unaffordable(ending: Reply | Failure | None) -> TypeIs[Failure]:
+    """Return whether the budget did not cover an ask, so that the team has to close."""
+    return isinstance(ending, Failure) and ending.error == BUDGET and not ending.optional
 
 
 class Talk:
@@ -27,14 +37,15 @@ class Talk:
         self.warnings: list[str] = []
         self.short_of_budget = False
 
-    def turn(self, number: int) -> Turn:
-        """Return the turn for the next member."""
-        if self._task.settings.share != "output":
+    def turn(self, number: int, *, closing: bool = False) -> Turn:
+        """Return the turn for the next member; `closing` says that the team ends with it."""
+        task, files = self._task, self._task.attachments
+        if task.settings.share != "output":
             since = None if self._alone and len(self._said) == self._start else self._start
-            return Turn(self._task.text, self._said.history(), number, since=since, attachments=self._task.attachments)
+            return Turn(task.text, self._said.history(), number, since=since, attachments=files, closing=closing)
         if self._last is None:
-            return Turn(self._task.text, self._task.history, number, attachments=self._task.attachments)
-        return Turn(self._last.text, EMPTY, number)
+            return Turn(task.text, task.history, number, attachments=files, closing=closing)
+        return Turn(self._last.text, EMPTY, number, closing=closing)
 
     def add(self, reply: Reply) -> None:
         """Add the reply of a member to the conversation."""
@@ -89,6 +100,11 @@ class Talk:
             data=last.full.data if last else None,
             warnings=(*self.warnings, *warnings),
         )
+
+    def cut_short(self, failure: Failure) -> None:
+        """Note that the budget did not cover an ask, and that the team closes without it."""
+        self.warnings += failure.skipped
+        self.short_of_budget = True
 
     def failed(self, failure: Failure) -> Outcome:
         """Return the outcome of a team that failed, with the messages so far."""

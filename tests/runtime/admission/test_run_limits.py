@@ -22,6 +22,7 @@ from teamwright.values.limits.price import Price
 from teamwright.values.limits.usage import Amounts, Usage
 from teamwright.values.results import RunResult
 from tests.kit.records import cut
+from tests.kit.strategies import InOrder
 
 CENT = Rate(picodollars(0.0001), picodollars(0.0001))
 
@@ -45,7 +46,8 @@ class Spender:
 
 
 def team(count: int = 5, rate: Rate | None = None, limits: Limits | None = None) -> Team:
-    return Team("t", members=[Spender(f"m{number}", rate) for number in range(count)], limits=limits)
+    members = [Spender(f"m{number}", rate) for number in range(count)]
+    return Team("t", members=members, strategy=InOrder(), limits=limits)
 
 
 async def run(made: Team, limits: Limits | None = None) -> tuple[RunResult, list[Event], MemoryJournal]:
@@ -148,7 +150,7 @@ async def test_a_function_reads_what_is_left_as_its_turn_begins() -> None:  # Z-
         return "heard"
 
     members = [Spender("a", CENT), FunctionAgent("b", listen), FunctionAgent("c", listen, limits=Limits(calls=1))]
-    made = partial(Team, "t", members=members, limits=Limits(tokens=1000, seconds=50))
+    made = partial(Team, "t", members=members, strategy=InOrder(), limits=Limits(tokens=1000, seconds=50))
     result, events, journal = await run(made(), Limits(usd=1, calls=9))
     assert result.status == "completed"
     assert [one and one.changed(seconds=None) for one in heard] == [
@@ -196,13 +198,14 @@ async def test_a_scripted_model_with_a_price_is_paid_for() -> None:
 
 async def test_a_server_that_withholds_usage_is_charged_what_was_reserved() -> None:
     silent = [Spender(f"m{number}", usage=Usage(requests=1)) for number in range(3)]
-    result, events, journal = await run(Team("t", members=silent), Limits(tokens=500))
+    result, events, journal = await run(Team("t", members=silent, strategy=InOrder()), Limits(tokens=500))
     assert (result.stop_reason, len(result.messages), result.usage.requests) == ("budget", 2, 2)
     refused = next(event.fact for event in events if isinstance(event.fact, BudgetRefused))
     assert refused.left == 100
     at = next(event.number for event in events if isinstance(event.fact, BudgetRefused)) - 1
     async with Engine(await cut(journal, at)) as engine:
-        assert (await engine.resume("r", team=Team("t", members=silent))).stop_reason == "budget"
+        again = await engine.resume("r", team=Team("t", members=silent, strategy=InOrder()))
+        assert again.stop_reason == "budget"
 
 
 class Failing(Spender):

@@ -382,8 +382,8 @@ def _note_of_recovery(event: Event) -> str | None:
 
 def _note_of_budget(event: Event) -> str | None:
     match event.fact:
-        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit):
-            return f"a call was refused: {refusal_text(level, what, needed, left, limit)}"
+        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
+            return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept)}"
         case BudgetExceeded(level=level, over=over, what=what):
             more = price_text(over) if what == "usd" else f"{over} tokens"
             return f"the provider reported {more} more than was reserved at {level or 'the run'!r}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from teamwright.budget.ledger import Cost
 from teamwright.budget.money import picodollars
 from teamwright.history.record.asks import RecordedAsk
+from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.key import key_and_parents
 
 
@@ -82,11 +83,9 @@ class RecordedCharges:
                 self.marks[asks[turn].asked.member, mark] += 1
 
     def _charge_turn(self, scope: str, ask: RecordedAsk, times: int) -> None:
-        if ask.ending is None or ask.ending.tally is None:
+        if ask.ending is None or (tally := ask.ending.tally) is None:
             return
-        usage, tally = ask.ending.usage, ask.ending.tally
-        tokens = usage.total_tokens if tally.charged is None else tally.charged
-        usd = picodollars(usage.usd if tally.charged_usd is None else tally.charged_usd)
+        tokens, usd = charge_of(ask.ending)
         self._charge(scope, times * tokens, times * usd, times * tally.calls)
         for mark in tally.marks:
             self.marks[ask.asked.member, mark] += times
@@ -94,3 +93,10 @@ class RecordedCharges:
     def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
         for around in key_and_parents(scope):
             self.by_scope[around].add(tokens, usd, calls)
+
+
+def charge_of(ending: AgentReplied | AgentFailed) -> tuple[int, int]:
+    """Return what the budget was charged for an ended turn, in tokens and picodollars."""
+    usage, tally = ending.usage, ending.tally
+    tokens = usage.total_tokens if tally is None or tally.charged is None else tally.charged
+    return tokens, picodollars(usage.usd if tally is None or tally.charged_usd is None else tally.charged_usd)

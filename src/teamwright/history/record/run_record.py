@@ -104,7 +104,7 @@ class RunRecord:
     reopened_teams: set[str] = field(default_factory=set[str])
     emitted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
     opened_budgets: set[str] = field(default_factory=set[str])
-    rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
+    rungs: dict[str, list[BudgetDegraded]] = field(default_factory=dict[str, list[BudgetDegraded]])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     charges: RecordedCharges = field(default_factory=RecordedCharges)
     deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
@@ -235,7 +235,7 @@ class RunRecord:
         self.opened_budgets.add(event.scope)
 
     def _degraded(self, event: Event, fact: BudgetDegraded) -> None:
-        self.rungs[event.key] = fact
+        self.rungs.setdefault(event.key, []).append(fact)
 
     def _unpriced(self, event: Event, fact: BudgetUnpriced) -> None:
         self.unpriced[fact.model] = fact

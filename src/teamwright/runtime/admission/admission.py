@@ -83,6 +83,9 @@ class Admission:
             if permit is not None and (run.pausing or self._scope.is_closed):
                 permit.cancel()
                 permit = None
+        if permit.reservation is not None and self._scope.holdback is not None:
+            prompt, cap = self._request.prompt, self._request.cap
+            self._scope.holdback.call_reserved(effect.prompt_bytes, prompt, cap, permit.cost)
         return permit
 
     async def _wait_for_budget(self, limiter: RateLimiter | None) -> Permit | None:
@@ -154,6 +157,11 @@ class Admission:
             self._scope.path,
             self._place,
             BudgetRefused(
-                level=refusal.level, what=refusal.what, needed=refusal.needed, left=refusal.left, limit=refusal.limit
+                level=refusal.level,
+                what=refusal.what,
+                needed=refusal.needed,
+                left=refusal.left,
+                limit=refusal.limit,
+                kept=refusal.kept,
             ),
         )

@@ -1,18 +1,20 @@
 """Applies the rungs of a team's degradation ladder when the forecast exceeds its budget, and undoes them again.
 
-It decides before an ask begins, and records every decision before it takes effect: a resumed run applies the recorded
-decision at the same ask and never decides again.
+It decides before an ask begins and when one was refused, and records every decision before it takes effect: a resumed
+run applies the recorded decisions at the same ask and never decides again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.summary import with_summary
+from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars
-from teamwright.runtime.admission.forecast import Forecast, Pressure
+from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskPerson, Scope
@@ -25,13 +27,33 @@ from teamwright.values.key import join_key, relative_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.people.questions import Question
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Tier, Turn
+from teamwright.values.turns.turn import Failure, Tier, Turn
 
 QUESTION_SUFFIX = "!degrade"
 """Appended to the key of the ask that is about to begin, for the question about a rung; no key of a user ends so."""
 CUT, GO_ON = "cut back", "go on"
 LONGEST_LINE = 80
 """Characters that a compacted history keeps of an earlier message."""
+
+
+@dataclass(slots=True)
+class AppliedRung:
+    """A rung, what was cut back before it, and what asks cost before it.
+
+    `savings` are the factors by which asks cost less since, in tokens and money; `None` until one has ended.
+    """
+
+    rung: Rung
+    before: Cutback
+    trends: Trends | None
+    savings: tuple[float, float] | None = None
+
+    def measure(self, costs: tuple[float, float] | None) -> None:
+        """Compare the first ask since the rung with those before it."""
+        if self.savings is None and costs is not None and self.trends is not None:
+            pairs = zip(self.trends, costs, strict=True)
+            tokens, usd = (max(1.0, trend.next / cost) if cost else 1.0 for trend, cost in pairs)
+            self.savings = tokens, usd
 
 
 class Degradation:
@@ -45,7 +67,8 @@ class Degradation:
         self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
         lead = lead_of(team.strategy, team.settings, members)
         self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), frozenset(_economy_members(team, lead)))
-        self._applied: list[tuple[Rung, Cutback]] = []
+        self._applied: list[AppliedRung] = []
+        self._cut_back_at: set[str] = set()
         self._decided_after: int = -1
         self._running_asks = 0
         self._declined = self._is_asking = False
@@ -60,16 +83,21 @@ class Degradation:
 
     def tier(self, member: AgentLike) -> Tier:
         """Return which of its models a member answers with now."""
-        return "economy" if self.cutback.economy and member.name in self._traits.economy_members else "primary"
+        return self._tier(member, self.cutback)
+
+    def _tier(self, member: AgentLike, cutback: Cutback) -> Tier:
+        return "economy" if cutback.economy and member.name in self._traits.economy_members else "primary"
 
     def shorten(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""
-        return turn if self.cutback.recent is None else compact_history(turn, self.cutback.recent)
+        return _shortened(turn, self.cutback)
 
     def ask_ended(self, key: str) -> None:
         """Count an ask of the team as done."""
         self._running_asks -= 1
-        self._forecast.ask_ended(relative_key(key, self._team.path))
+        self._forecast.ask_ended(relative_key(key, self._team.path), self._team.charged)
+        if self._applied:
+            self._applied[-1].measure(self._forecast.first_costs)
 
     async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
         """Apply or undo at most one rung before an ask begins, as the record says or as the forecast demands."""
@@ -80,57 +108,107 @@ class Degradation:
         else:
             if full + QUESTION_SUFFIX in record.answers and not await self._ask_consent(scope, place, None, ask_person):
                 self._declined = True
-            if recorded is not None:
-                self._apply(recorded, scope.run)
+            for fact in recorded or ():
+                self._apply(fact, scope.run)
         self._running_asks += 1
         self._traits.peak_concurrency = max(self._traits.peak_concurrency, self._running_asks)
 
+    def cut_back_for(self, scope: Scope, place: str, member: AgentLike, turn: Turn, failure: Failure) -> None:
+        """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`; none if no rung does.
+
+        With the policy `ask` a refusal stands, since no person consented.
+        """
+        if self._asks_person:
+            return
+        helps = self.is_cut_back_at(scope, place) and self._is_cheaper(member, turn, self.cutback)
+        taken: list[tuple[Rung, Cutback]] = []
+        for rung, lower in () if helps else self._next_rungs():
+            taken.append((rung, lower))
+            if helps := self._is_cheaper(member, turn, lower):
+                break
+        if helps:
+            for rung, lower in taken:
+                self._record(scope, place, rung, lower, failure.message, undone=False)
+            self._cut_back_at.add(join_key(scope.path, place))
+
+    def _is_cheaper(self, member: AgentLike, turn: Turn, cutback: Cutback) -> bool:
+        """Return whether a turn costs less with this cutback."""
+        return self._tier(member, cutback) != turn.tier or _shortened(turn, cutback) is not turn
+
+    def is_cut_back_at(self, scope: Scope, place: str) -> bool:
+        """Return whether rungs were applied for an attempt at this place; those of the record are applied now."""
+        full = join_key(scope.path, place)
+        if full in self._cut_back_at:
+            return True
+        recorded = scope.run.record.rungs.get(full)
+        if recorded is None:
+            return False
+        self._cut_back_at.add(full)
+        for fact in recorded:
+            self._apply(fact, scope.run)
+        return True
+
     async def _decide(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
         asked_before = join_key(scope.path, place + QUESTION_SUFFIX) in scope.run.record.questions
-        if self._is_asking or (self._forecast.asks_done == self._decided_after and not asked_before):
+        if self._is_asking or (self._forecast.asks_ended == self._decided_after and not asked_before):
             return
         account = self._team.account
-        pressure = account and self._forecast.pressure(self._team.usage, account)
-        if pressure is None:
+        pressure = account and self._forecast.pressure(account)
+        if account is None or pressure is None:
             return
-        self._decided_after = self._forecast.asks_done
-        if pressure.share < self._thresholds.below and not asked_before:
+        self._decided_after = self._forecast.asks_ended
+        relaxed = self._pressure_without_last(account)
+        if relaxed is not None and relaxed.share < self._thresholds.below and not asked_before:
             self._declined = False
-            self._undo_last(scope, place, pressure)
+            self._undo_last(scope, place, relaxed)
         elif (pressure.share > self._thresholds.above and not self._declined) or asked_before:
             await self._cut_back(scope, place, pressure, ask_person)
 
+    def _pressure_without_last(self, account: Account) -> Pressure | None:
+        """Return the pressure if the rung that was applied last were undone, so that its savings do not undo it."""
+        trends = self._forecast.trends
+        if not self._applied or trends is None:
+            return self._forecast.pressure(account)
+        savings = self._applied[-1].savings
+        if savings is None:
+            return None
+        tokens, usd = (trend.times(factor) for trend, factor in zip(trends, savings, strict=True))
+        return self._forecast.pressure(account, (tokens, usd))
+
     async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Apply the next rung that changes anything in this team."""
-        for rung in self._remaining_rungs():
-            lower = rung.lower(self.cutback, self._traits, self._thresholds)
-            if lower == self.cutback:
-                continue
-            text = f"The budget will not last: {_reason_text(pressure)}. Cut back ({rung.name})?"
-            question = Question(text=text, choices=(CUT, GO_ON))
-            if self._asks_person and not await self._ask_consent(scope, place, question, ask_person):
-                self._declined = True
-                return
-            self._record(scope, place, rung, lower, pressure, undone=False)
+        applied = self._applied[-1].rung if self._applied else None
+        rung, lower = next((one for one in self._next_rungs() if one[0] is not applied), (None, self.cutback))
+        if rung is None:
             return
+        text = f"The budget will not last: {_reason_text(pressure)}. Cut back ({rung.name})?"
+        question = Question(text=text, choices=(CUT, GO_ON))
+        if self._asks_person and not await self._ask_consent(scope, place, question, ask_person):
+            self._declined = True
+            return
+        self._record(scope, place, rung, lower, _reason_text(pressure), undone=False)
 
     def _undo_last(self, scope: Scope, place: str, pressure: Pressure) -> None:
         """Undo the rung that was applied last."""
         if self._applied:
-            rung, before = self._applied[-1]
-            self._record(scope, place, rung, before, pressure, undone=True)
+            last = self._applied[-1]
+            self._record(scope, place, last.rung, last.before, _reason_text(pressure), undone=True)
 
-    def _remaining_rungs(self) -> Sequence[Rung]:
-        return LADDER[LADDER.index(self._applied[-1][0]) + 1 :] if self._applied else LADDER
+    def _next_rungs(self) -> Iterator[tuple[Rung, Cutback]]:
+        """Yield the rungs that change something from here on, each with all that is cut back with it."""
+        cutback = self.cutback
+        first = LADDER.index(self._applied[-1].rung) if self._applied else 0
+        for rung in LADDER[first:]:
+            while (lower := rung.lower(cutback, self._traits, self._thresholds)) != cutback:
+                yield rung, lower
+                cutback = lower
 
-    def _record(
-        self, scope: Scope, place: str, rung: Rung, cutback: Cutback, pressure: Pressure, *, undone: bool
-    ) -> None:
+    def _record(self, scope: Scope, place: str, rung: Rung, cutback: Cutback, reason: str, *, undone: bool) -> None:
         fact = BudgetDegraded(
             rung=rung.name,
             before=getattr(self.cutback, rung.field),
             after=getattr(cutback, rung.field),
-            reason=_reason_text(pressure),
+            reason=reason,
             posture=cutback,
             undone=undone,
         )
@@ -145,7 +223,8 @@ class Degradation:
         elif fact.undone:
             self._applied.pop()
         else:
-            self._applied.append((rung, self.cutback))
+            self._applied.append(AppliedRung(rung, self.cutback, self._forecast.trends))
+        self._forecast.restart_trends()
         self.cutback = fact.posture
 
     async def _ask_consent(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
@@ -177,6 +256,10 @@ def _reason_text(pressure: Pressure) -> str:
     if what == "usd":
         return f"about ${dollars(round(forecast)):.4g} of ${dollars(round(limit)):.4g} when all is done"
     return f"about {round(forecast)} of {round(limit)} {what} when all is done"
+
+
+def _shortened(turn: Turn, cutback: Cutback) -> Turn:
+    return turn if cutback.recent is None else compact_history(turn, cutback.recent)
 
 
 def compact_history(turn: Turn, recent: int) -> Turn:

@@ -1,6 +1,6 @@
-"""Forecasts what a team will have spent at its end, from its strategy's estimate and the cost of its turns so far.
+"""Forecasts what a team will have spent at its end, from its strategy's estimate and what its asks were charged so far.
 
-Pure: the same estimate and the same costs give the same forecast.
+Pure: the same estimate and the same charges give the same forecast.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
-from teamwright.budget.money import picodollars
 from teamwright.strategies.protocol import Outlook
 from teamwright.values.key import root_key
-from teamwright.values.limits.usage import Usage
+
+LEAST_FOR_TREND = 3
+"""Asks after which their costs show a trend: prompts grow with the conversation."""
 
 
 class Pressure(NamedTuple):
@@ -23,44 +24,105 @@ class Pressure(NamedTuple):
     limit: float
 
 
+class Trend(NamedTuple):
+    """What the next ask will cost, and by how much each further one costs more."""
+
+    next: float = 0.0
+    growth: float = 0.0
+
+    def total(self, asks: int) -> float:
+        """Return the cost of so many asks from the next one on."""
+        return asks * self.next + self.growth * asks * (asks - 1) / 2
+
+    def times(self, factor: float) -> Trend:
+        """Return the trend of asks that cost so many times as much."""
+        return Trend(self.next * factor, self.growth * factor)
+
+
+Trends = tuple[Trend, Trend]
+"""The trends of tokens and money, by the index of their unit."""
+
+
 class Forecast:
-    """The asks that a team has done and those still expected."""
+    """The asks that a team has done and those still expected.
+
+    An ask is weighed by its estimate, one without an estimate by the mean of the others. Charges between two expected
+    asks, such as the talk of a lead, count towards the second one. Where nothing is known of the asks to come, one more
+    is expected, besides what is kept back for closing.
+    """
 
     def __init__(self, outlook: Outlook) -> None:
-        self._expected = dict(outlook)
-        self._done_tokens = 0
+        self._is_known = bool(outlook)
+        estimates = [tokens for tokens in outlook.values() if tokens]
+        self._is_estimated = bool(estimates)
+        usual = sum(estimates) / len(estimates) if estimates else 1.0
+        self._expected = {key: float(tokens or usual) for key, tokens in outlook.items()}
+        self._charged: tuple[int, int] = (0, 0)
+        self._costs: tuple[list[float], list[float]] = ([], [])
+        self._earlier: Trends | None = None
+        self.asks_ended: int = 0
         self.asks_done: int = 0
 
-    def ask_ended(self, key: str) -> None:
-        """Count the ask with this key, relative to the team, as done."""
-        for known in (key, root_key(key)):
-            if known in self._expected:
-                self._done_tokens += self._expected.pop(known)
-                self.asks_done += 1
-                return
+    def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
+        """Count the ask with this key, relative to the team.
 
-    def pressure(self, used: Usage, account: Account) -> Pressure | None:
+        `charged` is what the team was charged so far, in tokens and picodollars.
+        """
+        self.asks_ended += 1
+        known = key if key in self._expected else root_key(key)
+        if known not in self._expected and self._is_known:
+            return
+        weight = self._expected.pop(known, 1.0)
+        self.asks_done += 1
+        for index, (now, before) in enumerate(zip(charged, self._charged, strict=True)):
+            self._costs[index].append((now - before) / weight)
+        self._charged = charged
+
+    @property
+    def trends(self) -> Trends | None:
+        """The trends since the team last changed what it cuts back; `None` while there is nothing to go by."""
+        if self._costs[TOKENS]:
+            return _trend(self._costs[TOKENS]), _trend(self._costs[USD])
+        return self._earlier or ((Trend(1.0), Trend()) if self._is_estimated else None)
+
+    @property
+    def first_costs(self) -> tuple[float, float] | None:
+        """What the first ask cost since the team last changed what it cuts back."""
+        return (self._costs[TOKENS][0], self._costs[USD][0]) if self._costs[TOKENS] else None
+
+    def restart_trends(self) -> None:
+        """Take only the asks from now on as typical, because the team cuts back something or no longer does."""
+        self._earlier = self.trends
+        self._costs = ([], [])
+
+    def pressure(self, account: Account, trends: Trends | None = None) -> Pressure | None:
         """Return the limit that the team's work will come closest to; `None` while there is nothing to go by.
 
-        `used` is the usage of the team so far.
+        `trends` are those to assume in place of the current ones.
         """
+        assumed = trends or self.trends
+        if assumed is None:
+            return None
         found: list[Pressure] = []
-        for index, so_far in ((TOKENS, used.total_tokens), (USD, picodollars(used.usd))):
-            remaining = self._remaining_cost(so_far, estimated=index == TOKENS)
-            if remaining is None:
-                continue
+        count, weight = len(self._expected), sum(self._expected.values())
+        usual = weight / count if count else 1.0
+        for index in (TOKENS, USD):
+            remaining, next_ask = usual * assumed[index].total(count), usual * assumed[index].next
             for level in account.chain():
                 for bound, limit in level.bounds:
                     if bound == index:
-                        forecast = level.spent[index] + remaining
+                        at_least = level.held[index] + level.kept[index] + next_ask
+                        forecast = level.spent[index] + max(remaining, at_least)
                         found.append(Pressure(forecast / max(1, limit), BUDGET_UNITS[index], forecast, limit))
         return max(found, default=None)
 
-    def _remaining_cost(self, so_far: int, *, estimated: bool) -> float | None:
-        """Return the cost of the remaining asks: estimates scaled by actual cost, else the average so far."""
-        expected = sum(self._expected.values())
-        if self._done_tokens:
-            return so_far * expected / self._done_tokens
-        if self.asks_done:
-            return so_far * len(self._expected) / self.asks_done
-        return float(expected) if expected and estimated else None
+
+def _trend(costs: list[float]) -> Trend:
+    """Return the trend of these costs, by least squares; it never falls."""
+    count, mean = len(costs), sum(costs) / len(costs)
+    if count < LEAST_FOR_TREND:
+        return Trend(mean)
+    middle = (count - 1) / 2
+    spread = sum((place - middle) ** 2 for place in range(count))
+    growth = max(0.0, sum((place - middle) * (cost - mean) for place, cost in enumerate(costs)) / spread)
+    return Trend(mean + growth * (count - middle), growth)

@@ -46,7 +46,7 @@ class Rung(Protocol):
     def field(self) -> str: ...
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Return the cutback with this reduction added; unchanged where there is nothing to reduce."""
+        """Return the cutback with this reduction added; unchanged where there is nothing more to reduce."""
         ...
 
 
@@ -78,7 +78,7 @@ class Workers:
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """Keeps at least one worker."""
         peak = traits.peak_concurrency
-        return now.changed(workers=max(1, peak - thresholds.workers)) if peak > 1 else now
+        return now.changed(workers=now.width(max(1, peak - thresholds.workers))) if peak > 1 else now
 
 
 class Economy:
@@ -92,13 +92,15 @@ class Economy:
 
 
 class Compaction:
-    """Members receive only the latest messages whole, and an excerpt of each earlier one."""
+    """Members receive only the latest messages whole, and an excerpt of each earlier one; each time half as many."""
 
     name, field = "compaction", "recent"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """Skipped with `share: output`, where members receive no earlier messages."""
-        return now.changed(recent=thresholds.recent) if traits.share != "output" else now
+        if traits.share == "output":
+            return now
+        return now.changed(recent=thresholds.recent if now.recent is None else max(1, now.recent // 2))
 
 
 LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())

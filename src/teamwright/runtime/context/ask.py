@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import Policy
+from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk
-from teamwright.history.record.charges import Charges
+from teamwright.history.record.charges import Charges, charge_of
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.context.approval import ApprovalGate
@@ -21,6 +22,8 @@ from teamwright.runtime.context.turn_outcome import clean_reply, ending_fact, fa
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.scope import Scope
+from teamwright.strategies.contract import closing_of
+from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
@@ -70,10 +73,17 @@ class Ask:
             if not run.delivery.try_deliver(scope.lane, full):
                 await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
             scope.spend(recorded.ending.usage)
+            if scope.account is not None:
+                scope.charge(*charge_of(recorded.ending))
             reply = recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
             return self._deliver(full, reply, run.record.deliveries.arrivals[full])
         child, seconds = self._begin(place, full, recorded)
-        ending, event = self._record(place, await self._take_turn(child, place, seconds, recorded), child)
+        ending = await self._take_turn(child, place, seconds, recorded)
+        if child.holdback is not None and child.holdback is not scope.holdback:
+            child.holdback.release()
+        if isinstance(ending, Failure) and ending.error == "budget" and not child.charges.calls and child.in_agent:
+            self._cut_back(ending)
+        ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
             run.record.reopened_teams.discard(full)
         else:
@@ -81,6 +91,13 @@ class Ask:
         if not run.delivery.try_deliver(scope.lane, full):
             await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
         return self._deliver(full, ending, event)
+
+    def _cut_back(self, refused: Failure) -> None:
+        """Apply rungs for the next attempt at a turn whose first call was refused, in one batch with its ending."""
+        scope = self._scope
+        if scope.degradation is not None and not scope.run.closing:
+            place = with_attempt(self._key, self.attempt + 1)
+            scope.degradation.cut_back_for(scope, place, self._member, self.turn, refused)
 
     def _find_recorded(self) -> tuple[str, str, RecordedAsk | None]:
         """Return the place and key of the ask, and what is recorded there.
@@ -320,6 +337,10 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     if not team:
         child.charges = run.record.charges.open_turns.pop(path, None) or Charges()
         return child
+    if child.account is not None and isinstance(member, Team):
+        closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))
+        if closing:
+            child.holdback = Holdback(child.account, [one.reads for one in closing])
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
     if policy.compact is not None:

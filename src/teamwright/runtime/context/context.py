@@ -16,6 +16,7 @@ from msgspec import structs
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentTimeout, MisplacedEffect
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
@@ -32,12 +33,17 @@ from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.key import join_key
+from teamwright.values.key import join_key, with_attempt
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+NO_ENDING = Failure(member="", error="cancelled", message="")
+"""Stands for the ending of an ask that is stopped."""
+ENVELOPE_BYTES = 512
+"""The size of an envelope besides its summary, about."""
 
 
 class RunContext:
@@ -73,27 +79,46 @@ class RunContext:
             await run.park_until_cancelled()
         place = scope.claim(key)
         ladder = scope.degradation if scope.decides_degradation else None
+        holdback = None if scope.in_agent else scope.holdback
+        if holdback is not None:
+            holdback.ask_begins(closing=turn.closing)
         if ladder is not None:
             await ladder.consider(scope, place, partial(ask_person_at, scope))
-        if scope.degradation is not None:
-            turn = scope.degradation.shorten(turn)
         redactor = run.redactor
         # Runs of format 1 recorded the digest of the unredacted task.
         if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         policy = policy_of(member)
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
-        ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
+        ending = NO_ENDING
         try:
+            ask = Ask(scope, member, self._shortened(turn), place, RunContext, policy, gate=gate)
             ending = await ask.resolve()
+            while self._is_cut_back(ending, ask, place):
+                ask = Ask(scope, member, self._shortened(turn), place, RunContext, policy, ask.attempt + 1, gate)
+                ending = await ask.resolve()
             if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
                 ending = await AskRecovery(ask, scope, member, place).resolve(ending)
         finally:
+            if holdback is not None:
+                _report_ending(holdback, ending, turn)
             if ladder is not None:
                 ladder.ask_ended(join_key(scope.path, place))
         if isinstance(ending, Failure) and policy.optional:
             return ending.changed(optional=True)
         return ending
+
+    def _shortened(self, turn: Turn) -> Turn:
+        """Return the turn with as much of its history as members receive now."""
+        ladder = self._scope.degradation
+        return turn if ladder is None else ladder.shorten(turn)
+
+    def _is_cut_back(self, ending: Reply | Failure, ask: Ask, place: str) -> bool:
+        """Return whether an ask that the budget refused is made again, cheaper."""
+        ladder = self._scope.degradation
+        if ladder is None or not isinstance(ending, Failure) or ending.error != "budget":
+            return False
+        return ladder.is_cut_back_at(self._scope, with_attempt(place, ask.attempt + 1))
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Make one call to the outside world, or return its recorded result."""
@@ -172,6 +197,17 @@ class RunContext:
     def _now(self) -> float:
         """Return when the last delivery reached the run or, if later, the last answer reached this agent."""
         return max(self._scope.run.now, self._scope.answered_at)
+
+
+def _report_ending(holdback: Holdback, ending: Reply | Failure, turn: Turn) -> None:
+    """Tell the holdback of the team how long a reply is for those who read it, and what its turn used."""
+    if not isinstance(ending, Reply):
+        holdback.ask_ended(0, 0, 0, closing=turn.closing)
+        return
+    size = sum(len(message.content.encode()) for message in ending.messages)
+    if turn.handoff is not None:  # others read an envelope
+        size = min(size, turn.handoff.max_summary_chars + ENVELOPE_BYTES)
+    holdback.ask_ended(size, ending.usage.output_tokens, ending.usage.total_tokens, closing=turn.closing)
 
 
 async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:

@@ -120,6 +120,9 @@ class EffectCall:
             include_writes(self._scope, self._key)
         returned = recorded_result(recorded, record.bodies)
         self._scope.spend(returned.usage)
+        if self._scope.account is not None:
+            cost = charge_for(returned.usage, recorded.reserved)
+            self._scope.charge(cost.tokens, cost.usd)
         return returned
 
     async def _attempt(self, permit: Permit, *, in_doubt: bool) -> Returned:
@@ -360,6 +363,8 @@ class EffectCall:
         """Count the call towards the turn that it belongs to."""
         charges = self._scope.charges
         charges.add(cost.tokens, cost.usd, 1)
+        if self._scope.account is not None:
+            self._scope.charge(cost.tokens, cost.usd)
         if mark is not None:
             charges.marks += (mark,)
             self._scope.run.marks[self._scope.member, mark] += 1

@@ -15,8 +15,8 @@ from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -87,20 +87,34 @@ class Graph(Strategy):
         return Sketch(nodes=places(members), arrows=arrows)
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """Return one ask for each possible turn."""
-        return turn_estimate(settings)
+        """Return one ask for each possible turn: without a cycle, each member has at most one."""
+        turns = turn_estimate(settings.max_turns)
+        if members and not _explored(members[0].name, settings.read(GraphOptions).edges, handoff_targets(members))[1]:
+            turns = turn_estimate(min(settings.max_turns or len(members), len(members)))
+        return turns
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the member where all ways end, if there is one such member."""
+        closer = _closer(settings, members)
+        return [ClosingAsk(closer, 1 if settings.share == "output" else None)] if closer is not None else ()
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask members along the open edges until there is none."""
         talk, edges = Talk(task, alone=len(members) == 1), task.settings.read(GraphOptions).edges
         route, handoffs = RouteHistory(task, members, edges, ctx.workspace), Handoffs(members)
         member, edge, limit = members[0], None, task.settings.max_turns
+        closer = _closer(task.settings, members)
         for number in count(1):
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             try:
-                turn = edge.with_transform(talk.turn(number), route.shared_variables) if edge else talk.turn(number)
+                turn = talk.turn(number, closing=member.name == closer)
+                turn = edge.with_transform(turn, route.shared_variables) if edge else turn
                 reply = await ctx.ask(member, handoffs.offer(member, turn), key=f"turn-{number}/{member.name}")
+                if is_unaffordable(reply) and closer not in (None, member.name):
+                    talk.cut_short(reply)
+                    member, edge = members.named(closer), None
+                    continue
                 route.record(member.name, reply)
                 ended = None if isinstance(reply, Failure) else talk.receive(reply)
                 if not ended and (to := await handoffs.next_speaker(member, reply, ctx)) is not None:
@@ -122,6 +136,13 @@ class Graph(Strategy):
                 return talk.ended("done")
             member = members.named(edge.to)
         raise AssertionError("counting never ends")
+
+
+def _closer(settings: Settings, members: Members) -> str | None:
+    """Return the only member without a way on; `None` if there are several or none, or if it is the first."""
+    onward = {edge.source for edge in settings.read(GraphOptions).edges}.union(handoff_targets(members))
+    ends = [member.name for member in members if member.name not in onward]
+    return ends[0] if len(ends) == 1 and members[0].name != ends[0] else None
 
 
 def _never_taken(edges: Sequence[Edge]) -> list[Flaw]:

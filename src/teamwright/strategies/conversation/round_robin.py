@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
 from pydantic import Field
@@ -11,8 +12,8 @@ from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at
 from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
 from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 
@@ -60,14 +61,18 @@ class RoundRobin(Strategy):
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return one ask for each possible turn; the default limit gives no estimate."""
-        turns = settings.read(RoundRobinOptions).turns
-        rounds = settings.max_turns
-        if min(turns or MOST_ESTIMATED + 1, (rounds or 0) * len(members) or MOST_ESTIMATED + 1) > MOST_ESTIMATED:
+        total = _turn_count(settings, len(members))
+        if total is None or total > MOST_ESTIMATED:
             return NO_ESTIMATE
-        if turns is not None and (rounds is None or rounds * len(members) > turns):
-            places_ = (divmod(number, len(members)) for number in range(turns))
-            return {f"round-{round_ + 1}/{members[place].name}": 0 for round_, place in places_}
-        return {f"round-{round_}/{member.name}": 0 for round_ in range(1, (rounds or 0) + 1) for member in members}
+        places_ = (divmod(number, len(members)) for number in range(total))
+        return {f"round-{round_ + 1}/{members[place].name}": 0 for round_, place in places_}
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the last member of the last round, if the number of turns is known."""
+        total = _turn_count(settings, len(members))
+        if total is None or total < 2:
+            return ()
+        return [ClosingAsk(members[(total - 1) % len(members)].name, 1 if settings.share == "output" else None)]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in turn; the warning at the end names the limit that was reached."""
@@ -77,6 +82,7 @@ class RoundRobin(Strategy):
         if turns is None and limit is None and task.quotes:  # runs of format 1 have no default limit
             turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
         handoffs, names, place = Handoffs(members), [member.name for member in members], 0
+        total = _turn_count(task.settings, len(members))
         spoken: set[str] = set()
         for number in count():
             round_, turn_of_round = divmod(number, len(members))
@@ -89,10 +95,23 @@ class RoundRobin(Strategy):
                 spoken.clear()
             again = f"turn-{number + 1}/" if member.name in spoken else ""
             spoken.add(member.name)
-            turn, key = handoffs.offer(member, talk.turn(number + 1)), f"round-{round_ + 1}/{again}{member.name}"
-            reply = await ctx.ask(member, turn, key=key)
+            closing = number + 1 == total
+            turn = handoffs.offer(member, talk.turn(number + 1, closing=closing))
+            reply = await ctx.ask(member, turn, key=f"round-{round_ + 1}/{again}{member.name}")
+            if is_unaffordable(reply) and total is not None and not closing:
+                talk.cut_short(reply)
+                closer = members[(total - 1) % len(members)]
+                reply = await ctx.ask(closer, talk.turn(number + 2, closing=True), key=f"closing/{closer.name}")
+                return talk.receive(reply) or talk.ended("done")
             if ended := talk.receive(reply):
                 return ended
             to = await handoffs.next_speaker(member, reply, ctx)
             place = (place + 1) % len(members) if to is None else names.index(to)
         raise AssertionError("counting never ends")
+
+
+def _turn_count(settings: Settings, members: int) -> int | None:
+    """Return the number of turns that the settings allow, if they limit it and the team has members."""
+    turns, rounds = settings.read(RoundRobinOptions).turns, settings.max_turns
+    limits = [limit for limit in (turns, None if rounds is None else rounds * members) if limit]
+    return min(limits, default=None) if members else None

@@ -87,7 +87,7 @@ class Selector(Strategy):
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Return one ask for each possible turn."""
-        return turn_estimate(settings)
+        return turn_estimate(settings.max_turns)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Choose a speaker and ask it, until the conversation ends."""

@@ -9,8 +9,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
+from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.results import Outcome
 
 
@@ -52,6 +52,11 @@ class Sequential(Strategy):
         """Return one ask for each member."""
         return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
 
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the last member: if the budget is short, the members between are skipped."""
+        reads = 1 if settings.share == "output" else None
+        return [ClosingAsk(members[-1].name, reads)] if len(members) > 1 else ()
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in order, until one fails or terminates."""
         talk, handoffs = Talk(task, alone=len(members) == 1), Handoffs(members)
@@ -62,8 +67,13 @@ class Sequential(Strategy):
                 return talk.ended("done")
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
-            member = members[place]
-            reply = await ctx.ask(member, handoffs.offer(member, talk.turn(number)), key=f"step-{number}")
+            member, last = members[place], place == len(members) - 1
+            turn = handoffs.offer(member, talk.turn(number, closing=last))
+            reply = await ctx.ask(member, turn, key=f"step-{number}")
+            if is_unaffordable(reply) and not last:
+                talk.cut_short(reply)
+                place = len(members) - 1
+                continue
             if ended := talk.receive(reply):
                 return ended
             to = await handoffs.next_speaker(member, reply, ctx)

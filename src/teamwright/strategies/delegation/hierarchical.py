@@ -5,6 +5,7 @@ The message of a failure is never forwarded; the orchestrator only learns that t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -26,7 +27,7 @@ from teamwright.strategies.delegation.decisions import (
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
@@ -75,6 +76,10 @@ class Hierarchical(Strategy):
         """Return the orchestrator."""
         return settings.read(HierarchicalOptions).orchestrator
 
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the last decision of the orchestrator; any may be the last."""
+        return [ClosingAsk(settings.read(HierarchicalOptions).orchestrator)]
+
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a decision: the first delegates to every specialist, any other synthesizes."""
         return None if turn.output_schema is None else example_decision(turn.output_schema, turn.number)
@@ -95,6 +100,9 @@ class Hierarchical(Strategy):
         most = run.options.max_iterations
         for number in range(1, most + 1):
             decision = await run.decide(number, ctx)
+            if run.talk.short_of_budget and isinstance(decision, Delegate | Clarify):
+                text = f"{run.options.orchestrator!r} gave no answer when the budget was used up"
+                return run.talk.ended("done", text)
             match decision:
                 case Outcome():
                     return decision
@@ -163,7 +171,7 @@ class HierarchicalRun:
                 who[name] = one.specialist
                 turn = Turn(one.task, history, number)
                 branches.start(name, partial(parts.ask, name, self._specialists[one.specialist], turn))
-        if ended := parts.finish(self.talk, who, need_one=False):
+        if ended := parts.finish(self.talk, who, need_one=False, closes=True):
             return ended
         for name, specialist in who.items():
             self._show_result(specialist, parts.replies.get(name))
@@ -184,7 +192,8 @@ class HierarchicalRun:
     def _decision_turn(self, number: int, problem: str) -> Turn:
         """Return the turn of the orchestrator: the results of its decisions so far, then its choices."""
         most = self.options.max_iterations
-        last = " It is the last one: synthesize now." if number == most else ""
+        is_last = number == most or self.talk.short_of_budget
+        last = " It is the last one: synthesize now." if is_last else ""
         parts = [
             f"You lead a team. Decide what comes next. Answer with one JSON object:\n{FORM}",
             "The specialists:\n" + "\n".join(f"- {introduction(one)}" for one in self._specialists.values()),
@@ -199,6 +208,7 @@ class HierarchicalRun:
             purpose="coordinate",
             output_schema=decision_schema(list(self._specialists)),
             attachments=self._task.attachments,
+            closing=True,
         )
 
     def _show_decision(self, reply: Reply) -> None:

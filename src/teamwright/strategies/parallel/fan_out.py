@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+from msgspec.structs import replace
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
@@ -16,7 +17,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
@@ -108,6 +109,11 @@ class FanOut(Strategy):
         chunks = dict.fromkeys(_names(options.chunks or ()), 0)
         return chunks | {"aggregate": 0} if chunks and options.aggregator else chunks
 
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the aggregator, which reads the results of all chunks that the budget covers."""
+        aggregator = settings.read(FanOutOptions).aggregator
+        return () if aggregator is None else [ClosingAsk(aggregator)]
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split the task, process all chunks within the limit, and aggregate the results."""
         options, talk = task.settings.read(FanOutOptions), Talk(task)
@@ -119,14 +125,14 @@ class FanOut(Strategy):
             chunks = split_chunks
         run = FanOutRun.create(task, options, chunks or ())
         parts = await run.process(_workers(members, options), ctx)
-        if ended := parts.finish(talk, run.names):
+        if ended := parts.finish(talk, run.names, closes=options.aggregator is not None):
             unpaid = ended.failure is not None and ended.failure.error == BUDGET
             return ended.changed(data=run.results(parts, gaps=True)) if unpaid else ended
         if not run.chunks:
             talk.warnings.append(f"{options.splitter!r} made no chunks, so there was nothing to work on")
         if options.aggregator is None:
             return talk.ended("done").changed(data=run.results(parts, gaps=options.on_failure == "collect"))
-        turn = run.aggregator_turn(parts)
+        turn = replace(run.aggregator_turn(parts), closing=True)
         reply = await ctx.ask(members.named(options.aggregator), turn, key="aggregate")
         return talk.receive(reply) or talk.ended("done")
 

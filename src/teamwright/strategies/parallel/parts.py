@@ -14,15 +14,13 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.talk import BUDGET, Talk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 MOST_NAMED = 5
-BUDGET = "budget"
-"""The error kind of a part that the budget did not cover."""
 WORK = "work"
 """The key of the one ask of a part, within the branch named after the part."""
 
@@ -92,11 +90,14 @@ class PartResults:
         failure = self.failures.get(name)
         return failure is not None and self._policy.on_failure == "fail" and not failure.optional
 
-    def finish(self, talk: Talk, order: Iterable[str], *, need_one: bool = True) -> Outcome | None:
+    def finish(
+        self, talk: Talk, order: Iterable[str], *, need_one: bool = True, closes: bool = False
+    ) -> Outcome | None:
         """Add the replies to the conversation in this order; return the outcome if the team ends here.
 
         A reply that terminates the team comes last; an earlier fatal failure still fails the team. With `need_one`, the
-        team also fails if there is no reply at all.
+        team also fails if there is no reply at all. With `closes`, a closing ask follows: parts that the budget did not
+        cover do not fail the team.
         """
         failed, count = list[str](), 0
         for count, name in enumerate(order, start=1):  # noqa: B007 - the count is used below
@@ -108,7 +109,7 @@ class PartResults:
             talk.add(self.replies[self._terminated_by])
         unpaid = [name for name in failed if self.failures[name].error == BUDGET]
         broken = [name for name in failed if name not in unpaid]
-        fatal = [name for name in (*broken, *unpaid) if self.is_fatal(name)]
+        fatal = [name for name in (broken if closes else (*broken, *unpaid)) if self.is_fatal(name)]
         if fatal or (need_one and failed and not self.replies):
             names = fatal or [*broken, *unpaid]
             return talk.failed(self._unpaid(unpaid, count) if names == unpaid else self._failure(names))

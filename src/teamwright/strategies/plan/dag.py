@@ -16,7 +16,7 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
 from teamwright.values.results import Outcome
@@ -62,6 +62,12 @@ class Dag(Strategy):
         """Return one ask for each step."""
         return turn_per_step(self, settings)
 
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the step that gives the answer, if there is one such step."""
+        options = settings.read(DagOptions)
+        closer = next((step for step in options.steps if step.id == _closer(options)), None)
+        return () if closer is None else [ClosingAsk(closer.agent or closer.id, len(closer.needs))]
+
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the steps and their dependencies."""
         options = settings.read(DagOptions)
@@ -77,13 +83,14 @@ class Dag(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the steps; the messages of the outcome are in topological order, the answer last."""
         options, talk = task.settings.read(DagOptions), Talk(task)
-        runner = StepRunner(task, options.steps, options, NamedWorkers(task, members))
+        workers, closer = NamedWorkers(task, members), _closer(options)
+        runner = StepRunner(task, options.steps, options, workers, closing=closer)
         await runner.run(options.max_parallel, ctx)
         replies, answer = runner.results.replies, options.answer
         order = runner.graph.order
         if answer in replies:
             order = [*(step for step in order if step != answer), answer]
-        if ended := runner.results.finish(talk, order):
+        if ended := runner.results.finish(talk, order, closes=runner.has_closed):
             return ended
         if not replies:
             talk.warnings.append("every step was skipped")
@@ -113,6 +120,14 @@ class NamedWorkers:
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Do nothing."""
+
+
+def _closer(options: DagOptions) -> str | None:
+    """Return the step that gives the answer: the one that is declared, or else the only one that no other needs."""
+    needed = {need for step in options.steps for need in step.needs}
+    ends = [step.id for step in options.steps if step.id not in needed]
+    closer = options.answer or (ends[0] if len(ends) == 1 else None)
+    return closer if len(options.steps) > 1 and closer in ends else None
 
 
 def _about(step: Step, answer: str | None) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.parallel.parts import BUDGET, part_turn
+from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Task
+from teamwright.strategies.talk import BUDGET, Talk, is_unaffordable
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.specs.plan import Step
@@ -44,6 +45,10 @@ class LeadOptions(ShapeOptions):
         """Return all other members."""
         lead = self.lead_of(members)
         return [member for member in members if member.name != lead.name]
+
+    def closing(self, members: Members) -> Sequence[ClosingAsk]:
+        """Return the answer of the lead."""
+        return [ClosingAsk(self.lead_of(members).name)]
 
     def flaws(self, name: str, members: Members, least: int) -> list[Flaw]:
         """Return the problems in the steps and members; `least` members are needed besides the lead."""
@@ -137,12 +142,14 @@ class Lead:
     async def finish(self, runner: StepRunner, ctx: Context) -> Outcome:
         """Let the lead compose the answer from the results of the steps; return the outcome."""
         talk = Talk(self._task)
-        ended = runner.results.finish(talk, runner.graph.order)
+        ended = runner.results.finish(talk, runner.graph.order, closes=True)
         talk.warnings += self.warnings
         talk.short_of_budget = talk.short_of_budget or self.short_of_budget
         if ended is not None:
             return ended.changed(warnings=tuple(talk.warnings))
-        if isinstance(self.ended, Failure):
+        if is_unaffordable(self.ended):
+            talk.cut_short(self.ended)
+        elif isinstance(self.ended, Failure):
             return talk.failed(self.ended)
         if isinstance(self.ended, Reply):
             talk.add(self.ended)
@@ -152,7 +159,8 @@ class Lead:
         history = self._transcript.history()
         if self._task.settings.share == "output":
             history = History.of(map(runner.message_of, runner.final_steps))
-        reply = await ctx.ask(self.agent, self._turn(ANSWER, history), key=ANSWER_KEY)
+        turn = replace(self._turn(ANSWER, history), closing=True)
+        reply = await ctx.ask(self.agent, turn, key=ANSWER_KEY)
         return talk.receive(reply) or talk.ended("done")
 
     def _history(self, besides: Iterable[Message]) -> History:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
@@ -10,9 +12,9 @@ from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.plan.hub import Hub, Round
-from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool
+from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import MemberName
@@ -52,8 +54,12 @@ class LeadSubagent(Strategy):
         return settings.read(LeadSubagentOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """Return one ask for each step."""
-        return turn_per_step(self, settings)
+        """Return one ask for each step, and the answer of the lead."""
+        return turn_per_step(self, settings, ANSWER_KEY)
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the answer of the lead."""
+        return settings.read(LeadSubagentOptions).closing(members)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the lead and the worker."""

@@ -14,11 +14,11 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.hub import Round
-from teamwright.strategies.plan.lead import Lead, WorkerPool, forwarded_limits, turn_with_context
+from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step
@@ -60,8 +60,12 @@ class MeshTeam(Strategy):
         return settings.read(MeshOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """Return one ask for each step."""
-        return turn_per_step(self, settings)
+        """Return one ask for each step, and the answer of the lead."""
+        return turn_per_step(self, settings, ANSWER_KEY)
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the answer of the lead."""
+        return settings.read(MeshOptions).closing(members)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the workers, connected to each other and to the lead."""

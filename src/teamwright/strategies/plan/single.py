@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
@@ -12,7 +14,7 @@ from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.results import Outcome
@@ -50,6 +52,11 @@ class Single(Strategy):
         """Return one ask for each step."""
         return turn_per_step(self, settings)
 
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the last step, which gives the answer."""
+        steps = settings.read(SingleOptions).steps
+        return [ClosingAsk(_worker(settings.read(SingleOptions), members).name)] if len(steps) > 1 else ()
+
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the steps in a line."""
         options = settings.read(SingleOptions)
@@ -70,7 +77,7 @@ class Single(Strategy):
             )
         )
         await runner.run(1, ctx)
-        if ended := runner.results.finish(talk, runner.graph.order):
+        if ended := runner.results.finish(talk, runner.graph.order, closes=runner.has_closed):
             return ended
         if not runner.results.replies:
             talk.warnings.append("every step was skipped")
@@ -85,7 +92,8 @@ class SingleWorker:
     """The hooks of a single worker, with its conversation."""
 
     def __init__(self, task: Task, options: SingleOptions, worker: Agent) -> None:
-        self.runner = StepRunner(task, options.steps, options, self, in_order=True)
+        last = StepGraph.from_nodes(nodes_of(options.steps)).order[-1] if len(options.steps) > 1 else None
+        self.runner = StepRunner(task, options.steps, options, self, in_order=True, closing=last)
         self._task, self._worker = task, worker
         self._conversation = Conversation()
         self._conversation.extend(task.history)

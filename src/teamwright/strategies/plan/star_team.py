@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.conflicts import ConflictResolver
 from teamwright.strategies.plan.hub import Hub
-from teamwright.strategies.plan.lead import Lead
+from teamwright.strategies.plan.lead import ANSWER_KEY, Lead
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.results import Outcome
 
 
@@ -47,8 +49,12 @@ class StarTeam(Strategy):
         return settings.read(StarOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """Return one ask for each step."""
-        return turn_per_step(self, settings)
+        """Return one ask for each step, and the answer of the lead."""
+        return turn_per_step(self, settings, ANSWER_KEY)
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the answer of the lead."""
+        return settings.read(StarOptions).closing(members)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the lead and its workers."""

@@ -38,10 +38,11 @@ class ShapeOptions(StepOptions):
     reason: str = Field(default="", description="why this topology was chosen, for the record")
 
 
-def turn_per_step(strategy: Strategy, settings: Settings) -> Outlook:
-    """Return one ask for each step, with its expected tokens for execution and coordination."""
+def turn_per_step(strategy: Strategy, settings: Settings, *others: str) -> Outlook:
+    """Return one ask for each step, with its expected tokens, and those with other keys."""
     options = settings.read(cast("type[StepOptions]", options_of(strategy)))
-    return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
+    steps = {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
+    return steps | dict.fromkeys(others, 0)
 
 
 def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
+from msgspec.structs import replace
 from pydantic import JsonValue
 from pydantic_core import to_json
 
@@ -26,6 +27,7 @@ from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, result_of
 from teamwright.strategies.protocol import Task
+from teamwright.strategies.talk import is_unaffordable
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
@@ -96,15 +98,27 @@ class StepHooks(Protocol):
 
 
 class StepRunner:
-    """One execution of the steps; with `in_order` they start in topological order, regardless of critical path."""
+    """One execution of the steps; with `in_order` they start in topological order, regardless of critical path.
+
+    `closing` is the step that gives the answer, if there is one. Where the budget did not cover the steps that it
+    needs, it works with the results before them.
+    """
 
     def __init__(
-        self, task: Task, steps: Sequence[Step], policy: FailurePolicy, hooks: StepHooks, *, in_order: bool = False
+        self,
+        task: Task,
+        steps: Sequence[Step],
+        policy: FailurePolicy,
+        hooks: StepHooks,
+        *,
+        in_order: bool = False,
+        closing: str | None = None,
     ) -> None:
         self.graph = StepGraph.from_nodes(nodes_of(steps))
         self.results = PartResults(policy)
         self.workers: dict[str, Agent] = {}
         self._task, self._policy, self._hooks, self._in_order = task, policy, hooks, in_order
+        self._closing = closing
         self._steps = {step.id: step for step in steps}
         self._unmet = {step.id: len(step.needs) for step in steps}
         self._ready = deque(step for step in self.graph.order if not self._unmet[step])
@@ -149,6 +163,11 @@ class StepRunner:
         return {step: result_of(replies[step]) for step in final_steps} or None
 
     @property
+    def has_closed(self) -> bool:
+        """Whether the closing step has a result, so that steps that the budget did not cover do not fail the team."""
+        return self._closing in self.results.replies
+
+    @property
     def final_steps(self) -> list[str]:
         """The steps with a result that no other step with a result depends on."""
         replies, dependents = self.results.replies, self.graph.dependents
@@ -167,10 +186,27 @@ class StepRunner:
 
     def turn_for(self, step: Step) -> Turn:
         """Return the turn of a step."""
-        own_task = None if step.task is None else Template(step.task).render(self._variables(step))
         inputs = [self.message_of(need) for need in self._visible_needs(step)]
         output = partial(self._joined_output, step) if step.needs else None
-        return self._hooks.make_turn(StepInput(step, self._numbers[step.id], own_task, inputs, output))
+        step_input = StepInput(step, self._numbers[step.id], self._own_task(step), inputs, output)
+        turn = self._hooks.make_turn(step_input)
+        return turn if step.id != self._closing else replace(turn, closing=True)
+
+    def _own_task(self, step: Step) -> str | None:
+        """Return the task of the step itself, if it has one that can be rendered from the results there are."""
+        if step.task is None:
+            return None
+        try:
+            return Template(step.task).render(self._variables(step))
+        except ExpressionFailed:
+            if self._closes_early(step):
+                return None
+            raise
+
+    def _closes_early(self, step: Step) -> bool:
+        """Return whether this step closes the work, because the budget did not cover a step before it."""
+        failures = self.results.failures.values()
+        return step.id == self._closing and bool(failures) and all(map(is_unaffordable, failures))
 
     def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
         """Return a scope for a step, with its limits and owned keys."""
@@ -259,7 +295,7 @@ class StepRunner:
     def _skip_reason(self, step: Step) -> Skip | None:
         """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
         broken = [need for need in step.needs if need in self._after_failure or self.results.is_fatal(need)]
-        if broken:
+        if broken and not self._closes_early(step):
             self._after_failure.add(step.id)
             return Skip("failure", broken)
         if step.needs and not any(self._visible_needs(step)):
@@ -269,17 +305,34 @@ class StepRunner:
         return None
 
     def _visible_needs(self, step: Step) -> Iterator[str]:
-        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed."""
-        for need in step.needs:
+        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed.
+
+        A step that closes early sees the nearest results before it.
+        """
+        needs = self._nearest_results(step) if self._closes_early(step) else step.needs
+        for need in needs:
             if need in self.results.replies or (self._policy.on_failure == "collect" and need in self.results.failures):
                 yield need
 
+    def _nearest_results(self, step: Step) -> Iterator[str]:
+        """Yield the needs with a result and, for each without one, the nearest results before it; each once."""
+        seen, waiting = set[str](), deque(step.needs)
+        while waiting:
+            need = waiting.popleft()
+            if need in seen:
+                continue
+            seen.add(need)
+            if need in self.results.replies:
+                yield need
+            else:
+                waiting.extend(self.graph.needs[need])
+
     def _joined_output(self, step: Step) -> str:
         """Return the results of the needed steps as a task: the text of the only one, or a JSON object of several."""
-        replies = self.results.replies
-        if len(step.needs) == 1:
-            return self.message_of(step.needs[0]).content
-        found = {need: result_of(replies[need]) if need in replies else None for need in self._visible_needs(step)}
+        replies, visible = self.results.replies, list(self._visible_needs(step))
+        if len(step.needs) == 1 == len(visible):
+            return self.message_of(visible[0]).content
+        found = {need: result_of(replies[need]) if need in replies else None for need in visible}
         return to_json(found).decode()
 
     def _variables(self, step: Step, *, full: bool = False) -> Mapping[str, JsonValue]:

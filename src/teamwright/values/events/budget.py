@@ -21,7 +21,7 @@ class BudgetOpened(Record, frozen=True):
 
 
 class BudgetRefused(Record, frozen=True):
-    """A call did not fit the remaining budget of `level`."""
+    """A call did not fit the remaining budget of `level`; `kept` of it is kept back for the closing asks of a team."""
 
     kind: ClassVar = "budget.refused"
     level: str
@@ -29,6 +29,7 @@ class BudgetRefused(Record, frozen=True):
     needed: int | float
     left: int | float
     limit: int | float
+    kept: int | float = 0
 
 
 class BudgetExceeded(Record, frozen=True):

@@ -66,6 +66,9 @@ class Turn(Struct, frozen=True, dict=True):
     aside: bool = False
     """Whether the reply is only for the agent that asks, as a tool's result, and no message of the conversation. No
     part of the digest."""
+    closing: bool = False
+    """Whether the team closes with this ask, so that what it kept back of its budget is for it. No part of the digest.
+    """
     compact: Compact | None = None
     """When the team's conversations are compacted, for a member that does not set it. The engine sets it."""
     prompts: PromptFormat = 2

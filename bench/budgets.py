@@ -1,0 +1,160 @@
+"""`python -m bench.budgets`: how many runs end with an answer inside a budget that is smaller than what they need.
+
+The need of a run is what it spends without a limit. An answer is the reply to a closing ask, else the last reply; one
+that was cut is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from bench.budget_teams import OPTIONS, Replies, team_of
+from teamwright import Engine, RunResult
+from teamwright.events import BudgetDegraded
+from teamwright.strategies.contract import closing_of
+from teamwright.strategies.protocol import Members
+from teamwright.values.limits.degradation import Degradation
+
+POLICIES: tuple[Degradation, ...] = ("none", "auto", "aggressive")
+SHARES = (60, 70, 80, 90, 100, 110, 130, 150)
+"""Budgets, in percent of the need."""
+RUNS = 10
+PLOT = Path("bench/results/budgets.svg")
+GOALS = ((80, 0.9), (110, 1.0))
+"""The share of runs with an answer that `auto` has to reach, by budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The runs of one strategy under one policy and budget; all figures but `rungs` are shares."""
+
+    strategy: str
+    policy: Degradation
+    budget: int
+    answered: float
+    completed: float
+    spent: float
+    overspent: int
+    rungs: float
+
+
+async def measure(strategy: str, policy: Degradation, budget: int, runs: int = RUNS) -> Cell:
+    """Run a strategy with this budget, in percent of the need, so many times."""
+    outcomes = [await _run(strategy, seed, policy, budget) for seed in range(runs)]
+    return Cell(
+        strategy,
+        policy,
+        budget,
+        answered=fmean(one.answered for one in outcomes),
+        completed=fmean(one.completed for one in outcomes),
+        spent=fmean(one.spent / one.limit for one in outcomes),
+        overspent=sum(one.spent > one.limit for one in outcomes),
+        rungs=fmean(one.rungs for one in outcomes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    answered: bool
+    completed: bool
+    spent: int
+    limit: int
+    rungs: int
+
+
+async def _run(strategy: str, seed: int, policy: Degradation, budget: int) -> _Outcome:
+    need = await _need(strategy, seed)
+    limit, replies = need * budget // 100, Replies()
+    team = team_of(strategy, seed, replies, limit, policy)
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "Do the work.")
+        events = await engine.journal.read(result.run_id)
+    closes = bool(closing_of(team.strategy, team.settings, Members(team.members)))
+    return _Outcome(
+        answered=_has_answer(result, replies, closes=closes),
+        completed=result.stop_reason in ("done", "max_turns"),
+        spent=result.usage.total_tokens,
+        limit=limit,
+        rungs=sum(isinstance(event.fact, BudgetDegraded) and not event.fact.undone for event in events),
+    )
+
+
+def _has_answer(result: RunResult, replies: Replies, *, closes: bool) -> bool:
+    if not replies.last_is_whole:
+        return False
+    if result.stop_reason in ("done", "max_turns"):
+        return True
+    return replies.last_closes and result.failure is None if closes else bool(result.messages)
+
+
+_needs: dict[tuple[str, int], int] = {}
+
+
+async def _need(strategy: str, seed: int) -> int:
+    if (strategy, seed) not in _needs:
+        async with Engine("memory") as engine:
+            result = await engine.run(team_of(strategy, seed, Replies(), None, "none"), "Do the work.")
+        _needs[strategy, seed] = result.usage.total_tokens
+    return _needs[strategy, seed]
+
+
+async def measure_all(strategies: Sequence[str], runs: int) -> list[Cell]:
+    """Measure every strategy under every policy and budget."""
+    return [
+        await measure(strategy, policy, budget, runs)
+        for strategy in strategies
+        for policy in POLICIES
+        for budget in SHARES
+    ]
+
+
+def table(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the lines of the report: runs with an answer, by strategy, policy and budget."""
+    shares = " | ".join(f"{share} %" for share in SHARES)
+    yield f"| strategy | policy | {shares} | whole work at 80 % | unspent at 110 % | rungs at 80 % |"
+    yield "|---|---|" + "---|" * (len(SHARES) + 3)
+    for strategy in dict.fromkeys(cell.strategy for cell in cells):
+        for policy in POLICIES:
+            row = {cell.budget: cell for cell in cells if (cell.strategy, cell.policy) == (strategy, policy)}
+            answers = " | ".join(f"{row[share].answered:.0%}" for share in SHARES)
+            more = f"{row[80].completed:.0%} | {1 - row[110].spent:.0%} | {row[80].rungs:.1f}"
+            yield f"| {strategy} | {policy} | {answers} | {more} |"
+
+
+def missed_goals(cells: Sequence[Cell]) -> list[str]:
+    """Return the cells that miss a goal, and those that spent more than their limit."""
+    missed = [
+        f"{cell.strategy} at {cell.budget} %: {cell.answered:.0%} of runs with an answer, goal {goal:.0%}"
+        for cell in cells
+        for budget, goal in GOALS
+        if cell.policy == "auto" and cell.budget == budget and cell.answered < goal
+    ]
+    over = [f"{cell.strategy}, {cell.policy} at {cell.budget} %: over its limit" for cell in cells if cell.overspent]
+    return missed + over
+
+
+def main() -> None:
+    """Measure, print the table, and draw it; exits 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.budgets", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(OPTIONS), help="measure this strategy; repeatable")
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of each cell")
+    parser.add_argument("--plot", type=Path, default=PLOT, help=f"the SVG file for the plot ({PLOT})")
+    given = parser.parse_args()
+    cells = asyncio.run(measure_all(given.only or list(OPTIONS), given.runs))
+    print("\n".join(table(cells)))
+    if given.plot is not None:
+        from bench.budget_plot import svg
+
+        given.plot.write_text(svg(cells), encoding="utf-8")
+    missed = missed_goals(cells)
+    print("\n".join(["", "Missed:", *missed] if missed else ["", "All goals are met."]))
+    raise SystemExit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()

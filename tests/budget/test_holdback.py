@@ -1,0 +1,106 @@
+"""What a team keeps back for its closing asks: from its first call on, as much as they will need."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.budget.holdback import Holdback
+from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
+from teamwright.values.limits.limits import Limits
+
+
+def account(**limits: float) -> Account:
+    return Account("team", Limits(**limits), None)  # pyright: ignore[reportArgumentType]
+
+
+def test_nothing_is_kept_before_the_first_call() -> None:  # Z-10
+    team = account(tokens=10_000)
+    holdback = Holdback(team, [None])
+    holdback.ask_begins(closing=False)
+    assert team.kept == [0, 0, 0]
+    holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
+    assert team.kept == [1000 + 200 + 200, 0, 1]  # the prompt, a reply that it reads, and its own reply
+
+
+def test_the_estimate_grows_with_the_replies_that_the_closing_ask_reads() -> None:  # Z-10
+    team = account(tokens=10_000)
+    reads_all, reads_one = Holdback(team, [None]), Holdback(team, [1])
+    kept: list[int] = []
+    for holdback in (reads_all, reads_one):
+        for _ in range(4):
+            holdback.ask_begins(closing=False)
+            holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
+            holdback.ask_ended(100, 100, 1100, closing=False)
+        kept.append(team.kept[0])
+        holdback.release()
+    assert kept == [1000 + 4 * 100 + 200, 1000 + 100 + 200]
+    assert team.kept == [0, 0, 0]
+
+
+def test_the_prompt_counts_as_many_tokens_as_a_byte_had_in_the_last_one() -> None:
+    team = account(tokens=10_000)
+    Holdback(team, [0]).call_reserved(1000, 250, 200, Cost(450, 0, 1))
+    assert team.kept[0] == 250 + 200
+
+
+def test_money_is_kept_at_the_price_of_the_last_call() -> None:
+    team = account(usd=1)
+    Holdback(team, [0]).call_reserved(1000, 1000, 200, Cost(1200, 2400, 1))
+    assert team.kept[1] == 2400
+
+
+def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
+    team = account(tokens=1000)
+    holdback = Holdback(team, [None])
+    for tokens in (30, 70, 50):
+        holdback.ask_begins(closing=False)
+        holdback.ask_ended(10, 0, tokens, closing=False)
+    assert team.kept == [70, 0, 1]
+
+
+def test_a_small_budget_is_never_all_kept_back() -> None:
+    team = account(tokens=1000, calls=1)
+    Holdback(team, [None]).call_reserved(5000, 5000, 200, Cost(5200, 0, 1))
+    assert team.kept == [750, 0, 0]
+
+
+def test_while_a_closing_ask_runs_nothing_is_kept_back() -> None:  # Z-10
+    team = account(tokens=10_000)
+    holdback = Holdback(team, [None])
+    holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
+    holdback.ask_begins(closing=True)
+    assert team.kept == [0, 0, 0]
+    holdback.ask_ended(100, 100, 1100, closing=True)
+    assert team.kept[0] > 0, "an orchestrator may decide again"
+
+
+async def test_a_call_that_would_use_what_is_kept_back_is_refused_with_a_reason() -> None:  # Z-10
+    team = account(tokens=1000)
+    team.keep_back(Cost(0, 0, 0), Cost(600, 0, 1))
+    text = "has 1000 of 1000 tokens left, keeps 600 for its answer, and the next call may need 460"
+    with pytest.raises(Refusal, match=text):
+        await team.reserve(ReservationRequest(450, 10, model=True))
+
+
+async def test_what_is_kept_back_need_not_fit_beside_the_worst_case_of_a_call() -> None:  # Z-10
+    team = account(tokens=1000)
+    team.keep_back(Cost(0, 0, 0), Cost(600, 0, 1))
+    request = ReservationRequest(100, 200, model=True)
+    (await team.reserve(request)).settle(Cost(100))
+    assert (await team.reserve(request)).cost.tokens == 300, "a call is charged about a third of what it reserves"
+
+
+async def test_a_request_without_a_cap_gets_a_share_of_what_is_not_kept_back() -> None:  # Z-10
+    team = account(tokens=2000)
+    team.keep_back(Cost(0, 0, 0), Cost(900, 0, 1))
+    assert (await team.reserve(ReservationRequest(100, None, model=True))).max_output == 1000
+
+
+async def test_a_call_that_waits_is_served_when_less_is_kept_back() -> None:
+    team = account(tokens=1000)
+    held = await team.reserve(ReservationRequest(400, 100, model=True))
+    team.keep_back(Cost(0, 0, 0), Cost(300, 0, 1))
+    assert team.reserve_now(ReservationRequest(300, 10, model=True)) is None
+    team.keep_back(Cost(300, 0, 1), Cost(0, 0, 0))
+    assert team.reserve_now(ReservationRequest(300, 10, model=True)) is not None
+    held.cancel()
