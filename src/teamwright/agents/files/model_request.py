@@ -35,19 +35,32 @@ REFUSALS = frozenset(
 )
 """The answers of servers to a request with a file that they can't take."""
 
+NOT_SENT = "# file {name}: not sent, since this model does not take it"
+"""Stands for a file of an earlier turn. It is part of prompts and must not change."""
+
 
 class PlacedFile(NamedTuple):
-    """A file, and the position of the message that it belongs to; `from_tool` if a tool returned it."""
+    """A file, and the position of the message that it belongs to.
+
+    `from_tool` says that a tool returned it, and `earlier` that it belongs to an earlier turn of the conversation: the
+    turn goes on without it if the model does not take it.
+    """
 
     at: int
     artifact: Artifact
     from_tool: bool = False
+    earlier: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the turn fails if the model does not take the file; every model takes text."""
+        return not self.from_tool and not (self.earlier and not is_text_type(self.artifact.media_type))
 
 
 def check_files(files: Sequence[PlacedFile], agent: str, model: str) -> None:
     """Raise `Refused` for a file of the task that the model is known not to take."""
     for one in files:
-        if not one.from_tool and (reason := why_not_taken(one.artifact.media_type, model)) is not None:
+        if one.is_required and (reason := why_not_taken(one.artifact.media_type, model)) is not None:
             raise Refused(f"The model {model!r} of {agent!r} does not take {file_text(one.artifact)}: {reason}.")
 
 
@@ -60,13 +73,14 @@ class FilesOfRequest:
     model: str
 
     async def send(self, messages: list[ModelMessage], workspace: Workspace, send: Send[T]) -> T:
-        """Send the messages with their files. If the server refuses them, send them again without those of tools.
+        """Send the messages with their files. If the server refuses them, send them again with those of the task alone.
 
-        The result of a tool names its files anyway, and a server that refuses a request charges nothing for it.
+        The result of a tool names its files anyway, and so does a line in place of an earlier file. A server that
+        refuses a request charges nothing for it.
         """
         taken = [one for one in self.files if why_not_taken(one.artifact.media_type, self.model) is None]
         contents = {one.artifact.hash: await workspace.open(one.artifact) for one in taken}
-        of_task = [one for one in taken if not one.from_tool]
+        of_task = [one for one in taken if one.is_required]
         try:
             return await send(self._with_contents(messages, taken, contents))
         except Exception as error:
@@ -79,8 +93,11 @@ class FilesOfRequest:
     ) -> list[ModelMessage]:
         """Return the messages with the contents of these files, each in the message that it belongs to."""
         sent, placed = list(messages), dict[int, list[UserContent]]()
-        for one in files:
-            placed.setdefault(one.at, []).extend(self._content(one.artifact, contents[one.artifact.hash]))
+        for one in self.files:
+            if one in files:
+                placed.setdefault(one.at, []).extend(self._content(one.artifact, contents[one.artifact.hash]))
+            elif one.earlier:
+                placed.setdefault(one.at, []).append(NOT_SENT.format(name=header_name(one.artifact.name)))
         for at, added in placed.items():
             message = sent[at]
             assert isinstance(message, ModelRequest)
@@ -110,7 +127,7 @@ def name_files(
     failure: AgentError, error: Exception, files: Sequence[PlacedFile], agent: str, model: str
 ) -> AgentError:
     """Return the failure of a request with files; names them if they are what the model may have refused."""
-    of_task = [one for one in files if not one.from_tool]
+    of_task = [one for one in files if one.is_required]
     if not of_task or not _refuses_files(error) or not isinstance(failure, Refused | InvalidOutput):
         return failure
     reason = str(failure).partition(": ")[2] if isinstance(error, AgentRunError) else str(error)

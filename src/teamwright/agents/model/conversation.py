@@ -75,7 +75,7 @@ class ModelConversation:
         conversation = cls(speakers)
         start = len(turn.history) if turn.since is None else turn.since
         for message in turn.history[:start]:
-            conversation._add(message, name, speakers)
+            conversation._add(message, name, speakers, earlier=True)
         conversation.add_user(turn.quoted_task)
         if turn.attachments:
             conversation._add_files(turn.attachments)
@@ -126,7 +126,7 @@ class ModelConversation:
                     self._count("user", part.content if isinstance(part.content, str) else "")
             self.messages.append(message)
 
-    def _add(self, message: Message, name: str, speakers: Collection[str]) -> None:
+    def _add(self, message: Message, name: str, speakers: Collection[str], *, earlier: bool = False) -> None:
         """Add a message of the history: the member's own as the assistant's, others under their names.
 
         Some providers refuse a conversation that the assistant opens, so a message of its own at the start is sent
@@ -140,7 +140,7 @@ class ModelConversation:
         else:
             self.add_user(text_under_name(message, speakers))
             if message.attachments:
-                self._add_files(message.attachments)
+                self._add_files(message.attachments, earlier=earlier)
 
     def add_user(self, text: str) -> None:
         """Add a message of the user: of a person, of another member, or a correction."""
@@ -169,11 +169,11 @@ class ModelConversation:
             if one.files:
                 self._add_files(one.files, from_tool=True)
 
-    def _add_files(self, files: Sequence[Artifact], *, from_tool: bool = False) -> None:
+    def _add_files(self, files: Sequence[Artifact], *, from_tool: bool = False, earlier: bool = False) -> None:
         """Add files to the last message. The digest covers the hash of their content, whatever is sent of it."""
         for one in files:
             self._count("file", *one.identity)
-            self.files.append(PlacedFile(len(self.messages) - 1, one, from_tool))
+            self.files.append(PlacedFile(len(self.messages) - 1, one, from_tool, earlier))
 
     def _count(self, kind: str, *texts: str) -> None:
         self.digest = digest(self.digest, kind, *texts)
