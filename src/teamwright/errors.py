@@ -259,7 +259,8 @@ class LimitReached(TeamwrightError):
 class AgentError(TeamwrightError):
     """A member could not answer. `kind` names the error in scripts, records and policies.
 
-    A call that fails at an `unknown_cost` stays charged in full: the provider may have worked on it.
+    A call that fails at an `unknown_cost` stays charged in full: the provider may have worked on it. `arrived` are the
+    input and output tokens of what the call had received of a reply that broke off.
     """
 
     kind = "error"
@@ -271,6 +272,7 @@ class AgentError(TeamwrightError):
         if unknown_cost:
             self.unknown_cost = True
         self.mark: str | None = None
+        self.arrived: tuple[int, int] | None = None
         super().__init__(message)
 
 

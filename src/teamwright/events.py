@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     )
     from teamwright.values.events.body import MessageRef
     from teamwright.values.events.budget import (
+        BudgetAwaited,
         BudgetDegraded,
         BudgetEased,
         BudgetExceeded,
+        BudgetMisreported,
         BudgetOpened,
         BudgetRefused,
         BudgetThrottled,
@@ -93,9 +95,11 @@ __all__ = [
     "AgentReturned",
     "AnyDelta",
     "ArgumentsDelta",
+    "BudgetAwaited",
     "BudgetDegraded",
     "BudgetEased",
     "BudgetExceeded",
+    "BudgetMisreported",
     "BudgetOpened",
     "BudgetRefused",
     "BudgetThrottled",
@@ -159,8 +163,8 @@ __getattr__, __dir__ = lazy_names(
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
-            BudgetDegraded BudgetEased BudgetExceeded BudgetOpened BudgetRefused BudgetThrottled
-            BudgetUnpriced
+            BudgetAwaited BudgetDegraded BudgetEased BudgetExceeded BudgetMisreported BudgetOpened BudgetRefused
+            BudgetThrottled BudgetUnpriced
         """,
         "teamwright.values.events.custom": "Custom",
         "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",

@@ -21,9 +21,9 @@ from teamwright.budget.ledger import (
     Reservation,
     ReservationRequest,
     charge_for,
-    prompt_tokens,
 )
 from teamwright.budget.money import Rate, picodollars
+from teamwright.budget.token_estimate import byte_bound
 from teamwright.values.limits.limits import Limits, MessageLimits
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 
@@ -49,7 +49,7 @@ async def quiet() -> None:
 
 
 def test_a_prompt_counts_its_bytes_and_sixteen_per_message() -> None:
-    assert prompt_tokens(100, 3) == 148
+    assert byte_bound(100, 3) == 148
 
 
 async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
@@ -73,6 +73,16 @@ async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
     account = Account("run", Limits(tokens=0, calls=1), None)
     held = await account.reserve(ReservationRequest())
     assert (held.cost.tokens, held.max_output) == (0, None)
+
+
+async def test_the_first_of_ten_branches_gets_a_tenth() -> None:  # Z-10
+    team = Account("t", Limits(tokens=30_000), None)
+    inner = Account("t/member", Limits(tokens=100_000), team)
+    team.add_branches(10)
+    first = await inner.reserve(ReservationRequest(1000, None, model=True))
+    assert first.max_output == 29_000 // 10
+    team.add_branches(-9)
+    assert (await inner.reserve(ReservationRequest(1000, None, model=True))).max_output == 4096
 
 
 async def test_waiters_share_the_remaining_budget_fairly() -> None:

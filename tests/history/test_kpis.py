@@ -14,11 +14,21 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
+from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentRecovered, AgentReplied, AgentReturned, Tally
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentRecovered,
+    AgentReplied,
+    AgentReturned,
+    Tally,
+)
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
@@ -170,7 +180,37 @@ def test_a_run_in_which_nothing_happened_has_no_rates() -> None:
     assert (found.steps, found.pass_rate, found.defect_escape, found.p95_latency_s, found.throughput) == (
         0, None, None, None, None,
     )  # fmt: skip
-    assert (found.coordination_ratio, found.total_tokens, found.usd) == (0.0, 0, None)
+    assert (found.coordination_ratio, found.total_tokens, found.usd) == (None, 0, None)
+
+
+def test_a_request_that_reports_no_usage_counts_as_what_was_charged_for_it() -> None:  # Z-12
+    record = Record()
+    record.ask(0, "t", kind="team")
+    record.ask(0, "t/a")
+    called = AgentCalled(effect="model", name="m", request="r", reserved=400, reserved_usd=0.25, max_output=100)
+    record.add(1, "t/a/request-1", called)
+    record.add(2, "t/a/request-1", AgentReturned(body="b", usage=Usage(requests=1)))
+    record.add(3, "t/a/request-2", called)
+    cut_off = Usage(requests=1, output_tokens=30)
+    record.add(4, "t/a/request-2", AgentReturned(body="b", usage=cut_off, partial_usage="cut"))
+    record.add(5, "t/a/request-3", called)
+    record.add(6, "t/a/request-3", AgentCallFailed(error="server", message="broke off", charged=True, usage=cut_off))
+    found = record.kpis
+    assert (found.total_tokens, found.usd, found.unmetered) == (400 + 400 + 30, 0.5, 0)
+
+
+def test_figures_of_requests_without_usage_and_charge_are_not_known() -> None:  # Z-12
+    record = Record()
+    record.ask(0, "t", kind="team")
+    record.ask(0, "t/a")
+    record.add(1, "t/a/request-1", AgentCalled(effect="model", name="m", request="r"))
+    record.add(2, "t/a/request-1", AgentReturned(body="b", usage=Usage(requests=1)))
+    found = record.kpis
+    assert (found.unmetered, found.figure("total_tokens"), found.figure("coordination_ratio")) == (1, None, None)
+    assert found.figure("asks") == 1
+    results = check_gates(read_gates(["total_tokens<=1000", "coordination_ratio<=0.2", "asks<=1"]), found)
+    assert [one.passed for one in results] == [False, False, True]
+    assert "unknown, since the run has no data for it" in results[0].words
 
 
 def test_time_without_a_driver_and_time_of_people_are_no_time_of_a_turn() -> None:  # Z-12

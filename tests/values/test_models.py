@@ -15,8 +15,13 @@ from teamwright.errors import InvalidValue, UsageError
     [
         (Limits, (), {"tokens": -1}, "Limits: tokens: must be at least 0, and -1 is not."),
         (Limits, (), {"tokns": 5}, "Limits: tokns: is not a field here (did you mean 'tokens'?)."),
-        (Limits, (), {"zz": 5}, "Limits: zz: is not a field here (known are calls, message, seconds, tokens, usd)."),
-        (Limits, (5,), {}, "Limits: takes named arguments only: tokens, usd, calls, seconds, message."),
+        (
+            Limits,
+            (),
+            {"zz": 5},
+            "Limits: zz: is not a field here (known are calls, message, seconds, strict, tokens, usd).",
+        ),
+        (Limits, (5,), {}, "Limits: takes named arguments only: tokens, usd, calls, seconds, message, strict."),
         (Step, (), {"id": "a", "needs": 3}, "Step: needs: expects a list, found the number 3."),
         (Step, (), {}, "Step: id: is missing."),
         (RetryPolicy, (), {"attempts": "x"}, "RetryPolicy: attempts: expects a whole number, found the text 'x'."),

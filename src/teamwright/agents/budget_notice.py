@@ -6,8 +6,9 @@ The texts are part of prompts: changing one changes effect hashes, and recorded 
 from __future__ import annotations
 
 from teamwright.agents.prices import rate_of
-from teamwright.budget.ledger import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, prompt_tokens
+from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT
 from teamwright.budget.money import picodollars
+from teamwright.budget.token_estimate import BYTES_PER_MESSAGE, byte_bound
 from teamwright.values.limits.reply import text_size
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.specs.manifest import AnyModel
@@ -25,7 +26,7 @@ def low_budget_notice(turn: Turn, model: AnyModel, instructions: str, cap: int |
     if left is None:
         return ""
     size = text_size(turn.prompt) + text_size(instructions)
-    prompt, output = prompt_tokens(size, 2 + len(turn.history)), cap or AMPLE_OUTPUT
+    prompt, output = byte_bound(size, 2 + len(turn.history)), cap or AMPLE_OUTPUT
     if not _is_low(left, model, prompt, output):
         return ""
     line = f"Little is left of the budget: {_amounts_text(left)}. Answer briefly and begin nothing that needs more."

@@ -28,7 +28,6 @@ USEFUL_OUTPUT = 256
 """The smallest output cap, unless the request sets a smaller one itself, that is worth the cost of a prompt."""
 AMPLE_OUTPUT = 1024
 """A request without an output cap learns from its prompt when it gets less than this."""
-BYTES_PER_MESSAGE = 16
 
 
 class Cost(NamedTuple):
@@ -49,11 +48,16 @@ def add_cost(sums: list[int], cost: Cost, times: int = 1) -> None:
     sums[CALLS] += times * cost.calls
 
 
-def charge_for(usage: Usage, reserved: Cost) -> Cost:
-    """Return what to charge for a call that returned: its reported usage, or the reservation where it reports none."""
+def charge_for(usage: Usage, reserved: Cost, *, is_partial: bool = False) -> Cost:
+    """Return what to charge for a call that returned: its reported usage, or the reservation where it reports none.
+
+    A call whose usage is known in part stays charged in full, or more if that part is more.
+    """
     if usage is NOTHING:
         return reserved
     money = reserved.usd if usage.usd is None else picodollars(usage.usd)
+    if is_partial:
+        return Cost(max(usage.total_tokens, reserved.tokens), max(money, reserved.usd))
     return Cost(usage.total_tokens or reserved.tokens, money)
 
 
@@ -96,21 +100,22 @@ class Account:
     """
 
     __slots__ = (
-        "bounds", "held", "holders", "kept", "message", "name", "outermost", "parent", "priced", "queue", "reserved",
-        "settled", "spent", "waiting",
+        "bounds", "branches", "held", "holders", "kept", "message", "name", "outermost", "parent", "priced", "queue",
+        "reserved", "settled", "spent", "strict", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, limits: Limits | None, parent: Account | None, spent: Cost = NO_COST) -> None:
         self.name, self.parent = name, parent
         self.bounds = tuple(_bounds(limits)) if limits is not None else ()
         self.spent, self.held, self.kept = list(spent), [0, 0, 0], [0, 0, 0]
-        self.holders = self.waiting = self.reserved = self.settled = 0
+        self.holders = self.waiting = self.branches = self.reserved = self.settled = 0
         self.queue: deque[_ReservationWaiter] = deque()
         around = parent.outermost if parent is not None else None
         self.outermost: Account = around if around is not None and around.bounds else self
         inner, outer = limits.message if limits else None, parent.message if parent else None
         self.message: MessageLimits | None = inner.tightened(outer) if inner and outer else inner or outer
         self.priced: bool = any(index == USD for index, _ in self.bounds) or (parent is not None and parent.priced)
+        self.strict: bool = (limits is not None and limits.strict) or (parent is not None and parent.strict)
 
     def chain(self) -> Iterator[Account]:
         """Yield this account and its parents, innermost first."""
@@ -167,6 +172,16 @@ class Account:
         for level in self.chain():
             level.waiting += change
 
+    def add_branches(self, change: int) -> None:
+        """Change the number of concurrent branches, each of which may be about to ask; a fair share counts them."""
+        for level in self.chain():
+            level.branches += change
+
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether a limit on tokens or money applies to this account."""
+        return any(index != CALLS for level in self.chain() for index, _ in level.bounds)
+
     def exceeded_bound(self, cost: Cost, *, with_held: bool) -> int | None:
         """Return the index of the bound that a reservation would exceed here, if any.
 
@@ -180,6 +195,12 @@ class Account:
             if self.kept[index] and self.spent[index] + self.kept[index] + used > limit:
                 return index
         return None
+
+    def overspends(self, index: int) -> bool:
+        """Whether more of a unit is spent than a limit on it allows, here or at a level around."""
+        return any(
+            bound == index and level.spent[index] > limit for level in self.chain() for bound, limit in level.bounds
+        )
 
     async def reserve(self, request: ReservationRequest, take_other: Callable[[], None] | None = None) -> Reservation:
         """Reserve the worst case of one call. Waits while other calls hold what it needs.
@@ -216,6 +237,15 @@ class Account:
             return self._grant(request, take_other)
         finally:
             self.add_waiting(-1)
+
+    def obstacle(self, request: ReservationRequest) -> tuple[Account, BudgetUnit, float, float] | None:
+        """Return what a call waits for: the level, the unit, what it needs there, and what others hold; else `None`."""
+        cost, _, _ = self._worst_case(request)
+        for level in self.chain():
+            if (index := level.exceeded_bound(cost, with_held=True)) is not None:
+                needed, held = (_display_amount(index, one) for one in (cost[index], level.held[index]))
+                return level, BUDGET_UNITS[index], needed, held
+        return None
 
     def serve(self) -> None:
         """Grant or refuse the queued calls in order, up to the first that must keep waiting.
@@ -272,9 +302,10 @@ class Account:
     def _cap(self, request: ReservationRequest, rate: Rate, prompt: int) -> int:
         """Return the output cap of a request: its own as far as it fits, or 4096 or an equal share of what remains.
 
-        What remains is shared between calls that hold tokens and calls that wait, so that a late request waits for the
-        others instead of getting the little that they leave. No share is smaller than a useful output while one
-        remains: then fewer requests are granted, and the others are refused.
+        What remains is shared between calls that hold tokens, calls that wait, and branches that may be about to ask,
+        so that no request takes what the others need, and a late one waits for them instead of getting the little that
+        they leave. No share is smaller than a useful output while one remains: then fewer requests are granted, and the
+        others are refused.
         """
         most, least = (DEFAULT_OUTPUT, 1) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
         costs = (prompt, rate.cost(prompt, 0))
@@ -286,7 +317,8 @@ class Account:
                 room = (limit - level.spent[index] - costs[index]) // each
                 if request.cap is None:
                     room = max(room - level.kept[index] // each, min(room, USEFUL_OUTPUT))
-                    room = max(room // max(1, level.holders + level.waiting), min(room, USEFUL_OUTPUT))
+                    sharing = max(1, level.holders + level.waiting, level.branches)
+                    room = max(room // sharing, min(room, USEFUL_OUTPUT))
                 most = min(most, room)
         return max(most, least)
 
@@ -351,11 +383,6 @@ class _ReservationWaiter(NamedTuple):
     request: ReservationRequest
     granted: asyncio.Future[Reservation]
     take_other: Callable[[], None] | None
-
-
-def prompt_tokens(prompt_bytes: int, messages: int) -> int:
-    """Return an upper bound of the tokens of a prompt: one per byte, plus a frame for each message."""
-    return prompt_bytes + BYTES_PER_MESSAGE * messages
 
 
 def _bounds(limits: Limits) -> Iterator[tuple[int, int]]:

@@ -141,7 +141,8 @@ class BudgetLevels:
                 for level in self._around(event.scope):
                     add_cost(level.held, cost)
             case AgentReturned():
-                self._settle(key, charge_for(fact.usage, self._in_flight.get(key, ONE_CALL)))
+                reserved, is_partial = self._in_flight.get(key, ONE_CALL), fact.partial_usage is not None
+                self._settle(key, charge_for(fact.usage, reserved, is_partial=is_partial))
             case AgentCallFailed():
                 self._settle(key, self._in_flight.get(key, ONE_CALL) if fact.charged else ONE_CALL)
             case _:

@@ -10,11 +10,20 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Any, ClassVar, Literal
 
+from teamwright.budget.ledger import Cost, charge_for
+from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import RunNotFound
 from teamwright.history.record.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal
 from teamwright.journal.run_status import RunStatus
-from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+)
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -36,8 +45,9 @@ class Kpis(Record, frozen=True):
     """The KPIs of a run: ratios to four decimals, times and throughput to two.
 
     `steps` counts steps that began, and steps skipped because a step they need failed. `messages` counts messages
-    between the members of a topology. `saved_usd` is what prompt caching saved. A figure is None
-    where a run has no data for it.
+    between the members of a topology. `saved_usd` is what prompt caching saved. `unmetered` counts model requests that
+    reported no usage, and for which nothing was reserved that could stand for it. A figure is None where a run has no
+    data for it.
     """
 
     run_id: str
@@ -59,12 +69,13 @@ class Kpis(Record, frozen=True):
     work_tokens: int
     coordination_tokens: int
     judge_tokens: int
-    coordination_ratio: float
+    coordination_ratio: float | None
     p95_latency_s: float | None
     usd: float | None
     cached_tokens: int = 0
     saved_usd: float | None = None
     messages: int | None = None
+    unmetered: int = 0
 
     @property
     def assumed(self) -> int:
@@ -72,8 +83,8 @@ class Kpis(Record, frozen=True):
         return self.passed
 
     def figure(self, name: str) -> float | None:
-        """The figure of this name, one of `FIGURES`."""
-        return getattr(self, name)
+        """The figure of this name, one of `FIGURES`; None if it is not known, as the tokens of unmetered requests."""
+        return None if self.unmetered and name in METERED else getattr(self, name)
 
     def to_json(self) -> dict[str, JsonValue]:
         """All figures as JSON data."""
@@ -84,9 +95,14 @@ FIGURES = (
     "throughput", "pass_rate", "defect_escape", "total_tokens", "work_tokens", "coordination_tokens", "judge_tokens",
     "coordination_ratio", "p95_latency_s", "seconds", "usd", "cached_tokens", "saved_usd",
     "steps", "passed", "failed", "stopped", "open", "skipped",
-    "asks", "messages",
+    "asks", "messages", "unmetered",
 )  # fmt: skip
 """The names of the figures, in display order; a KPI gate may bound any of them."""
+METERED = frozenset((
+    "total_tokens", "work_tokens", "coordination_tokens", "judge_tokens", "coordination_ratio", "usd", "cached_tokens",
+    "saved_usd",
+))  # fmt: skip
+"""The figures that follow from the usage of requests."""
 
 
 class TurnFigures(Record, frozen=True):
@@ -154,12 +170,13 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         work_tokens=used["work"].total_tokens - talk,
         coordination_tokens=coordination,
         judge_tokens=used["judge"].total_tokens,
-        coordination_ratio=round(coordination / total, 4) if total else 0.0,
+        coordination_ratio=round(coordination / total, 4) if total else None,
         p95_latency_s=reading.p95_latency(),
         usd=spent.usd,
         cached_tokens=spent.cached_tokens,
         saved_usd=spent.saved_usd,
         messages=reading.messages(),
+        unmetered=reading.unmetered(),
     )
 
 
@@ -224,6 +241,8 @@ class _KpiFold:
     def __init__(self) -> None:
         self._asks: dict[str, _Ask] = {}
         self._used: dict[str, tuple[_Ask | None, Usage]] = {}
+        self._reserved: dict[str, AgentCalled] = {}
+        self._unmetered: list[_Ask | None] = []
         self._skipped: dict[tuple[str, str], _Ask | None] = {}
         self._questions: dict[str, float] = {}
         self._sent: list[tuple[_Ask | None, int]] = []
@@ -265,6 +284,10 @@ class _KpiFold:
                 found[purpose] = found[purpose] + usage
         return found
 
+    def unmetered(self) -> int:
+        """Count the model requests whose usage is not known, and nothing was charged in its place."""
+        return sum(1 for ask in self._unmetered if self._counts(ask))
+
     def handoff_tokens(self) -> int:
         """The tokens of work that went into envelopes, those that members read and those that they wrote."""
         replies = (ask.ended.fact for ask in self.turns() if ask.purpose == "work" and ask.ended is not None)
@@ -300,8 +323,29 @@ class _KpiFold:
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         self._asks[event.key].ended = event
 
+    def _called(self, event: Event, fact: AgentCalled) -> None:
+        if fact.effect == "model":
+            self._reserved[event.key] = fact
+
     def _returned(self, event: Event, fact: AgentReturned) -> None:
-        self._used[event.key] = (self._around(event.scope), fact.usage)
+        """Count the usage of a call; where a model request reports none or a part of it, what was charged."""
+        ask, usage = self._around(event.scope), fact.usage
+        called = self._reserved.pop(event.key, None)
+        if called is not None and (not usage.total_tokens or fact.partial_usage is not None):
+            reserved = Cost(called.reserved, picodollars(called.reserved_usd))
+            charged = charge_for(usage, reserved, is_partial=fact.partial_usage is not None)
+            if charged.tokens:
+                usage = usage.changed(
+                    input_tokens=charged.tokens - usage.output_tokens,
+                    usd=dollars(charged.usd) if charged.usd else usage.usd,
+                )
+            else:
+                self._unmetered.append(ask)
+        self._used[event.key] = (ask, usage)
+
+    def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
+        if fact.usage.total_tokens:
+            self._used[f"{event.key}#{fact.attempt}"] = (self._around(event.scope), fact.usage)
 
     def _step_skipped(self, event: Event, fact: StepSkipped) -> None:
         if fact.reason == "failure":
@@ -329,7 +373,9 @@ class _KpiFold:
         AgentAsked: _asked,
         AgentReplied: _ended,
         AgentFailed: _ended,
+        AgentCalled: _called,
         AgentReturned: _returned,
+        AgentCallFailed: _call_failed,
         StepSkipped: _step_skipped,
         TeamPlanned: _team_planned,
         TeamTold: _team_told,

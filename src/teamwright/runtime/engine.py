@@ -82,6 +82,7 @@ class Engine:
         from teamwright.agents.clients.models import Models
         from teamwright.agents.contract.dependencies import Dependencies
         from teamwright.agents.mcp.pool import McpPool
+        from teamwright.runtime.admission.prompt_meter import PromptMeter
         from teamwright.runtime.admission.rate_limiter import RateLimiters
         from teamwright.runtime.background_tasks import BackgroundTasks
         from teamwright.runtime.conversations import Conversations
@@ -103,7 +104,7 @@ class Engine:
         self.bus = Bus()
         self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
         self._mcp = McpPool()
-        self._limiters = RateLimiters()
+        self._limiters, self._prompt_meter = RateLimiters(), PromptMeter()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
@@ -420,7 +421,9 @@ class Engine:
         from teamwright.runtime.run import Run
 
         clock = self._clock(record)
-        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
+        run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
+        run.share_prompt_meter(self._prompt_meter)
+        return run
 
     def _launch(self, run: Run, run_input: RunInput | None) -> Handle:
         handle = Handle(self, run.run_id, run, run_input)

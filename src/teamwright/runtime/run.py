@@ -21,6 +21,7 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
+from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
@@ -144,7 +145,6 @@ class Run:
             read_bodies=journal.bodies,
             limiters=limiters,
             store=self._record.workspace(),
-            unpriced=self._record.unpriced,
             call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,
@@ -152,6 +152,10 @@ class Run:
         )
         state.delivery.when_idle = self._on_idle
         self.last_inbox_id = 0
+
+    def share_prompt_meter(self, meter: PromptMeter) -> None:
+        """Use what other runs of the engine have counted and learnt about the prompts of models."""
+        self._state.prompt_meter = meter
 
     async def drive(self, run_input: RunInput | None = None) -> RunResult | None:
         """Start or resume the run and drive it to its end; returns `None` if it is paused or interrupted first."""
@@ -382,7 +386,7 @@ class Run:
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
 
     async def _end(self, ending: Ending) -> RunResult:
-        ending = self._check_scripts(ending).with_warnings(*(fact.warning for fact in self._state.unpriced.values()))
+        ending = self._check_scripts(ending).with_warnings(*self._record.budget_warnings())
         self._check_open_asks(ending)
         seconds = self._seconds()
         recorder = self._state.recorder

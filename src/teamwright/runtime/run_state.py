@@ -13,6 +13,7 @@ from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
+from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.driver.actions import ActionLedger
@@ -22,7 +23,7 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.values.events.body import Body
-from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
+from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PROMPTS, RUN_FORMAT, RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_keys
@@ -55,7 +56,10 @@ class Horizon:
 
 
 class OpenCall(Protocol):
-    """A call that is in flight."""
+    """A call that is in flight; `holder` is its member if a reservation is held for it, else empty."""
+
+    @property
+    def holder(self) -> str: ...
 
     def abandon(self) -> None:
         """Charge the call in full and stop waiting for it; what its code does later changes nothing."""
@@ -89,6 +93,7 @@ class RunState:
     wall: Callable[[], float]
     read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
     limiters: RateLimiters = field(default_factory=RateLimiters)
+    prompt_meter: PromptMeter = field(default_factory=PromptMeter)
     limits: Limits | None = None
     format: int = RUN_FORMAT
     """The format that the run was started with."""
@@ -130,7 +135,6 @@ class RunState:
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     questions: dict[str, PendingQuestion] = field(default_factory=dict[str, "PendingQuestion"])
-    unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     call_returned: Callable[[], None] = lambda: None
     cancel: Callable[[], None] = lambda: None
     """Ends the run, after everything recorded has been replayed."""

@@ -229,6 +229,14 @@ class Scope:
             scope = scope.parent
         return tuple(reversed(found))
 
+    @property
+    def branch_account(self) -> Account | None:
+        """The account that the branch of this scope was started with; `None` outside branches or without limits."""
+        scope = self
+        while scope.parent is not None and scope.parent.lane is scope.lane:
+            scope = scope.parent
+        return scope.account if scope.parent is not None else None
+
     def enclosing_members(self) -> list[str]:
         """Return the members whose turns enclose this scope, the run's own team first."""
         found: list[str] = []

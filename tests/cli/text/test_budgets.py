@@ -63,7 +63,7 @@ def test_show_lists_the_budget_of_every_level(call: Call, priced: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value", "what"),
-    [("--max-tokens", "50", "tokens"), ("--max-usd", "0.013", "left"), ("--max-calls", "1", "calls")],
+    [("--max-tokens", "5", "tokens"), ("--max-usd", "0.013", "left"), ("--max-calls", "1", "calls")],
 )
 def test_every_limit_of_a_run_stops_it(call: Call, team: Path, option: str, value: str, what: str) -> None:  # Z-10
     (team / "team.yaml").write_text((team / "team.yaml").read_text().replace(

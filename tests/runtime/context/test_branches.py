@@ -249,3 +249,32 @@ async def test_a_branch_that_is_cancelled_from_inside_is_an_error_and_does_not_h
         result, _, _ = await run(FunctionStrategy(strategy))
     assert result.status == "failed"
     assert "'b' was cancelled from inside" in message_of(result)
+
+
+async def test_branches_that_may_ask_are_counted_once_and_only_while_they_run() -> None:  # Z-10
+    counted: list[int] = []
+
+    async def nested(task: Task, members: Members, ctx: Context) -> Outcome:
+        account = ctx._scope.account  # pyright: ignore[reportAttributeAccessIssue]
+
+        async def leaf(inner: Context) -> None:
+            await anyio.sleep(0.01)
+            counted.append(account.branches)
+            await anyio.sleep(0.01)
+
+        async def outer(middle: Context) -> None:
+            async with middle.branches(3) as branches:
+                for number in range(3):
+                    branches.start(f"leaf-{number}", leaf)
+
+        async with ctx.branches(2) as branches:
+            for number in range(2):
+                branches.start(f"outer-{number}", outer)
+        counted.append(account.branches)
+        return outcome("done")
+
+    team = Team("t", members=[FakeMembers().member("m", "x")], strategy=FunctionStrategy(nested))
+    team.limits = Limits(tokens=1000)
+    async with Engine("memory") as engine:
+        await engine.run(team, "go")
+    assert counted == [6] * 6 + [0]

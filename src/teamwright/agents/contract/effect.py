@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, structs
@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
-from teamwright.values.events.agent import EffectKind, McpMethod, ValueForm
+from teamwright.values.events.agent import EffectKind, McpMethod, PartialUsage, ValueForm
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
@@ -55,7 +55,9 @@ class Effect(Struct, frozen=True):
     """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request, and
-    `media_tokens` is an upper bound of the tokens of its images and files. Calls
+    `media_tokens` is an upper bound of what is no text: its images and files, and reasoning that is sent back. `texts`
+    are all texts of the prompt, which are counted if a limit on tokens or money applies; `prompt_tokens` is their
+    number of tokens if the caller knows it. Calls
     that name the same `model` share one queue in the engine; `pace` is the rate limit of that model. `rate` returns the
     highest price of tokens for a prompt of a given size; it is called only if a limit on money applies. `note` is the
     number of tokens that the prompt grows by if the call states that its output cap was cut.
@@ -86,6 +88,8 @@ class Effect(Struct, frozen=True):
     media_tokens: int = 0
     doubt: DoubtPolicy | None = None
     method: McpMethod | None = None
+    texts: Sequence[str] = ()
+    prompt_tokens: int | None = None
 
     @property
     def pace_bytes(self) -> int:
@@ -142,6 +146,7 @@ class Returned(Struct, frozen=True):
     value, since nothing inside a value may decide how the value is read.
     `truncated` says that the value was cut, and `capped` at how many bytes if the size cap was the reason.
     A call returns the `files` of its result; the engine stores them and replaces them by `artifacts`.
+    `partial_usage` says why `usage` is less than what was used: such a call stays charged in full.
     """
 
     value: JsonValue
@@ -152,3 +157,4 @@ class Returned(Struct, frozen=True):
     capped: int | None = None
     files: tuple[Attachment, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
+    partial_usage: PartialUsage | None = None

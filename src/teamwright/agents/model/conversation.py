@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     ModelResponsePart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
@@ -26,7 +27,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.files.model_request import PlacedFile
-from teamwright.agents.model.messages import compact_arguments, text_under_name
+from teamwright.agents.model.messages import arguments_text, compact_arguments, reasoning_tokens, text_under_name
 from teamwright.agents.model.prompt_cache import add_cache_points
 from teamwright.values.limits.reply import text_size
 from teamwright.values.turns.artifacts import Artifact
@@ -46,17 +47,25 @@ class ToolResult(NamedTuple):
 
 
 class ModelConversation:
-    """The messages for a model, in order of time, with their digest and size so far."""
+    """The messages for a model, in order of time, with their digest and size so far.
 
-    __slots__ = ("_prompt", "count", "digest", "files", "messages", "prompt_bytes", "speakers")
+    `sent_texts` are what its messages consist of, to be counted by a tokenizer. What a model thought is sent back to
+    its provider and counts there too: `thinking_bytes` of text, and `reasoning_tokens` that only the provider can read.
+    """
+
+    __slots__ = (
+        "_prompt", "count", "digest", "files", "messages", "prompt_bytes", "reasoning_tokens", "sent_texts", "speakers",
+        "thinking_bytes",
+    )  # fmt: skip
 
     def __init__(self, speakers: Collection[str] = ()) -> None:
         self.messages: list[ModelMessage] = []
         self.files: list[PlacedFile] = []
         self.speakers = speakers
         self.digest = ""
-        self.prompt_bytes = self.count = 0
-        self._prompt = (0, "", 0, 0)
+        self.sent_texts: list[str] = []
+        self.prompt_bytes = self.count = self.thinking_bytes = self.reasoning_tokens = 0
+        self._prompt = (0, "", 0, 0, 0)
 
     @property
     def prompt_length(self) -> int:
@@ -87,6 +96,7 @@ class ModelConversation:
             conversation.add_user(YOUR_TURN.format(name=name))
         conversation._prompt = (
             len(conversation.messages), conversation.digest, conversation.prompt_bytes, conversation.count,
+            len(conversation.sent_texts),
         )  # fmt: skip
         return conversation
 
@@ -103,7 +113,8 @@ class ModelConversation:
     def compact(self, cut: int, summary: str) -> None:
         """Replace what this turn has added before the message at `cut` by a summary."""
         kept, files = self.messages[cut:], self.files
-        length, self.digest, self.prompt_bytes, self.count = self._prompt
+        length, self.digest, self.prompt_bytes, self.count, texts = self._prompt
+        self.sent_texts, self.thinking_bytes, self.reasoning_tokens = self.sent_texts[:texts], 0, 0
         self.messages = self.messages[:length]
         self.files = [one for one in files if one.at < length]
         self.add_user(summary)
@@ -154,6 +165,14 @@ class ModelConversation:
                 self._count("own", part.content)
             elif isinstance(part, ToolCallPart):
                 self._count("call", part.tool_name, compact_arguments(part.args), part.tool_call_id)
+                self.sent_texts[-2] = max(
+                    self.sent_texts[-2], arguments_text(part.args), key=len
+                )  # sent as it was written
+            elif isinstance(part, ThinkingPart):
+                self.sent_texts.append(part.content)
+                self.thinking_bytes += text_size(part.content)
+        if any(isinstance(part, ThinkingPart) for part in response.parts):
+            self.reasoning_tokens += reasoning_tokens(response)
         self.messages.append(response)
 
     def add_results(self, results: Sequence[ToolResult]) -> None:
@@ -178,6 +197,7 @@ class ModelConversation:
     def _count(self, kind: str, *texts: str) -> None:
         self.digest = digest(self.digest, kind, *texts)
         self.prompt_bytes += sum(map(text_size, texts))
+        self.sent_texts += texts
         self.count += 1
 
 

@@ -180,6 +180,26 @@ def with_note(messages: list[ModelMessage], note: str) -> list[ModelMessage]:
     return [*before, replace(last, parts=[*last.parts, UserPromptPart(note)])]
 
 
+def omits_output(response: ModelResponse) -> bool:
+    """Whether the usage of a response counts its prompt and none of its output."""
+    used = response.usage
+    return bool(used.input_tokens and not used.output_tokens and output_size(response))
+
+
+def with_arrived(usage: Usage, arrived: tuple[int, int], model: AnyModel) -> Usage:
+    """Return the usage of a response that was not read to its end: at least what has arrived of it."""
+    before, output = arrived
+    used = usage.changed(
+        input_tokens=max(usage.input_tokens, before), output_tokens=max(usage.output_tokens, output), usd=None
+    )
+    return used.changed(usd=cost_of(model, used))
+
+
+def reasoning_tokens(response: ModelResponse) -> int:
+    """Return the tokens of a response that its provider reports as reasoning."""
+    return response.usage.output_reasoning_tokens or response.usage.details.get("reasoning_tokens", 0)
+
+
 def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
     """Return the usage of a response, with its cost if the price of the model is known.
 
@@ -192,7 +212,7 @@ def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cache_read_tokens,
-        reasoning_tokens=usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0),
+        reasoning_tokens=reasoning_tokens(response),
         usd=usd,
     )
     if usd is None and (declared_usd := cost_of(model, used)) is not None:

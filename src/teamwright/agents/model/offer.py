@@ -36,6 +36,11 @@ Answer with one JSON value that fits this JSON Schema, without other text and wi
 {schema}"""
 """The instructions for an answer in the mode `prompt`, which needs nothing of the server."""
 
+TOOL_FRAME = f"""\
+{{"type": "function", "function": {{"name": "{ANSWER_TOOL}", "description": "{ANSWER_TOOL_DESCRIPTION}", "parameters": \
+{{"title": "{ANSWER}", "additionalProperties": false, "required": []}}, "strict": true}}}}"""
+"""What a request writes around a tool or the schema of an answer, to be counted by a tokenizer."""
+
 UNHASHED = frozenset(("max_tokens", "max_retries", "cache", "extra_headers"))
 """Settings that are not part of the digest: they bound a request or change its price, but not what it asks; and headers
 may carry a key that is replaced."""
@@ -59,6 +64,8 @@ class Offer:
     modes: tuple[OutputMode, ...]
     digest: str
     prompt_bytes: int
+    texts: tuple[str, ...]
+    """The texts of the offer, to be counted by a tokenizer."""
     has_instructions: bool
     requires_json: bool
     """Whether an answer that is no JSON can't be used."""
@@ -128,6 +135,7 @@ def make_offer(
         modes=modes,
         digest=digest(instructions, schemas, _json(sent), *([prescribed] if prescribed else [])),
         prompt_bytes=text_size(instructions) + text_size(schemas),
+        texts=(instructions, schemas, *[TOOL_FRAME] * len(tools), *([TOOL_FRAME, ANSWER_PROMPT] if schema else [])),
         has_instructions=bool(instructions),
         requires_json=answer is not None and not answer.preferred,
         output=None if answer is None or answer.preferred else "wrapped" if answer.wrapped else "data",

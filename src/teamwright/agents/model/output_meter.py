@@ -35,17 +35,16 @@ class OutputMeter:
         if not text:
             return None
         self._bytes += text_size(text)
-        if self._max_tokens is not None:
-            words = len(text.split())
-            self._words += words - (self._in_word and words > 0 and not text[0].isspace())
-            self._in_word = not text[-1].isspace()
+        words = len(text.split())
+        self._words += words - (self._in_word and words > 0 and not text[0].isspace())
+        self._in_word = not text[-1].isspace()
         if self._bytes > self._max_bytes:
             return Stop.SIZE
-        if self._max_tokens is not None and self._least_tokens > self._max_tokens:
+        if self._max_tokens is not None and self.least_tokens > self._max_tokens:
             return Stop.TOKENS
         return None
 
     @property
-    def _least_tokens(self) -> int:
+    def least_tokens(self) -> int:
         """A lower bound on the tokens of the output so far."""
         return max(self._words, (self._bytes - FEW_BYTES) // MOST_BYTES_PER_TOKEN)

@@ -10,6 +10,7 @@ import anyio.lowlevel
 from pydantic import JsonValue
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.models import StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
@@ -24,11 +25,13 @@ from teamwright.agents.model.errors import classify, is_too_long
 from teamwright.agents.model.messages import (
     cut_response,
     decode_response,
+    omits_output,
     output_limit_of,
     output_size,
     response_text,
     to_record,
     usage_of_response,
+    with_arrived,
     with_note,
     with_plain_usage,
     with_unique_ids,
@@ -76,6 +79,8 @@ class ModelRequests:
         """The output limit at which the last response was cut, if that is why."""
         self.mode: OutputMode = "text"
         """The mode of the answer in the last response."""
+        self._arrived: tuple[int, int] | None = None
+        """The input and output tokens of a stream that was not read to its end, at least."""
         self.tool_keys: dict[str, str] = {}
         """The key of the effect for each tool call, by the id of the call."""
         self._decoded: tuple[JsonValue, ModelResponse] | None = None
@@ -90,7 +95,10 @@ class ModelRequests:
             name=client.name,
             request=digest(conversation.digest, offer.digest),
             call=partial(self._call, conversation, offer),
-            prompt_bytes=conversation.prompt_bytes + offer.prompt_bytes + client.hidden_bytes,
+            prompt_bytes=conversation.prompt_bytes
+            + conversation.thinking_bytes
+            + offer.prompt_bytes
+            + client.hidden_bytes,
             messages=conversation.count + offer.has_instructions,
             max_output=self._max_output,
             retry=agent.retry,
@@ -101,7 +109,9 @@ class ModelRequests:
             note=CUT_NOTICE_TOKENS,
             default_timeout=REPLY_SECONDS,
             max_bytes=RECORD_FACTOR * agent.max_bytes,
-            media_tokens=self._media_tokens(conversation) if conversation.files else 0,
+            media_tokens=conversation.reasoning_tokens
+            + (self._media_tokens(conversation) if conversation.files else 0),
+            texts=(*conversation.sent_texts, *offer.texts),
         )
         returned = await self._ctx.effect(request_place(self.count), effect)
         self.usage += returned.usage
@@ -124,6 +134,7 @@ class ModelRequests:
         agent, client = self._agent, self._client
         if agent.guardrails is not None and agent.guardrails.checks_output:
             attempt = attempt.unfollowed()
+        self._arrived = None
         messages, settings = conversation.messages, offer.settings
         if attempt.max_output is not None:
             settings = cast("ModelSettings", {**settings, "max_tokens": attempt.max_output})
@@ -140,6 +151,8 @@ class ModelRequests:
                     response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
             response = with_plain_usage(with_thinking_apart(response))
             usage = usage_of_response(response, self._model)
+            if self._arrived is not None:
+                usage = with_arrived(usage, self._arrived, self._model)
             is_cut = response.finish_reason == "length" and stopped is not Stop.SIZE
             limit = self._limit(attempt) if is_cut else None
             record = to_record(response, None if mode == "text" else mode, limit)
@@ -148,12 +161,15 @@ class ModelRequests:
             raise
         except Exception as error:  # libraries raise anything for a malformed response: it is a failed request
             failure = classify(error, client.name)
+            if self._arrived is not None:
+                failure.unknown_cost, failure.arrived = True, self._arrived
             raise name_files(failure, error, conversation.files, agent.name, client.name) from error
         return Returned(
             record,
             usage,
             truncated=response.finish_reason == "length",
             capped=agent.max_bytes if stopped is Stop.SIZE else None,
+            partial_usage="cut" if self._arrived is not None else "no_output" if omits_output(response) else None,
         )
 
     async def _send_with_files(
@@ -229,9 +245,13 @@ class ModelRequests:
                         continue  # events that arrived before the connection was closed
                     if (stopped := meter.add(deltas.add(event))) is not None:
                         response = stream.get()
+                        self._note_arrived(stream, meter)
                         await stream.cancel()
-            except AgentRunError:
-                if stopped is None:  # else it results from closing the connection
+            except Exception as error:
+                if stopped is None:
+                    self._note_arrived(stream, meter)
+                    raise
+                if not isinstance(error, AgentRunError):  # else it results from closing the connection
                     raise
             finally:
                 deltas.stop()
@@ -240,6 +260,12 @@ class ModelRequests:
                 return stream.get(), None
         assert response is not None
         return self._cut(response, stopped, offer), stopped
+
+    def _note_arrived(self, stream: StreamedResponse, meter: OutputMeter) -> None:
+        """Keep what has arrived of a stream that is not read to its end, if anything has."""
+        if meter.least_tokens:
+            used = stream.usage
+            self._arrived = used.input_tokens, max(used.output_tokens, meter.least_tokens)
 
     def _cut(self, response: ModelResponse, why: Stop, offer: Offer) -> ModelResponse:
         """Cut a response that is too long; JSON can't be cut."""

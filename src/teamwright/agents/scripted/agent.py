@@ -318,6 +318,7 @@ class ScriptedAgent(PolicyAttributes):
             pace=self._pace,
             rate=self._rate,
             max_bytes=self.max_bytes,
+            prompt_tokens=_tokens(prompt),
         )
 
     async def _answer_request(self, prompt: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:

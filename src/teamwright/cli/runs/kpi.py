@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The counts that add up to `steps`; they are shown next to it."""
 
-IF_ANY = ("cached_tokens", "saved_usd")
+IF_ANY = ("cached_tokens", "saved_usd", "unmetered")
 """The figures that are shown only where they are not zero."""
 
 

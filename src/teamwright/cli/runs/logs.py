@@ -31,6 +31,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import (
     BudgetDegraded,
     BudgetExceeded,
+    BudgetMisreported,
     BudgetRefused,
     BudgetThrottled,
     BudgetUnpriced,
@@ -58,6 +59,7 @@ WARNINGS = (
     AgentAbandoned,
     BudgetRefused,
     BudgetExceeded,
+    BudgetMisreported,
     BudgetDegraded,
     BudgetThrottled,
     BudgetUnpriced,

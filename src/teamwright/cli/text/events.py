@@ -21,12 +21,15 @@ from teamwright.values.events.agent import (
     AgentReplied,
 )
 from teamwright.values.events.budget import (
+    BudgetAwaited,
     BudgetDegraded,
     BudgetEased,
     BudgetExceeded,
+    BudgetMisreported,
     BudgetRefused,
     BudgetThrottled,
     BudgetUnpriced,
+    exceeded_text,
 )
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
@@ -385,21 +388,30 @@ def _note_of_budget(event: Event) -> str | None:
         case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
             return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept)}"
         case BudgetExceeded(level=level, over=over, what=what):
-            more = price_text(over) if what == "usd" else f"{over} tokens"
-            return f"the provider reported {more} more than was reserved at {level or 'the run'!r}"
-        case BudgetUnpriced() as fact:
+            return exceeded_text(level, what, over)
+        case BudgetUnpriced() | BudgetMisreported() as fact:
             return fact.warning
         case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
             restored = f"budget recovered: {RESTORED.get(rung, rung)}"
             return f"{restored if undone else DEGRADED.get(rung, rung).format(after=after)} ({reason})"
+        case Custom(domain=domain, name=name):
+            return f"{domain} {name}"
+        case _:
+            return _note_of_waits(event)
+
+
+def _note_of_waits(event: Event) -> str | None:
+    match event.fact:
+        case BudgetAwaited(member=member, level=level, what=what, needed=needed, held=held, holders=holders):
+            wanted, kept = (price_text(one) if what == "usd" else f"{one} {what}" for one in (needed, held))
+            whom = ", ".join(holders) or "others"
+            return f"{member} waits for {wanted} of {level or 'the run'!r}: {whom} reserved {kept}"
         case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
             rest = f"no calls for {seconds_text(seconds)}" if seconds else ""
             fewer = f"at most {after} at once instead of {before}" if after != before else ""
             return f"{model} is rate limited: {', then '.join(filter(None, (rest, fewer)))}"
         case BudgetEased(model=model, concurrency=count):
             return f"{model} accepts {count} calls at once again"
-        case Custom(domain=domain, name=name):
-            return f"{domain} {name}"
         case _:
             return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from teamwright.budget.ledger import ONE_CALL, Cost
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.budget import BudgetRefused
+from teamwright.values.limits.usage import NOTHING, Usage
 
 
 @dataclass(slots=True)
@@ -41,3 +42,5 @@ class RecordedCall:
     retry_at: float | None = None
     retry_in: float = 0.0
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
+    usage: Usage = NOTHING
+    """What had arrived of replies that broke off."""

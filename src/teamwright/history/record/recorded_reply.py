@@ -88,6 +88,7 @@ def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
                 fact.form,
                 fact.capped,
                 artifacts=fact.artifacts,
+                partial_usage=fact.partial_usage,
             )
         case AgentCallFailed() as fact:
             raise recorded_error(fact.error, fact.message)

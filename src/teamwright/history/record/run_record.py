@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import ValidationError
 
@@ -33,7 +33,15 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.body import Body
-from teamwright.values.events.budget import BudgetDegraded, BudgetOpened, BudgetRefused, BudgetUnpriced
+from teamwright.values.events.budget import (
+    BudgetDegraded,
+    BudgetExceeded,
+    BudgetMisreported,
+    BudgetOpened,
+    BudgetRefused,
+    BudgetUnpriced,
+    exceeded_text,
+)
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -106,6 +114,10 @@ class RunRecord:
     opened_budgets: set[str] = field(default_factory=set[str])
     rungs: dict[str, list[BudgetDegraded]] = field(default_factory=dict[str, list[BudgetDegraded]])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
+    exceeded: list[BudgetExceeded] = field(default_factory=list[BudgetExceeded])
+    misreported: dict[tuple[str, str], BudgetMisreported] = field(
+        default_factory=dict[tuple[str, str], BudgetMisreported]
+    )
     charges: RecordedCharges = field(default_factory=RecordedCharges)
     deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
     driver_time: DriverTime = field(default_factory=DriverTime)
@@ -145,6 +157,15 @@ class RunRecord:
             return Source.model_validate(self.bodies.value(self.start.manifest))
         except ValidationError as error:
             raise damaged(self.run_id, "its recorded manifest is invalid") from error
+
+    def budget_warnings(self) -> Iterator[str]:
+        """Yield why the limits of the run may not have held."""
+        yield from (fact.warning for fact in self.unpriced.values())
+        yield from (fact.warning for fact in self.misreported.values())
+        over: dict[tuple[str, Literal["tokens", "usd"]], list[float]] = {}
+        for fact in self.exceeded:
+            over.setdefault((fact.level, fact.what), []).append(fact.over)
+        yield from (exceeded_text(*where, sum(amounts), len(amounts)) for where, amounts in over.items())
 
     def limits(self) -> Limits | None:
         """The limits of the run."""
@@ -216,12 +237,14 @@ class RunRecord:
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
-        self._charge(event.scope, charge_for(fact.usage, call.reserved), fact.mark)
+        charge = charge_for(fact.usage, call.reserved, is_partial=fact.partial_usage is not None)
+        self._charge(event.scope, charge, fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.attempts = fact.attempt
         call.failures, call.in_doubt = call.failures + 1, False
+        call.usage += fact.usage
         self._charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
         if fact.retry_in is None:
             call.outcome = fact
@@ -239,6 +262,13 @@ class RunRecord:
 
     def _unpriced(self, event: Event, fact: BudgetUnpriced) -> None:
         self.unpriced[fact.model] = fact
+
+    def _exceeded(self, event: Event, fact: BudgetExceeded) -> None:
+        if fact.is_warning:
+            self.exceeded.append(fact)
+
+    def _misreported(self, event: Event, fact: BudgetMisreported) -> None:
+        self.misreported[fact.model, fact.problem] = fact
 
     def _answered(self, event: Event, fact: PersonAnswered) -> None:
         self.answers[event.key] = event
@@ -309,6 +339,8 @@ class RunRecord:
         BudgetOpened: _opened,
         BudgetRefused: _refused,
         BudgetUnpriced: _unpriced,
+        BudgetExceeded: _exceeded,
+        BudgetMisreported: _misreported,
         BudgetDegraded: _degraded,
         PersonAsked: _person_asked,
         PersonAnswered: _answered,

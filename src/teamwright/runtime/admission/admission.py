@@ -7,22 +7,31 @@ of waiting calls can form, and no two calls can take from each other what both n
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
 from teamwright.budget.ledger import (
     NO_COST,
+    Account,
     Cost,
     Refusal,
     Reservation,
     ReservationRequest,
     Unavailable,
-    prompt_tokens,
 )
 from teamwright.budget.money import Rate
+from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.budget import BudgetRefused, BudgetUnpriced
+from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
+from teamwright.values.key import in_scope
+
+NOTICE_AFTER = 2.0
+"""Seconds that a call waits for its reservation before that is recorded."""
+MOST_NAMED = 5
+"""The number of members that are named as holding what a call waits for."""
 
 
 class Permit(NamedTuple):
@@ -51,16 +60,13 @@ UNBOUNDED = Permit(None, None)
 class Admission:
     """Admits one attempt of an effect."""
 
-    __slots__ = ("_account", "_effect", "_place", "_request", "_scope")
+    __slots__ = ("_account", "_effect", "_place", "_request", "_scope", "prompt")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._account, self._request = scope.account, ReservationRequest()
-        if self._account is not None and effect.kind == "model":
-            self._account = self._account.for_message()
-            prompt = prompt_tokens(effect.prompt_bytes, effect.messages) + effect.media_tokens
-            rate = self._rate(prompt) if self._account.priced else None
-            self._request = ReservationRequest(prompt, effect.max_output, model=True, rate=rate, note=effect.note)
+        self.prompt: PromptBound | None = None
+        """The bound of the prompt, once it is known; `None` for a call that reserves no tokens."""
 
     async def acquire(self) -> Permit:
         """Wait for budget and slot in turn, until both are there at once.
@@ -68,6 +74,9 @@ class Admission:
         When it has to start over, a call in flight held what was missing, so the run always makes progress.
         """
         effect, run = self._effect, self._scope.run
+        if self._account is not None and effect.kind == "model":
+            self._account = self._account.for_message()
+            await self._size_request(self._account)
         limiter = run.limiters.for_effect(effect) if effect.model else None
         permit: Permit | None = None
         while permit is None:
@@ -88,6 +97,16 @@ class Admission:
             self._scope.holdback.call_reserved(effect.prompt_bytes, prompt, cap, permit.cost)
         return permit
 
+    async def _size_request(self, account: Account) -> None:
+        """Bound what the model request may cost. Texts are counted only if a limit on tokens or money applies."""
+        effect = self._effect
+        strict = account.strict or not account.limits_tokens
+        self.prompt = await self._scope.run.prompt_meter.bound(effect, strict=strict)
+        rate = self._rate(self.prompt.tokens) if account.priced else None
+        self._request = ReservationRequest(
+            self.prompt.tokens, effect.max_output, model=True, rate=rate, note=effect.note
+        )
+
     async def _wait_for_budget(self, limiter: RateLimiter | None) -> Permit | None:
         """Wait for the budget, if there is one; `None` if no slot is free at the instant when it is granted."""
         slot: Slot | None = None
@@ -101,7 +120,7 @@ class Admission:
 
         try:
             if self._account is not None:
-                return Permit(await self._account.reserve(self._request, take_slot), slot)
+                return Permit(await self._reserve(self._account, take_slot), slot)
             take_slot()
             return Permit(None, slot)
         except Unavailable:
@@ -110,6 +129,33 @@ class Admission:
             if slot is not None:
                 slot.cancel()
             raise
+
+    async def _reserve(self, account: Account, take_slot: Callable[[], None]) -> Reservation:
+        """Reserve what the call may cost; say so if it has to wait for longer than a moment."""
+        if (granted := account.reserve_now(self._request, take_slot)) is not None:
+            return granted
+        notice = asyncio.get_running_loop().call_later(NOTICE_AFTER, self._record_wait, account)
+        try:
+            return await account.reserve(self._request, take_slot)
+        finally:
+            notice.cancel()
+
+    def _record_wait(self, account: Account) -> None:
+        run, obstacle = self._scope.run, account.obstacle(self._request)
+        if obstacle is None or run.pausing or self._scope.is_closed:
+            return
+        level, what, needed, held = obstacle
+        calls = [call for key, call in run.open_calls.items() if in_scope(key, level.name)]
+        holders = tuple(dict.fromkeys(call.holder for call in calls if call.holder))
+        fact = BudgetAwaited(
+            member=self._scope.member,
+            level=level.name,
+            what=what,
+            needed=needed,
+            held=held,
+            holders=holders[:MOST_NAMED],
+        )
+        run.recorder.add(self._scope.path, self._place, fact)
 
     async def _wait_for_model(self, limiter: RateLimiter) -> Permit | None:
         """Wait for a slot; `None` if the budget has no room at the instant when it is granted."""
@@ -146,9 +192,9 @@ class Admission:
         effect, run = self._effect, self._scope.run
         rate = effect.rate(prompt) if effect.rate is not None else None
         model = effect.model or effect.name
-        if rate is None and model not in run.unpriced:
+        if rate is None and model not in run.record.unpriced:
             fact = BudgetUnpriced(model=model)
-            run.unpriced[model] = fact
+            run.record.unpriced[model] = fact
             run.recorder.add("", "", fact)
         return rate
 

@@ -132,6 +132,7 @@ class RunBranches:
                 delivery.end_unwind()
             self._scope.lane.open_children -= 1
             self._count_busy(-1)
+            self._count_asking(-1)
             branch.abandon()
             delivery.close_lane(branch.scope.lane)
         if self._wake is not None:
@@ -236,6 +237,7 @@ class RunBranches:
         self._running[branch] = None
         self._scope.lane.open_children += 1
         self._count_busy(1)
+        self._count_asking(1)
         self._scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
@@ -245,6 +247,7 @@ class RunBranches:
         self._running.pop(branch, None)
         self._scope.lane.open_children -= 1
         self._count_busy(-1)
+        self._count_asking(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
         if branch.error is not None and branch.error is self._scope.run.error:
@@ -274,6 +277,11 @@ class RunBranches:
         if self._scope.in_agent:
             self._scope.run.busy_agents += change
 
+    def _count_asking(self, change: int) -> None:
+        """Count branches that may be about to ask, so that none of them takes what the others need."""
+        if self._scope.account is not None:
+            self._scope.account.add_branches(change)
+
     async def _rejoin(self) -> None:
         """After stopping branches, which takes an arbitrary time, continue in an order that a replay repeats."""
         if self._abandoned:
@@ -290,9 +298,13 @@ class RunBranches:
         self._scope.lane.waits_for_children = True
         self._update_timers()
         self._scope.run.delivery.park(self._scope.lane)
+        if (account := self._scope.branch_account) is not None:
+            account.add_branches(-1)  # it waits for branches that count themselves
         try:
             await self._wake
         finally:
+            if account is not None:
+                account.add_branches(1)
             self._wake = None
             if not self._abandoned:
                 self._scope.lane.waits_for_children = False

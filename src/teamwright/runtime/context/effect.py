@@ -11,12 +11,13 @@ from msgspec import structs
 
 from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
-from teamwright.budget.ledger import NO_COST, Cost, Reservation, charge_for
+from teamwright.budget.ledger import NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
+from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.context.doubt import DoubtfulCall
 from teamwright.runtime.context.part_stream import PartStream
 from teamwright.runtime.context.size_cap import within_cap
@@ -26,13 +27,13 @@ from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.body import Body
-from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
+from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
 from teamwright.values.events.event import Fact
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.key import join_key
 from teamwright.values.limits.limits import tighter
 from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
-from teamwright.values.limits.usage import NOTHING
+from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import digest
 
@@ -40,13 +41,14 @@ from teamwright.values.turns.messages import digest
 class EffectCall:
     """All attempts of one effect."""
 
-    __slots__ = ("_effect", "_emitted", "_key", "_number", "_permit", "_place", "_scope", "_streams")
+    __slots__ = ("_effect", "_emitted", "_key", "_number", "_permit", "_place", "_prompt", "_scope", "_streams")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._key = join_key(scope.path, place)
         self._number = self._emitted = 0
         self._permit = UNBOUNDED
+        self._prompt: PromptBound | None = None
         self._streams: dict[ReplyPart, PartStream] = {}
 
     async def resolve(self) -> Returned:
@@ -59,13 +61,17 @@ class EffectCall:
             await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt, lost = 0, False, False
         if recorded is not None:
+            scope.spend(recorded.usage)
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
             if recorded.retry_at is not None:
                 await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
             self._number, self._streams = self._number + 1, {}
             bounded = self._effect.model or scope.account or run.pausing
-            permit = await Admission(scope, self._place, self._effect).acquire() if bounded else UNBOUNDED
+            self._prompt, permit = None, UNBOUNDED
+            if bounded:
+                admission = Admission(scope, self._place, self._effect)
+                permit, self._prompt = await admission.acquire(), admission.prompt
             run.open_calls[self._key], self._permit = self, permit
             try:
                 return await self._attempt(permit, in_doubt=in_doubt)
@@ -86,6 +92,11 @@ class EffectCall:
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             await anyio.sleep(wait)
+
+    @property
+    def holder(self) -> str:
+        """The member that the call holds a reservation for, if it holds one."""
+        return self._scope.member if self._permit.reservation is not None else ""
 
     def abandon(self) -> None:
         """Charge the call in full, because the member does not end and its cost is unknown."""
@@ -118,6 +129,7 @@ class EffectCall:
         record = self._scope.run.record
         if record.writes:
             include_writes(self._scope, self._key)
+        self._scope.spend(recorded.usage)
         returned = recorded_result(recorded, record.bodies)
         self._scope.spend(returned.usage)
         if self._scope.account is not None:
@@ -266,12 +278,16 @@ class EffectCall:
                 form=returned.form,
                 capped=returned.capped,
                 artifacts=returned.artifacts,
+                partial_usage=returned.partial_usage,
             )
             run.recorder.add(scope.path, self._place, fact)
         scope.spend(returned.usage)
-        spent = charge_for(returned.usage, reservation.cost if reservation is not None else NO_COST)
+        is_partial, reserved = returned.partial_usage is not None, reservation.cost if reservation else NO_COST
+        spent = charge_for(returned.usage, reserved, is_partial=is_partial)
         if reservation is not None:
             self._settle(reservation, spent)
+            self._learn(returned, reservation)
+        self._check_usage(returned, reservation)
         self._count(spent, returned.mark)
         return returned
 
@@ -286,15 +302,41 @@ class EffectCall:
     def _settle(self, reservation: Reservation, spent: Cost) -> None:
         over, held, level = reservation.settle(spent), reservation.cost, reservation.account.name
         found: list[BudgetExceeded] = []
-        if over.tokens:
+        if over.tokens and reservation.account.limits_tokens:
+            overspent = reservation.account.overspends(TOKENS)
             found.append(
-                BudgetExceeded(level=level, reserved=held.tokens, spent=spent.tokens, over=over.tokens, what="tokens")
+                BudgetExceeded(
+                    level=level, reserved=held.tokens, spent=spent.tokens, over=over.tokens, overspent=overspent
+                )
             )
         if over.usd and reservation.account.priced:
             money = {"reserved": dollars(held.usd), "spent": dollars(spent.usd), "over": dollars(over.usd)}
-            found.append(BudgetExceeded(level=level, what="usd", **money))
+            overspent = reservation.account.overspends(USD)
+            found.append(BudgetExceeded(level=level, what="usd", overspent=overspent, **money))
         for fact in found:
+            if fact.is_warning:
+                self._scope.run.record.exceeded.append(fact)
             self._scope.run.recorder.add(self._scope.path, self._place, fact)
+
+    def _learn(self, returned: Returned, reservation: Reservation) -> None:
+        """Learn how many tokens the prompt had, unless a line was added to it."""
+        if self._prompt is not None and not reservation.cut:
+            self._scope.run.prompt_meter.learn(self._effect, self._prompt, returned.usage)
+
+    def _check_usage(self, returned: Returned, reservation: Reservation | None) -> None:
+        """Record, once per model and problem, that a provider reports a usage that can't be right."""
+        run, effect = self._scope.run, self._effect
+        cap = reservation.max_output if reservation is not None else effect.max_output
+        output, model = returned.usage.output_tokens, effect.model or effect.name
+        if returned.partial_usage == "no_output":
+            fact = BudgetMisreported(model=model, problem="no_output")
+        elif cap is not None and output > cap:
+            fact = BudgetMisreported(model=model, problem="over_cap", reported=output, cap=cap)
+        else:
+            return
+        if (model, fact.problem) not in run.record.misreported:
+            run.record.misreported[model, fact.problem] = fact
+            run.recorder.add("", "", fact)
 
     def _record_rate_change(self, change: BudgetThrottled | BudgetEased | None) -> None:
         """Record that the model is called slower or faster from now on."""
@@ -316,6 +358,9 @@ class EffectCall:
             wait = None if wait is None else max(wait, round(slot.cooldown, 3))
         if run.closing:
             return None
+        arrived = NOTHING
+        if error.arrived is not None and error.unknown_cost:
+            arrived = Usage(requests=1, input_tokens=error.arrived[0], output_tokens=error.arrived[1])
         run.recorder.add(
             self._scope.path,
             self._place,
@@ -326,8 +371,10 @@ class EffectCall:
                 retry_in=wait,
                 charged=error.unknown_cost,
                 mark=error.mark,
+                usage=arrived,
             ),
         )
+        self._scope.spend(arrived)
         self._record_rate_change(throttled)
         self._count(permit.cost if error.unknown_cost else NO_COST, error.mark)
         return wait

@@ -17,6 +17,9 @@ McpMethod = Literal["tools/list", "resources/read", "prompts/get"]
 Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]
 """How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
+PartialUsage = Literal["cut", "no_output"]
+"""Why a reported usage is not all that was used: the reply was cut off before its end, or it has text and reports no
+output."""
 
 
 class AgentAsked(Record, frozen=True):
@@ -191,10 +194,14 @@ class AgentReturned(Record, frozen=True):
     form: ValueForm | None = None
     capped: int | None = None
     artifacts: tuple[Artifact, ...] = ()
+    partial_usage: PartialUsage | None = None
 
 
 class AgentCallFailed(Record, frozen=True):
-    """An effect failed; it is retried after `retry_in` seconds, or not at all."""
+    """An effect failed; it is retried after `retry_in` seconds, or not at all.
+
+    If it is `charged` in full, `usage` is what had arrived of its reply.
+    """
 
     kind: ClassVar = "agent.call_failed"
     error: str
@@ -203,3 +210,4 @@ class AgentCallFailed(Record, frozen=True):
     retry_in: float | None = None
     charged: bool = False
     mark: str | None = None
+    usage: Usage = NOTHING

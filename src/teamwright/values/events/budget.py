@@ -32,8 +32,26 @@ class BudgetRefused(Record, frozen=True):
     kept: int | float = 0
 
 
+class BudgetAwaited(Record, frozen=True):
+    """A call has waited for a while, because `holders` have reserved what it needs of the budget of `level`.
+
+    It is recorded for readers only: how long a call waits changes nothing in a replay.
+    """
+
+    kind: ClassVar = "budget.awaited"
+    member: str
+    level: str
+    what: Literal["tokens", "usd", "calls"]
+    needed: int | float
+    held: int | float
+    holders: tuple[str, ...] = ()
+
+
 class BudgetExceeded(Record, frozen=True):
-    """A provider reported more than was reserved."""
+    """A provider reported more than was reserved; `overspent` says that a limit is exceeded by it.
+
+    A call of a function reserves no tokens, so what it reports is a warning only if it exceeds a limit.
+    """
 
     kind: ClassVar = "budget.exceeded"
     level: str
@@ -41,6 +59,19 @@ class BudgetExceeded(Record, frozen=True):
     spent: int | float
     over: int | float
     what: Literal["tokens", "usd"] = "tokens"
+    overspent: bool = False
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the result of the run warns of it."""
+        return self.overspent or self.reserved > 0
+
+
+def exceeded_text(level: str, what: Literal["tokens", "usd"], over: float, calls: int = 1) -> str:
+    """Say by how much calls exceeded their reservations."""
+    more = f"${over:.6g}" if what == "usd" else f"{over} tokens"
+    several = f" in {calls} calls" if calls > 1 else ""
+    return f"the provider reported {more} more than was reserved at {level or 'the run'!r}{several}"
 
 
 class BudgetUnpriced(Record, frozen=True):
@@ -53,6 +84,26 @@ class BudgetUnpriced(Record, frozen=True):
     def warning(self) -> str:
         """The warning in the result of the run."""
         return f"the limit on money is not held for {self.model!r}, whose price is not known: give the model a `price`"
+
+
+class BudgetMisreported(Record, frozen=True):
+    """A provider reported a usage that can't be right, recorded once per run for each model and problem.
+
+    It is more output than the `cap` of the request, or no output beside a text.
+    """
+
+    kind: ClassVar = "budget.misreported"
+    model: str
+    problem: Literal["over_cap", "no_output"]
+    reported: int = 0
+    cap: int | None = None
+
+    @property
+    def warning(self) -> str:
+        """The warning in the result of the run."""
+        if self.problem == "no_output":
+            return f"{self.model!r} reports no output tokens beside its text, so its calls are charged in full"
+        return f"{self.model!r} reports {self.reported} output tokens with a cap of {self.cap}: limits may not hold"
 
 
 class BudgetDegraded(Record, frozen=True):

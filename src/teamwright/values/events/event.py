@@ -26,9 +26,11 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.budget import (
+    BudgetAwaited,
     BudgetDegraded,
     BudgetEased,
     BudgetExceeded,
+    BudgetMisreported,
     BudgetOpened,
     BudgetRefused,
     BudgetThrottled,
@@ -76,7 +78,7 @@ from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKep
 from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue, Record
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
@@ -91,6 +93,7 @@ Fact = (
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused
     | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
+    | BudgetMisreported | BudgetAwaited
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
     | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
@@ -102,7 +105,7 @@ ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
     RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunAborted, RunEnded, RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
     AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed, AgentProgressed,
-    BudgetOpened, BudgetRefused, BudgetExceeded, PersonAsked, PersonAnswered,
+    BudgetOpened, BudgetRefused, BudgetExceeded, BudgetMisreported, PersonAsked, PersonAnswered,
     WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
 ))  # fmt: skip
 """Facts that only the engine may record, since a run is rebuilt from them."""

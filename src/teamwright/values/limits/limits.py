@@ -38,18 +38,26 @@ class Limits(Value):
         default=None, gt=0, allow_inf_nan=False, description="seconds with a driver, without waits for people"
     )
     message: MessageLimits | None = Field(default=None, description="bounds of every single model request")
+    strict: bool = Field(default=False, description="reserve a token for each byte of a prompt, which none exceeds")
 
     @property
     def bounds_spend(self) -> bool:
-        """Whether any bound besides time is set."""
-        return any(bound is not None for bound in (self.tokens, self.usd, self.calls, self.message))
+        """Whether an account is needed: any bound besides time is set, or how calls inside are reserved."""
+        return self.strict or any(bound is not None for bound in (self.tokens, self.usd, self.calls, self.message))
 
     @property
     def bounds(self) -> Bounds:
         """The limits in their recorded form."""
         one = self.message
         message = Amounts(tokens=one.tokens, usd=one.usd, seconds=one.seconds) if one else None
-        return Bounds(tokens=self.tokens, usd=self.usd, calls=self.calls, seconds=self.seconds, message=message)
+        return Bounds(
+            tokens=self.tokens,
+            usd=self.usd,
+            calls=self.calls,
+            seconds=self.seconds,
+            message=message,
+            strict=self.strict or None,
+        )
 
     @classmethod
     def from_bounds(cls, bounds: Bounds) -> Limits:

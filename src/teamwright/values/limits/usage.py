@@ -98,9 +98,10 @@ class Amounts(Record, frozen=True):
 
 
 class Bounds(Amounts, frozen=True):
-    """Limits in their recorded form; `message` bounds every single model request."""
+    """Limits in their recorded form; `message` bounds every single model request, `strict` reserves by bytes."""
 
     message: Amounts | None = None
+    strict: bool | None = None
 
     @property
     def given(self) -> dict[str, int | float | Amounts]:

@@ -1,0 +1,97 @@
+"""Tokens per byte of one model, learnt by class of characters from the usage that its provider reports.
+
+A bound is a fit of recent requests times the largest excess over that fit; it is likely, not certain. Rates only size
+reservations, and a reservation is recorded, so a replay never needs the rates again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from math import ceil
+from typing import Final
+
+from teamwright.budget.token_estimate import TextProfile
+
+FEWEST_SAMPLES: Final = 50
+"""Until as many requests have reported their usage, a prompt counts as its bytes."""
+WINDOW: Final = 200
+"""The number of recent requests that rates are fitted to."""
+REFIT_EVERY: Final = 25
+LEAST_MARGIN: Final = 1.1
+MARGIN: Final = 1.05
+"""What is added to the largest excess over the fit."""
+USUAL: Final = (1 / 4.5, 1 / 1.5, 1 / 3, 1 / 1.4, 1 / 3, 1 / 2, 4.0, 64.0)
+"""Usual tokens per byte of each class, per message, and per request with its hidden lines: where the fit starts."""
+CLASSES: Final = 6
+"""How many of these rates are per byte; a token has at least one byte, so none of them exceeds 1."""
+INERTIA: Final = 0.5
+"""How many requests the usual rates count for in the fit."""
+RANGE: Final = ((0.25, 4.0),) * CLASSES + ((0.0, 16.0),) * 2
+"""The smallest and largest factor on each usual rate."""
+ENOUGH: Final = 1.0
+"""The least evidence of a class, in requests that consist of it alone; else its bytes count in full."""
+
+
+class LearnedRates:
+    """The rates of one model, fitted again now and then."""
+
+    __slots__ = ("_count", "_margin", "_rates", "_samples")
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[tuple[int, ...], int]] = deque(maxlen=WINDOW)
+        self._count = 0
+        self._rates: list[float] | None = None
+        self._margin = 1.0
+
+    def learn(self, profile: TextProfile, tokens: int) -> None:
+        """Add a request: what its prompt was made of, and the input tokens that its provider reported."""
+        if tokens <= 0:
+            return
+        self._samples.append(((*profile, 1), tokens))
+        self._count += 1
+        if self._count >= FEWEST_SAMPLES and self._count % REFIT_EVERY == 0:
+            self._fit()
+
+    def bound(self, profile: TextProfile) -> int | None:
+        """Return a likely upper bound of the tokens of a prompt; `None` while there are too few samples."""
+        if self._rates is None:
+            return None
+        return ceil(self._margin * _product(self._rates, (*profile, 1)))
+
+    def _fit(self) -> None:
+        """Fit a factor on each usual rate by least squares of relative errors, and measure the largest excess."""
+        rows = [
+            [usual * size / tokens for usual, size in zip(USUAL, sizes, strict=True)] for sizes, tokens in self._samples
+        ]
+        evidence = [sum(column) for column in zip(*rows, strict=True)]
+        size = len(USUAL)
+        matrix = [[sum(row[i] * row[j] for row in rows) + INERTIA * (i == j) for j in range(size)] for i in range(size)]
+        factors = _solve(matrix, [total + INERTIA for total in evidence])
+        rates = [
+            usual * min(max(factor, least), most)
+            for usual, factor, (least, most) in zip(USUAL, factors, RANGE, strict=True)
+        ]
+        for index in range(CLASSES):
+            rates[index] = min(rates[index], 1.0) if evidence[index] >= ENOUGH else 1.0
+        excess = max(tokens / max(1.0, _product(rates, sizes)) for sizes, tokens in self._samples)
+        self._rates, self._margin = rates, max(LEAST_MARGIN, MARGIN * excess)
+
+
+def _product(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(map(float.__mul__, one, map(float, other)))
+
+
+def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Solve a system of linear equations whose matrix is symmetric and positive definite, by elimination."""
+    size = len(right)
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for at in range(size):
+        for below in range(at + 1, size):
+            factor = rows[below][at] / rows[at][at]
+            rows[below] = [value - factor * pivot for value, pivot in zip(rows[below], rows[at], strict=True)]
+    found = [0.0] * size
+    for at in reversed(range(size)):
+        known = sum(rows[at][later] * found[later] for later in range(at + 1, size))
+        found[at] = (rows[at][size] - known) / rows[at][at]
+    return found
