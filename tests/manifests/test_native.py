@@ -88,7 +88,12 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
             35,
         ),
         ("agents: {a: {model: local, capabilities: [1]}}", "'each of capabilities' expects text", 1, 43),
-        ("agents: {a: {model: local, isolate: proces}}", "'thread' or 'process', and this is the text 'proces'", 1, 37),
+        (
+            "agents: {a: {function: 'm:f', isolate: proces}}",
+            "'thread' or 'process', and this is the text 'proces'",
+            1,
+            40,
+        ),
         (
             "agents: {a: {model: local, limits: {token: 5}}}",
             "'token' is not a field here (did you mean 'tokens'?)",
@@ -102,7 +107,7 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("tools: {terminate: 'a:b'}", "'terminate' is a built-in tool", 1, 9),
         ("tools: {t: {mcp: {}}}", "an MCP server needs either 'command' or 'url'", 1, 18),
         ("tools: {t: {mcp: {url: 'http://x', args: [a]}}}", "'args' goes with 'command', which is not there", 1, 36),
-        ("tools: {t: {mcp: {url: 'http://x', cwd: a}}}", "'cwd' goes with 'command', which is not there", 1, 36),
+        ("tools: {t: {mcp: {url: 'http://x', cwd: .}}}", "'cwd' goes with 'command', which is not there", 1, 36),
         ("tools: {t: {mcp: {command: x, share: team}}}", "'run' or 'engine', and this is the text 'team'", 1, 38),
         ("tools: {t: {mcp: {command: x, env_alow: [A]}}}", "(did you mean 'env_allow' or 'allow'?)", 1, 31),
         ("tools: {t: {mcp: {url: nowhere}}}", "'nowhere' is not an http address", 1, 24),

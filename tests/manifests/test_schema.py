@@ -17,7 +17,8 @@ RELAY = "agents: {a: {model: local}, b: {model: local}}\nteams: {t: {members: [a
 GOOD = [
     "agents: {a: {model: local}}",
     "agents: {a: }\nmodels: {m: local}",
-    "agents: {a: {function: 'm:f', tools: [terminate, {function: 'm:g'}]}}\ntools: {t: 'm:f', u: {mcp: {url: 'http://x'}}}",
+    "agents: {a: {function: 'm:f', tools: [terminate]}}\ntools: {t: 'm:f', u: {mcp: {url: 'http://x'}}}",
+    "agents: {a: {model: local, tools: [terminate, {function: 'm:g'}]}}",
     "agents: {a: {model: {url: 'http://x/v1', name: n}}}\nteams: {t: {members: [a], limits: {tokens: 5}}}",
     "x-notes: {anything: 1}\nagents: {a: {model: local}}",
     "agents: {a: {model: local, optional: true, critical: false}}",
