@@ -116,7 +116,7 @@ def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: P
         "      - function: desk:look\n"
         "        once: [cityy, city]\n"
         "        check: desk:found\n"
-        "      - {function: 'desk:nothing', check: 'desk:nobody'}\n"
+        "      - {function: 'desk:nothing', check: 'desk:nobody', once: []}\n"
         "  b: {function: 'desk:bare'}\n"
         "teams: {t: {members: [a, b], strategy: sequental}}\n"
     )
@@ -132,6 +132,7 @@ def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: P
         (11, 16, "the check 'desk:found' takes 'town', which 'desk:look' does not"),
         (12, 20, "There is no 'nothing' in 'desk:nothing'; known are bare, found, look."),
         (12, 43, "There is no 'nobody' in 'desk:nobody'; known are bare, found, look."),
+        (12, 64, "'once' names no parameter, so it identifies no action"),
         (13, 17, "'function' must be a function (turn) or (turn, ctx); its parameters are () -> None."),
         (14, 40, "there is no strategy 'sequental'; known are " + ", ".join(strategy_names())),
     ]

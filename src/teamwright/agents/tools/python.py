@@ -30,7 +30,7 @@ from teamwright.agents.tools.signature import (
     read_signature,
 )
 from teamwright.documents.field_checks import check_import_path, import_path_in
-from teamwright.documents.nodes import Fields, Scalar, shown
+from teamwright.documents.nodes import Fields, Items, Scalar, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
@@ -40,6 +40,9 @@ from teamwright.values.text.validation_messages import found_text
 from teamwright.values.typed_data import unusable_type_hint
 
 T = TypeVar("T")
+
+NO_PARAMETERS = "'once' names no parameter, so it identifies no action"
+SOME_PARAMETERS = "name the parameters that identify the action, or leave 'once' out"
 
 
 class PythonTool(ToolSource):
@@ -244,6 +247,8 @@ class PythonKind(ToolKind[FunctionTool]):
         retries = fields.get("retries")
         repeats = isinstance(retries, Scalar) and bool(retries.value)
         risky = idempotent is False or (idempotent is None and fields.has("once"))
+        if isinstance(once := fields.get("once"), Items) and not once.items:
+            report.problem(once.place, f"{owner}: {NO_PARAMETERS}", SOME_PARAMETERS)
         if repeats and risky and not fields.has("check"):
             report.problem(fields.key_place("retries"), f"{owner}: {UNSAFE_RETRIES}", SAFE_RETRIES)
 
@@ -285,7 +290,7 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     idempotent: bool | None = None,
-    once: Sequence[str] = (),
+    once: Sequence[str] | None = None,
     check: Function | None = None,
 ) -> ToolSource:
     """Make a tool of a function, with a name and settings of its own; a function without them is a tool by itself.
@@ -296,6 +301,8 @@ def tool(
     world whether the call was made: it returns the result of the call, or `None`.
     """
     own_name = name or _given_name(function)
+    if once is not None and not once:
+        raise UsageError(f"The tool {own_name!r}: {NO_PARAMETERS}; {SOME_PARAMETERS}.")
     paths = [import_path(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
     given: dict[str, Any] = {
         "function": NOT_IMPORTABLE if NOT_IMPORTABLE in paths else paths[0],
