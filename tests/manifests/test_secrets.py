@@ -4,7 +4,8 @@ import pytest
 
 from teamwright.errors import ManifestError, NotResumable
 from teamwright.manifests.secrets import resolve_secrets
-from teamwright.values.specs.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel
+from teamwright.values.secrets.classification import escape_references
+from teamwright.values.specs.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel, Source
 
 
 def test_references_are_replaced_everywhere() -> None:
@@ -119,3 +120,13 @@ def test_a_secret_that_an_mcp_server_inherits_is_known() -> None:
     server = McpSpec(mcp=McpTool(command="run", env_allow=("SHOP_KEY", "SHOP_REGION", "OTHER_KEY")))
     environment = {"SHOP_KEY": "s3cret-of-the-shop", "SHOP_REGION": "north"}
     assert resolve_secrets(Manifest(tools={"t": server}), environment)[1] == {"s3cret-of-the-shop"}
+
+
+@pytest.mark.parametrize(
+    "text", ["${HOME}", "$${HOME}", "$$${HOME}", "a ${HOME} b ${B}", "${", "${not a name}", "$${", "$", "{", "${A${B}}"]
+)
+def test_an_escaped_text_is_read_as_it_was_written(text: str) -> None:
+    agents = {"a": AgentSpec(instructions=text, capabilities=(text,))}
+    escaped = escape_references(Source(manifest=Manifest(agents=agents), team="").to_json())
+    resolved, _ = resolve_secrets(Source.model_validate(escaped).manifest, {})
+    assert resolved.agents == agents

@@ -13,17 +13,22 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn, load_team
 from teamwright.agents import ServerModel
+from teamwright.agents.contract.attributes import agent_spec_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
+from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Notify, Question
 from teamwright.runtime.driver.redaction import HIDDEN
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.known_secrets import known_secrets
+from teamwright.teams.load import team_from_source
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
-from teamwright.values.specs.manifest import McpSpec, McpTool
+from teamwright.values.events.run import RunStarted
+from teamwright.values.specs.manifest import McpSpec, McpTool, Source
+from tests.kit.records import cut
 from tests.kit.strategies import FunctionStrategy, outcome
 
 HEADER, KEY = "Bearer header-0123456789", "key-0123456789"
@@ -153,3 +158,23 @@ async def test_an_answer_to_a_run_that_is_driven_here_is_masked_in_its_inbox(tmp
                 await engine.runs.answer("r", "t/parrot/may", f"say {KEY}")
         assert (await handle.result()).output == f"{HIDDEN} and {HIDDEN}: say {HIDDEN}"
     assert b"0123456789" not in b"".join(one.read_bytes() for one in tmp_path.glob("j.db*"))
+
+
+async def test_a_resume_from_the_record_reads_no_variable_that_python_did_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREETING", "taken from the environment")
+    (tmp_path / "replies.yaml").write_text("- {reply: one}\n")
+    texts = {"instructions": "Say ${GREETING}, $${GREETING} or ${UNSET_HERE}.", "description": "of ${UNSET_HERE}"}
+    agent = model_agent("a", model=f"scripted:{tmp_path / 'replies.yaml'}", **texts)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(Team("t", members=[agent], description="of ${UNSET_HERE}"), "go", run_id="r")
+        again = await engine.fork("r", at=1, new_id="f")
+    async with Engine(await cut(journal, 1, "f")) as engine:
+        assert (await engine.resume("f")).output == again.output == "one"
+    started = (await journal.read("f"))[0].fact
+    assert isinstance(started, RunStarted)
+    source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
+    rebuilt = team_from_source(source, recorded=True)
+    assert agent_spec_of(rebuilt.members[0]).model_dump(include=texts.keys()) == texts

@@ -345,7 +345,7 @@ class RunHistory:
             bodies[body] = text
             return body
 
-        source = to_json(without_secrets(team.source.to_json())).decode()
+        source = to_json(without_secrets(team.declaration())).decode()
         point = checkpoint_name(last, self.checkpoints())
         update = {
             "origin": self._origin_of_fork(last, point),

@@ -290,7 +290,7 @@ class Run:
     @cached_property
     def _declaration(self) -> JsonValue:
         """The declaration of the team, which may hold secrets."""
-        return self._team.source_with(self._agents).to_json()
+        return self._team.declaration(self._agents)
 
     def _known_secrets(self) -> frozenset[str]:
         team = self._team

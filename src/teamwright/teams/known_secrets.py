@@ -16,6 +16,7 @@ from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.errors import UsageError
 from teamwright.manifests.secrets import MOST_SECRETS, secrets_of
 from teamwright.teams.team import Team
+from teamwright.values.secrets.classification import escape_references
 from teamwright.values.specs.manifest import Manifest, Source
 
 
@@ -24,7 +25,7 @@ def known_secrets(team: Team) -> frozenset[str]:
     if team.declared is not None:
         return team.secrets
     agents = team.everyone()
-    return secrets_in(agents, team.source_with(agents).to_json())
+    return secrets_in(agents, team.declaration(agents))
 
 
 def secrets_in(agents: Sequence[AgentLike], declaration: JsonValue) -> frozenset[str]:
@@ -37,7 +38,7 @@ def secrets_in(agents: Sequence[AgentLike], declaration: JsonValue) -> frozenset
         found |= _undeclared_secrets(agent)
         for other in same_name_fallbacks(agent):  # of which only the model is declared
             said = Source(manifest=Manifest(agents={other.name: agent_spec_of(other)}), team="").to_json()
-            found |= _undeclared_secrets(other) | secrets_of(said)
+            found |= _undeclared_secrets(other) | secrets_of(escape_references(said))
     if len(found) > MOST_SECRETS:
         raise UsageError(f"The team has {len(found)} secrets, and at most {MOST_SECRETS} can be masked.")
     return frozenset(found)

@@ -36,7 +36,7 @@ from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.people.approvals import Approve, Notify, signing_key
-from teamwright.values.secrets.classification import HIDDEN
+from teamwright.values.secrets.classification import HIDDEN, escape_references
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
@@ -282,6 +282,14 @@ class Team(PolicyAttributes):
         source = Source(manifest=_manifest(agents), team=self.name)
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
+
+    def declaration(self, agents: Sequence[AgentLike] | None = None) -> JsonValue:
+        """Return the source as JSON, which may hold secrets. `agents` are all of the team's, if the caller has them.
+
+        Python reads no environment variables, so `${` is escaped in the texts of a team that was made in Python.
+        """
+        said = self.source_with(agents if agents is not None else self.everyone()).to_json()
+        return said if self.declared is not None else escape_references(said)
 
 
 def _manifest(everyone: Sequence[AgentLike]) -> Manifest:

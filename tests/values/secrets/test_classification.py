@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import JsonValue
 
-from teamwright.values.secrets.classification import is_header, is_maskable, is_secret, is_secret_name, known_forms
+from teamwright.values.secrets.classification import (
+    escape_references,
+    is_header,
+    is_maskable,
+    is_secret,
+    is_secret_name,
+    known_forms,
+)
 from tests.growth import assert_linear
 
 # S-06
@@ -71,3 +79,8 @@ def test_a_value_that_is_no_address_and_no_header_is_itself(value: str) -> None:
 def test_the_forms_of_a_secret_are_found_in_proportion_to_its_length(unit: str) -> None:
     # S-01
     assert_linear(known_forms.__wrapped__, prepare=lambda size: unit * (size // len(unit)), size=20_000)
+
+
+def test_a_text_without_references_is_not_changed_by_an_escape() -> None:
+    said: JsonValue = {"a": ["plain", "$ 5 {x}", "${", 1, True, None, {}, []], "b": {"c": "${no name}"}}
+    assert escape_references(said) == said

@@ -163,6 +163,19 @@ def _is_half(text: str) -> bool:
     return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
 
 
+def escape_references(declared: JsonValue) -> JsonValue:
+    """Escape what a reader of a declaration would take for a reference or an escape, so that it reads the same text."""
+    match declared:
+        case str():
+            return REFERENCE.sub(r"$\g<0>", declared) if "${" in declared else declared
+        case list():
+            return [escape_references(item) for item in declared]
+        case dict():
+            return {name: item and escape_references(item) for name, item in declared.items()}
+        case _:
+            return declared
+
+
 def without_secrets(declared: JsonValue, parent: str = "") -> JsonValue:
     """Replace literal secrets in a declaration; references to environment variables stay."""
     match declared:
