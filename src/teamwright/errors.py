@@ -134,7 +134,7 @@ class InvalidValue(UsageError, ValueError):
 
     def __init__(self, kind: str, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
-        super().__init__(f"{kind}: {'; '.join(self.reasons)}.".replace("?.", "?"))
+        super().__init__(as_sentence(f"{kind}: {'; '.join(self.reasons)}"))
 
 
 class InvalidArguments(UsageError, TypeError):
@@ -432,6 +432,11 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     if otherwise or not names:
         return f"{otherwise or 'none is known'}."
     return "known are " + ", ".join(names[:12]) + (" …" if len(names) > 12 else ".")
+
+
+def as_sentence(text: str) -> str:
+    """Return a text that ends in one mark: a suggestion may be a question already."""
+    return text if text.endswith((".", "?", "…")) else f"{text}."
 
 
 def a(what: str) -> str:

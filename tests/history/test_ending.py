@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright import Engine, FunctionAgent, Team
 from teamwright.history.ending import ending_of, iso
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SAID = (Message(name="a", content="partial"),)
 USAGE = Usage(requests=1)
@@ -67,3 +68,17 @@ def test_a_failure_gives_its_data_to_the_result_alone() -> None:
     assert ending.data == [1, None]
     assert ending.failure is not None
     assert "data" not in ending.failure.to_json()
+
+
+async def test_a_warning_of_every_turn_is_in_the_result_once() -> None:
+    async def warn(turn: Turn) -> Reply:
+        return Reply.of("a", "said").changed(warnings=("the MCP server 'x' lists the tool 'y' twice",))
+
+    team = Team("t", members=[FunctionAgent("a", warn)], strategy="round_robin", max_turns=3)
+    async with Engine() as engine:
+        result = await engine.run(team, "go", run_id="r")
+        assert len(result.messages) == 3
+        assert [text for text in result.warnings if "lists the tool" in text] == [
+            "t: the MCP server 'x' lists the tool 'y' twice"
+        ]
+        assert (await engine.runs.result("r")).warnings == result.warnings

@@ -139,3 +139,18 @@ def test_every_mistake_is_reported_at_once_in_order(tmp_path: Path) -> None:  # 
     )
     assert [(one.line, one.column) for one in found] == [(3, 3), (3, 36), (4, 19), (4, 27), (8, 19), (8, 41), (9, 18)]
     assert all(one.suggestion for one in found[:-1])
+
+
+def test_what_has_to_be_a_name_is_reported_with_the_other_mistakes(tmp_path: Path) -> None:
+    found = problems(
+        tmp_path,
+        """
+        agents:
+          a: {model: local, memory: a b, timeot: 3}
+          b: {model: local, memory: {name: "-"}, tools: [{function: "a:b", name: "x y"}]}
+        teams: {t: {members: [a, b]}}
+        """,
+    )
+    assert [(one.line, one.column) for one in found] == [(3, 29), (3, 34), (4, 36), (4, 74)]
+    assert "'memory': 'a b' is no name: use letters, digits" in found[0].message
+    assert found[0].suggestion == "for example 'a-b'"

@@ -115,7 +115,7 @@ def test_a_class_that_inherits_the_contract_needs_its_own_run() -> None:
         async def runs(self, task: Task, members: Members, ctx: Context) -> Outcome:
             return Talk(task).ended("done")
 
-    with pytest.raises(UsageError, match=r"is not a strategy.*'run' is missing, did you mean 'runs'"):
+    with pytest.raises(UsageError, match=r"is not a strategy.*'run' is missing, did you mean 'runs'\?$"):
         team(Misnamed())  # pyright: ignore[reportAbstractUsage] - as without a type checker
 
 

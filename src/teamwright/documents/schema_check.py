@@ -15,6 +15,8 @@ from pydantic import JsonValue
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.documents.problems import ProblemReport
+from teamwright.values.names import NAME, suggest_name
+from teamwright.values.text.validation_messages import NAME_FORM
 
 Schema = Mapping[str, JsonValue]
 WORDS = {
@@ -32,6 +34,7 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "exclusiveMinimum": ("more than", operator.gt),
     "exclusiveMaximum": ("less than", operator.lt),
 }
+NAME_PATTERN = f"^{NAME.pattern}$"
 LEADING_ZEROS = re.compile(r"0+([0-9]+)")
 
 
@@ -62,6 +65,7 @@ class SchemaCheck:
                 self._items(node, schema, label)
             else:
                 self._range(node, schema, label)
+                self._name(node, schema, label)
 
     def _any(self, node: Node, schema: Schema, label: str) -> None:
         options = [self._resolve(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
@@ -100,6 +104,12 @@ class SchemaCheck:
             bound = schema.get(keyword)
             if isinstance(bound, int | float) and not holds(node.value, bound):
                 self._note(node.place, f"{shown(label)} must be {words} {bound}, and {node.raw or node.value} is not")
+
+    def _name(self, node: Scalar, schema: Schema, label: str) -> None:
+        """Report a text that has to be a name and is none; other patterns are checked by what reads the text."""
+        if schema.get("pattern") == NAME_PATTERN and not NAME.fullmatch(text := str(node.value)):
+            hint = f"for example {suggest_name(text)!r}"
+            self._note(node.place, f"{shown(label)}: {shown(text)} is no name: {NAME_FORM}", hint)
 
     def _choice(self, node: Node, schema: Schema, label: str) -> None:
         allowed = [str(one) for one in cast("Sequence[JsonValue]", schema.get("enum", [schema.get("const")]))]

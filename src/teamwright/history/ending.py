@@ -38,11 +38,11 @@ class Ending:
     failure: Failure | None = None
 
     def with_warnings(self, *warnings: str) -> Ending:
-        """Add warnings; a completed run with warnings is degraded."""
-        if not warnings:
+        """Add warnings, and keep each once; a completed run with warnings is degraded."""
+        if not warnings and not self.warnings:
             return self
         status = "degraded" if (self.status, self.stop_reason) == ("completed", "done") else self.status
-        return replace(self, status=status, warnings=(*self.warnings, *warnings))
+        return replace(self, status=status, warnings=tuple(dict.fromkeys((*self.warnings, *warnings))))
 
     def result(
         self, run_id: str, started_at: float, seconds: float, attachments: tuple[Artifact, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 
-from teamwright.agents.contract.arguments import check_number, checked_call, listed
+from teamwright.agents.contract.arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
@@ -26,6 +26,7 @@ from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.names import check_name
 from teamwright.values.turns.messages import Message
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
-    from teamwright.values.limits.spend_forecast import ConfirmAbove
     from teamwright.values.results import RunResult
 
 LARGEST_TASK = 1024 * 1024
@@ -152,6 +152,7 @@ class Engine:
         finally:
             await self._stack.aclose()
 
+    @checked_call("run", acts=True)
     async def run(
         self,
         team: AgentLike,
@@ -188,6 +189,7 @@ class Engine:
         )
         return await handle.result()
 
+    @checked_call("run", acts=True)
     async def stream(
         self,
         team: AgentLike,
@@ -215,6 +217,7 @@ class Engine:
             yield event
         await handle.result()
 
+    @checked_call("run", acts=True)
     async def start(
         self,
         team: AgentLike,
@@ -235,8 +238,9 @@ class Engine:
         the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
         `attachments` are read now; the run never reads them again. `confirm` and `confirm_above` are those of `run`.
         """
-        _check_start(task, history, limits)
-        request = ConfirmRequest(confirm, confirm_above)
+        _check_start(task, history)
+        limits = value_of("The run", "limits", limits, Limits)
+        request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
@@ -305,10 +309,12 @@ class Engine:
             raise
         return self._hand_out(handle)
 
+    @checked_call("run", acts=True)
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
         """Resume a run that was interrupted or paused. Pass `team` if it can't be loaded from the record."""
         return await (await self.start_resume(run_id, team=team)).result()
 
+    @checked_call("run", acts=True)
     async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
         """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
         self._tasks.group()
@@ -330,6 +336,7 @@ class Engine:
         await self.runs.end(run_id, ending)
         return Handle(self, run_id)
 
+    @checked_call("fork", acts=True)
     async def fork(
         self,
         run_id: str,
@@ -351,6 +358,7 @@ class Engine:
         handle = await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id, limits=limits)
         return await handle.result()
 
+    @checked_call("fork", acts=True)
     async def start_fork(
         self,
         run_id: str,
@@ -363,6 +371,7 @@ class Engine:
         limits: Limits | None = None,
     ) -> Handle:
         """Start a fork in the background; the arguments are those of `fork`."""
+        limits = value_of("The fork", "limits", limits, Limits)
         history = await self.runs.history(run_id)
         without: Collection[str] = ()
         if retry:
@@ -499,12 +508,10 @@ class Engine:
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
 
 
-def _check_start(task: object, history: object, limits: object) -> None:
+def _check_start(task: object, history: object) -> None:
     """Raise `UsageError` for arguments of a start that are of the wrong type."""
     if not isinstance(task, str):
         raise UsageError(f"The task must be a text, and is {task!r}.")
-    if limits is not None and not isinstance(limits, Limits):
-        raise UsageError(f"The limits of a run must be  Limits(tokens=…),  and are {limits!r}.")
     if not isinstance(history, Sequence) or not all(
         isinstance(one, Message) for one in cast("Sequence[object]", history)
     ):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from teamwright.agents.contract.arguments import checked_call
 from teamwright.runtime.engine import Engine
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@checked_call("run", acts=True)
 def run_sync(
     team: AgentLike,
     task: str,

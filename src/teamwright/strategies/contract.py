@@ -22,7 +22,7 @@ from teamwright.agents.contract.user_attributes import (
     misspelt_attributes,
     user_attributes,
 )
-from teamwright.errors import UsageError, nearest
+from teamwright.errors import UsageError, as_sentence, nearest
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
 from teamwright.values.models import Value
@@ -199,4 +199,5 @@ def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:
         return f"{strategy!r} is a class; pass an instance:  strategy={strategy.__name__}()."
     known = user_attributes(strategy)
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
-    return f"{strategy!r} is not a strategy: a strategy has a name, a version and run(task, members, ctx); {hints}."
+    needs = "a strategy has a name, a version and run(task, members, ctx)"
+    return as_sentence(f"{strategy!r} is not a strategy: {needs}; {hints}")

@@ -8,7 +8,14 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
+from teamwright.agents.contract.arguments import (
+    Mistakes,
+    check_arguments,
+    check_instance,
+    checked_call,
+    listed,
+    value_of,
+)
 from teamwright.agents.contract.attributes import (
     agent_spec_of,
     fallback_of,
@@ -90,13 +97,13 @@ class Team(PolicyAttributes):
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
         given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
         collect(check_arguments, owner, TeamSpec, description=description, **given)
-        collect(check_instance, owner, "handoff", handoff, EnvelopeSettings)
+        handoff = collect(value_of, owner, "handoff", handoff, EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
         self.notify = collect(_checked_notify, owner, notify)
-        collect(check_instance, owner, "confirm_above", confirm_above, ConfirmAbove)
+        self.confirm_above = collect(value_of, owner, "confirm_above", confirm_above, ConfirmAbove)
         self.attachments = collect(_paths, owner, attachments)
         mistakes.raise_all()
-        self.description, self.confirm_above = description, confirm_above
+        self.description = description
         self.degradation: Degradation = degradation
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         if isinstance(options, Value):
@@ -323,7 +330,7 @@ def _check_no_tools(owner: str, policy: Policy) -> None:
 
 
 def _checked_notify(owner: str, notify: Notify | None) -> Notify | None:
-    check_instance(owner, "notify", notify, Notify)
+    notify = value_of(owner, "notify", notify, Notify)
     if notify is not None and notify.secret and notify.secret != HIDDEN:
         signing_key(notify.secret)
     return notify

@@ -295,7 +295,7 @@ async def test_a_server_without_tls_is_asked_without_reading_root_certificates(
     with RawServer(STREAM + says("Hello.", "stop")) as server:
         assert (await ask(server)).text == "Hello."
         secure = server.model.model_copy(update={"url": server.url.replace("http", "https", 1)})
-        with pytest.raises(AgentError):
+        with pytest.raises(Refused, match=r"can't be reached: .*; correct or unset SSL_CERT_FILE='.*missing.pem'"):
             await ModelAgent("a", model=secure).respond(Turn("Hi"), Recording().ctx)
 
 

@@ -21,10 +21,12 @@ from teamwright import (
     ScriptedAgent,
     Step,
     Team,
+    run_sync,
 )
 from teamwright.agents import McpTool, as_tool, tool
 from teamwright.agents.contract.arguments import check_arguments, checked_call
 from teamwright.errors import InvalidArguments, UsageError
+from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import AgentSpec
 from tests.manifests.manifests import problems
 
@@ -279,7 +281,10 @@ def test_limits_are_refused_in_the_words_of_a_manifest(tmp_path: Path, field: st
 async def test_what_a_run_is_given_is_checked_before_it_starts() -> None:
     wrong: list[tuple[dict[str, object], str]] = [
         ({"task": 3}, "task must be a text, and is 3"),
-        ({"limits": {"tokens": 3}}, "limits of a run must be"),
+        ({"limits": 3}, "The run: limits: expects a Limits, found the number 3"),
+        ({"limits": {"tokns": 3}}, r"The run: limits\.tokns: .* \(did you mean 'tokens'\?\)"),
+        ({"confirm_above": {"usd": "x"}}, r"The run: confirm_above\.usd: "),
+        ({"limit": Limits(), "run": 3}, r"(?s)The run takes no 'limit': did you mean 'limits'\?.*takes no 'run'"),
         ({"history": ["hello"]}, "history must be a list of Message"),
         ({"run_id": 3}, "name of the run must be a text"),
         ({"team": 3}, "3 is neither a team nor an agent"),
@@ -289,6 +294,40 @@ async def test_what_a_run_is_given_is_checked_before_it_starts() -> None:
             with pytest.raises(UsageError, match=why):
                 await opened.run(**{"team": MEMBER, "task": "go", **given})  # pyright: ignore[reportArgumentType]
         assert not await opened.runs.list()
+
+
+async def test_a_run_takes_the_fields_of_its_settings_as_agents_do() -> None:
+    async with Engine("memory") as opened:
+        result = await opened.run(MEMBER, "go", limits={"tokens": 3}, run_id="r")  # pyright: ignore[reportArgumentType]
+        assert result.status == "completed"
+        begun = (await opened.journal.read("r"))[0].fact
+        assert isinstance(begun, RunStarted)
+        assert begun.limits == Limits(tokens=3).bounds
+        fork = await opened.fork("r", at=1, new_id="f", limits={"tokens": 4})  # pyright: ignore[reportArgumentType]
+        assert fork.status == "completed"
+
+
+def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
+    given = {
+        "handoff": {"max_artifacts": 3},
+        "notify": {"webhook": "http://localhost:1"},
+        "confirm_above": {"usd": 1.0},
+        "limits": {"tokens": 3},
+    }
+    declared = Team("t", members=[MEMBER], share="a2a_lite", **given).spec  # pyright: ignore[reportArgumentType]
+    assert {name: getattr(declared, name).model_dump(exclude_unset=True) for name in given} == given
+    with pytest.raises(UsageError, match=r"(?s)notify\.webhok.*confirm_above\.usd") as raised:
+        Team("t", members=[MEMBER], notify={"webhok": ""}, confirm_above={"usd": -1})  # pyright: ignore[reportArgumentType]
+    assert "handoff" not in str(raised.value)
+
+
+def test_a_call_with_a_misspelt_argument_runs_nothing() -> None:
+    called: list[str] = []
+    with pytest.raises(InvalidArguments, match="The run takes no 'limit': did you mean 'limits'"):
+        run_sync(FunctionAgent("a", called.append), "go", limit=Limits())  # pyright: ignore[reportCallIssue]
+    with pytest.raises(InvalidArguments, match="The run needs 'task'"):
+        run_sync(FunctionAgent("a", called.append))  # pyright: ignore[reportCallIssue]
+    assert called == []
 
 
 def test_every_wrong_argument_is_named_at_once() -> None:

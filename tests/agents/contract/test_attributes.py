@@ -322,7 +322,7 @@ def test_a_value_that_is_no_agent_is_refused_with_what_it_lacks() -> None:
 
         async def respnd(self, turn: Turn, ctx: Context) -> Reply: ...
 
-    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'respnd'"):
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'respnd'\?$"):
         Team("t", members=[cast("Agent", Misnamed())])
     with pytest.raises(UsageError, match="5 is neither a team nor an agent"):
         Team("t", members=[cast("Agent", 5)])
@@ -340,9 +340,9 @@ def test_a_class_that_inherits_the_contract_needs_its_own_respond() -> None:
     class Silent(Agent):
         name, kind = "x", "own"
 
-    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'repond'"):
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'repond'\?$"):
         Team("t", members=[Misnamed()])  # pyright: ignore[reportAbstractUsage] - as without a type checker
-    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, add it"):
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, add it\.$"):
         run_sync(Silent(), "x", journal="memory")  # pyright: ignore[reportAbstractUsage] - as without a type checker
     set_later = Silent()  # pyright: ignore[reportAbstractUsage] - as without a type checker
     vars(set_later)["respond"] = Bare().respond

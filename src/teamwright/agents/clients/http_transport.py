@@ -7,6 +7,7 @@ error of this module, however the library would handle it.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Generator, Mapping
@@ -52,6 +53,7 @@ DONE = b"data: [DONE]\n\n"
 """The last event of a stream in the format of OpenAI. Client libraries stop reading at it and abandon their generators,
 each of which the event loop then closes in a task of its own. So the event is not passed on: a stream just ends, which
 takes 0.3 ms less."""
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 END_SECONDS = 0.25
 """Seconds in which a server has to end its reply after the last event; then the connection is closed."""
 
@@ -70,6 +72,10 @@ class ReplyRefused(httpx2.RemoteProtocolError):
 
 class ReplySilent(httpx2.ReadTimeout):
     """The reply began and then stalled for too long."""
+
+
+class CertificatesUnreadable(httpx2.ConnectError):
+    """The root certificates, without which no server can be trusted, can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if route not in self._transports:
             # Reading the root certificates takes 40 ms. A plain connection needs none, and TLS without them is refused.
             verify = True if url.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._transports[route] = httpx2.AsyncHTTPTransport(verify=verify, limits=CONNECTIONS, proxy=route[1])
+            try:
+                self._transports[route] = httpx2.AsyncHTTPTransport(verify=verify, limits=CONNECTIONS, proxy=route[1])
+            except OSError as error:
+                raise _unreadable_certificates(error) from error
         return self._transports[route]
 
     @override
@@ -186,6 +195,12 @@ def guarded_client(
     """Return a client on this transport. Without a `read` timeout, the caller has to bound the time of a reply."""
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, read=read, write=WRITE_SECONDS)
     return httpx2.AsyncClient(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
+
+
+def _unreadable_certificates(error: OSError) -> CertificatesUnreadable:
+    given = " and ".join(f"{name}={os.environ[name]!r}" for name in CERTIFICATE_VARIABLES if name in os.environ)
+    step = f"correct or unset {given}" if given else "see that those of this machine are installed"
+    return CertificatesUnreadable(f"its certificate can't be checked without root certificates; {step} ({error})")
 
 
 def _restrict_headers(headers: httpx2.Headers, own: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from teamwright.values.text.validation_messages import found_text, reasons_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
+V = TypeVar("V", bound=Value)
 
 
 class Mistakes:
@@ -81,6 +82,17 @@ def check_instance(owner: str, name: str, value: object, *wanted: type) -> None:
         raise InvalidValue(owner, [f"{name}: expects {words}, found {found_text(value)}"])
 
 
+def value_of(owner: str, name: str, given: V | Mapping[str, object] | None, wanted: type[V]) -> V | None:
+    """Return an argument as a value of this type, of which a mapping has the fields; raises `InvalidValue`."""
+    if isinstance(given, Mapping):
+        try:
+            return wanted.model_validate(dict(given), strict=True)
+        except ValidationError as error:
+            raise InvalidValue(owner, [f"{name}.{one}" for one in reasons_of(error, given, wanted)]) from None
+    check_instance(owner, name, given, wanted)
+    return given
+
+
 def listed(owner: str, name: str, value: Iterable[T]) -> Iterable[T]:
     """Return an argument that is a list of things; raises `InvalidValue` for one thing, a text or a mapping."""
     given = cast("object", value)
@@ -97,12 +109,13 @@ def check_number(owner: str, name: str, value: object, *, least: float = 0.0) ->
 
 
 def checked_call(
-    what: str, settings: Collection[str] = (), *, kind: str = "", fields: Collection[str] = ()
+    what: str, settings: Collection[str] = (), *, kind: str = "", fields: Collection[str] = (), acts: bool = False
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator that words calls with arguments that the function does not have, or without a needed one.
 
     `settings` are the names that its `**settings` accept. `fields` are those that other kinds of the same thing have,
-    so that one is refused with the `kind` of this one. The other mistakes of the call are reported with these.
+    so that one is refused with the `kind` of this one. The other mistakes of the call are reported with these, unless
+    the function `acts`: then it is not called at all.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -119,8 +132,9 @@ def checked_call(
                     hint = nearest(name, known() - {"self"}, f"{what}s have no such setting")
                     text = f"is {kind}, which has no {name!r}." if name in fields else f"takes no {name!r}: {hint}"
                     mistakes.add(InvalidArguments(f"{owner} {text}"))
-                rest = {name: value for name, value in kwargs.items() if name in known()}
-                mistakes.collect(cast("Callable[..., T]", call), *args, **rest)
+                if not acts:
+                    rest = {name: value for name, value in kwargs.items() if name in known()}
+                    mistakes.collect(cast("Callable[..., T]", call), *args, **rest)
                 mistakes.raise_all()
             try:
                 return function(*args, **kwargs)

@@ -24,7 +24,7 @@ from teamwright.agents.contract.user_attributes import (
     static_value,
     user_attributes,
 )
-from teamwright.errors import UsageError, nearest
+from teamwright.errors import UsageError, as_sentence, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong
 from teamwright.values.people.approvals import Approve
@@ -252,4 +252,4 @@ def _not_an_agent(agent: object, missing: Sequence[str]) -> str:
         return f"{agent!r} is a class; create an instance, for example  {agent.__name__}(…)."
     known = user_attributes(agent)
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
-    return f"{agent!r} is not an agent, which needs a name, a kind and respond(turn, ctx): {hints}."
+    return as_sentence(f"{agent!r} is not an agent, which needs a name, a kind and respond(turn, ctx): {hints}")

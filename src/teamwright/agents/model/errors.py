@@ -30,7 +30,13 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_core import ValidationError
 
-from teamwright.agents.clients.http_transport import HeaderInvalid, ReplyBroken, ReplyRefused, ReplySilent
+from teamwright.agents.clients.http_transport import (
+    CertificatesUnreadable,
+    HeaderInvalid,
+    ReplyBroken,
+    ReplyRefused,
+    ReplySilent,
+)
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
@@ -76,6 +82,8 @@ def classify(error: Exception, model: str) -> AgentError:
         match cause:
             case ReplyBroken():
                 return ServiceError(f"The model {model!r} gave no whole reply: {cause}", unknown_cost=True)
+            case CertificatesUnreadable():
+                return Refused(f"The model {model!r} can't be reached: {cause}")
             case ReplyRefused():
                 return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
             case ReplySilent():

@@ -8,7 +8,6 @@ from importlib import import_module
 from inspect import isawaitable
 from typing import cast
 
-from teamwright.agents.contract.arguments import check_instance
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
 from teamwright.teams.team import Team
@@ -43,7 +42,6 @@ class ConfirmRequest:
             raise UsageError(
                 f"confirm must be True, or a function that gets the forecast and answers, and is {self.confirm!r}."
             )
-        check_instance("The run", "confirm_above", self.above, ConfirmAbove)
 
     def is_about(self, team: Team) -> bool:
         """Whether a run of this team may need a confirmation, so that a forecast has to be made."""
