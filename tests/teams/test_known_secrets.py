@@ -177,4 +177,4 @@ async def test_a_resume_from_the_record_reads_no_variable_that_python_did_not_re
     assert isinstance(started, RunStarted)
     source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
     rebuilt = team_from_source(source, recorded=True)
-    assert agent_spec_of(rebuilt.members[0]).model_dump(include=texts.keys()) == texts
+    assert agent_spec_of(rebuilt.members[0]).model_dump(include=set(texts)) == texts
