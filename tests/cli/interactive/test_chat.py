@@ -9,8 +9,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
+from teamwright import Engine, FunctionAgent, Team, Turn
+from teamwright.cli.interactive.chat import ChatSession
 from tests.cli.conftest import DESK, Call, write_team
 from tests.cli.test_processes import PROGRAM
 
@@ -114,6 +118,23 @@ def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(desk: Path, call: Ca
     assert chat.ended()[0] == 0
     turns = call("runs", "conversation", "talk", "--json").json["turns"]
     assert [(turn["task"], turn["status"]) for turn in turns] == [("I am Ada.", "completed")]
+
+
+async def test_a_stop_while_a_turn_is_starting_stops_it() -> None:
+    async def wait(turn: Turn) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    async with Engine() as engine, anyio.create_task_group() as tasks:
+        session = ChatSession(engine, Team("t", members=[FunctionAgent("a", wait)]), "talk", json=True)
+        tasks.start_soon(session.turn, "go")
+        await anyio.lowlevel.checkpoint()
+        assert session.handle is None
+        await session.stop()
+        with anyio.fail_after(5):
+            while not (runs := await engine.runs.list()) or runs[0].status == "running":  # noqa: ASYNC110 - no event
+                await anyio.sleep(0.01)
+        assert [run.status for run in runs] == ["cancelled"]
 
 
 def test_an_answer_is_shown_while_it_is_written_and_once(desk: Path) -> None:  # L-C-4

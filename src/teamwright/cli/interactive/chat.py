@@ -58,9 +58,12 @@ class ChatSession:
     handle: Handle | None = None
     begin_from: str | None = None
     """The run that a conversation without turns begins from."""
+    is_stopped: bool = False
+    """Whether the person has stopped the turn, which may not have started yet."""
 
     async def turn(self, task: str) -> RunResult:
         """Run the next turn and print its answer."""
+        self.is_stopped = False
         handle = await self.engine.start(
             self.team, task, conversation=self.name, continues=self.begin_from, limits=self.limits
         )
@@ -69,6 +72,7 @@ class ChatSession:
 
     async def resume(self) -> RunResult:
         """Finish the last turn."""
+        self.is_stopped = False
         run = await self.engine.conversations.last(self.name)
         if run is None or run.status in FINAL:
             raise NotResumable("The last turn has ended, so there is nothing to resume.")
@@ -78,6 +82,8 @@ class ChatSession:
         """Show a turn until it ends, and report how."""
         self.handle = handle
         try:
+            if self.is_stopped:
+                await self.stop()
             view = ChatView(self.engine.journal)
             if can_stream() and not self.json:
                 ended = await drive(self.engine, handle, ViewOptions(quiet=True), view=view)
@@ -89,7 +95,8 @@ class ChatSession:
             self.handle = None
 
     async def stop(self) -> None:
-        """Cancel the turn that is running, so that the conversation can go on."""
+        """Cancel the turn that is running or starting, so that the conversation can go on."""
+        self.is_stopped = True
         if self.handle is not None:
             with suppress(NotResumable):
                 await self.engine.runs.cancel(self.handle.run_id, STOPPED)
