@@ -5,7 +5,7 @@ number of tokens is that of OpenAI's chat format: four for each message, three f
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple
 
@@ -99,12 +99,17 @@ async def _never(attempt: Attempt) -> Returned:
     raise AssertionError("nothing is sent here")
 
 
+def reservation_table(rows: Sequence[ReservationRow]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield f"{'method':<11}{'kind':<10}{'reserved / real':>16}{'largest':>9}{'exceeded':>10}"
+    for row in rows:
+        yield f"{row.method:<11}{row.kind:<10}{row.ratio:>16.2f}{row.largest:>9.2f}{row.exceeded:>10.1%}"
+
+
 def main() -> None:
     """Print the table, and exit with 1 if a goal is missed."""
     rows = reservations()
-    print(f"{'method':<11}{'kind':<10}{'reserved / real':>16}{'largest':>9}{'exceeded':>10}")
-    for row in rows:
-        print(f"{row.method:<11}{row.kind:<10}{row.ratio:>16.2f}{row.largest:>9.2f}{row.exceeded:>10.1%}")
+    print(*reservation_table(rows), sep="\n")
     raise SystemExit(not all(row.meets_goal for row in rows))
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.budgets`: how many runs end with an answer inside a budget that is smaller than what they need.
 
 The need of a run is what it spends without a limit. An answer is the reply to a closing ask, else the last reply; one
-that was cut is none.
+that was cut is none. Then it prints how much more than its real tokens a prompt reserves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from bench.budget_reservations import reservation_table, reservations
 from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded
@@ -147,11 +148,15 @@ def main() -> None:
     given = parser.parse_args()
     cells = asyncio.run(measure_all(given.only or list(OPTIONS), given.runs))
     print("\n".join(table(cells)))
-    if given.plot is not None:
-        from bench.budget_plot import svg
+    from bench.budget_plot import svg  # here, because it draws what this module measures
 
-        given.plot.write_text(svg(cells), encoding="utf-8")
-    missed = missed_goals(cells)
+    given.plot.parent.mkdir(parents=True, exist_ok=True)
+    given.plot.write_text(svg(cells), encoding="utf-8")
+    rows = reservations()
+    print("", *reservation_table(rows), sep="\n")
+    missed = missed_goals(cells) + [
+        f"{row.method} on {row.kind}: {row.ratio:.2f}" for row in rows if not row.meets_goal
+    ]
     print("\n".join(["", "Missed:", *missed] if missed else ["", "All goals are met."]))
     raise SystemExit(bool(missed))
 
