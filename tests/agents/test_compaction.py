@@ -146,6 +146,31 @@ async def test_a_prompt_that_is_refused_as_too_long_is_compacted_within_the_turn
     assert (result.output, len(looked)) == ("done", 3)
 
 
+async def test_a_failed_summary_is_a_warning_once_in_a_run() -> None:
+    def answer(messages: list[ModelMessage]) -> ModelResponse:
+        if len(messages) > 11:
+            return ModelResponse(parts=[TextPart("done")])
+        return ModelResponse(parts=[ToolCallPart("look", {}, tool_call_id=f"c{len(messages)}")])
+
+    class Forgetful(Talker):
+        def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            if texts(messages)[0].startswith("Summarise this part of a conversation"):
+                raise ModelHTTPError(400, "talker")
+            return super().__call__(messages, info)
+
+    def look() -> str:
+        """Look."""
+        return "z" * 400
+
+    agent = Forgetful(answer).agent(compact=Compact(window=600, keep=3), tools=[look])
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("desk", members=[agent], strategy="round_robin", max_turns=2), "Look around.")
+    assert result.output == "done"
+    assert [text for text in result.warnings if "compacted" in text] == [
+        "desk: The conversation of 'ada' was not compacted, since its summary failed; its prompts stay long"
+    ]
+
+
 async def test_a_resumed_run_does_not_summarise_again(tmp_path: Path) -> None:  # L-C-6
     waiting = anyio.Event()
 

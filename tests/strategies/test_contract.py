@@ -104,6 +104,8 @@ def test_a_value_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
 
     with pytest.raises(UsageError, match=r"is not a strategy.*'version' is missing, add it; 'run' is missing, did you"):
         team(Unversioned())
+    with pytest.raises(UsageError, match=r"^An object of the class 'Unversioned' is not a strategy"):
+        team(Unversioned())
     with pytest.raises(UsageError, match=r"is a class; pass an instance: {2}strategy=Bare\(\)"):
         team(Bare)
 

@@ -232,6 +232,15 @@ async def run_in_memory(team: Team) -> RunResult:
         return await engine.run(team, "go")
 
 
+async def test_a_warning_of_a_lone_agent_has_its_name_once() -> None:
+    async def warn(turn: Turn, ctx: Context) -> Reply:
+        return Reply(messages=(Message(name="a", content="x"),), warnings=("a: look twice", "look again"))
+
+    async with Engine("memory") as engine:
+        result = await engine.run(FunctionAgent("a", warn), "x")
+    assert result.warnings == ("a: look twice", "a: look again")
+
+
 async def test_a_nested_team_at_its_limit_keeps_all_warnings_but_that_of_the_limit() -> None:  # M-01
     members = [troubled("w", optional=True), FakeMembers().member("a", "said")]
     inner = Team("inner", members=members, strategy="round_robin", max_turns=1)

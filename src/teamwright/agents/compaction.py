@@ -32,6 +32,8 @@ CHUNK_PART = 0.4
 """The part of the window that one summary is made of."""
 WINDOW = "context-window"
 """The key of the effect that reads the published size of the window."""
+NOT_COMPACTED = "The conversation of {name!r} was not compacted, since its summary failed; its prompts stay long"
+"""The warning is the same in every turn, so that a run shows it once."""
 SO_FAR = "Your work on this turn so far, as a summary:\n\n"
 
 
@@ -43,6 +45,7 @@ class TurnCompaction:
         self._window = window
         self._bytes_per_token = BYTES_PER_TOKEN
         self._count = 0
+        self.warnings: tuple[str, ...] = ()
 
     def is_due(self, prompt_bytes: int) -> bool:
         """Whether a prompt of this size fills more of the window than it may."""
@@ -109,7 +112,7 @@ class TurnCompaction:
         return max(CHUNK, int(CHUNK_PART * self._window * BYTES_PER_TOKEN))
 
     async def _summarise(self, parts: Sequence[str], number: int) -> list[str] | None:
-        """Ask the model for a summary of each part; `None` if it gives none."""
+        """Ask the model for a summary of each part; if it gives none, add a warning and return `None`."""
         self._count += 1
         summariser = self._agent.summariser(self._model)
         summaries: list[str] = []
@@ -117,6 +120,7 @@ class TurnCompaction:
             turn = summary_turn(part, number)
             reply = await self._ctx.ask(summariser, turn, key=f"compact-{self._count}/summary-{index}")
             if isinstance(reply, Failure):
+                self.warnings = (NOT_COMPACTED.format(name=self._agent.name),)
                 return None
             summaries.append(reply.text)
         return summaries

@@ -200,4 +200,6 @@ def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:
     known = user_attributes(strategy)
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
     needs = "a strategy has a name, a version and run(task, members, ctx)"
-    return as_sentence(f"{strategy!r} is not a strategy: {needs}; {hints}")
+    plain = type(strategy).__repr__ is object.__repr__  # which would show an address
+    shown = f"An object of the class {type(strategy).__name__!r}" if plain else repr(strategy)
+    return as_sentence(f"{shown} is not a strategy: {needs}; {hints}")

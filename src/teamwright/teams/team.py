@@ -212,8 +212,9 @@ class Team(PolicyAttributes):
         return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
 
     def _with_team_name(self, warnings: Iterable[str]) -> tuple[str, ...]:
-        """Prefix warnings with the team's name."""
-        return tuple(f"{self.name}: {text}" for text in warnings)
+        """Prefix warnings with the team's name, unless a single agent of that name has done so."""
+        prefix = f"{self.name}: "
+        return tuple(text if self.is_single_agent and text.startswith(prefix) else prefix + text for text in warnings)
 
     def everyone(self) -> list[AgentLike]:
         """Return this team, its members, helpers and fallbacks, the agents among their tools, and theirs, each once."""

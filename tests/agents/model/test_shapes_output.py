@@ -313,3 +313,26 @@ async def test_corrections_are_counted_over_the_turn_and_calls_in_between_do_not
     wrong, between = [answer({"a": "x"})], [call("add", {"a": 1})]
     with pytest.raises(InvalidOutput, match="did not correct"):
         await reply_to([wrong, between, wrong, between, wrong, between], output_schema=Foo, tools=[add])
+
+
+@pytest.mark.parametrize(("response", "data"), [('{"a": 1, "b": "x"}', {"a": 1, "b": "x"}), ("bye", None), ("", None)])
+async def test_terminating_with_a_text_that_does_not_fit_the_schema_is_a_warning(response: str, data: object) -> None:
+    parts = [call("terminate", {"response": response})]
+    reply, _ = await reply_to([parts], tools=["terminate"], output_schema=Foo)
+    assert (reply.data, reply.signal) == (data, "terminate")
+    warning = "The reply of 'a' has no data: it called terminate with a text that does not fit its output_schema"
+    assert reply.warnings == (() if data else (warning,))
+
+
+async def test_a_tool_that_is_named_like_the_answer_tool_is_called() -> None:
+    made: list[int] = []
+
+    def final_result(n: int) -> str:
+        """Note."""
+        made.append(n)
+        return "noted"
+
+    parts = [[call("final_result", {"n": 1})], [call("final_result_2", {"a": 1, "b": "x"})]]
+    reply, replies = await reply_to(parts, tools=[final_result], output_schema=Foo, output_mode="tool", whole=True)
+    assert (reply.data, made) == ({"a": 1, "b": "x"}, [1])
+    assert [one.name for one in replies.infos[0].output_tools] == ["final_result_2"]

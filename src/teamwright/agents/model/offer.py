@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from operator import is_
 from typing import Literal, cast
 
@@ -28,7 +29,7 @@ from teamwright.values.turns.messages import digest
 ANSWER = "answer"
 """The name of the schema of an answer."""
 ANSWER_TOOL = "final_result"
-"""The tool that takes an answer in the mode `tool`."""
+"""The tool that takes an answer in the mode `tool`; a number follows if the agent has a tool of this name."""
 ANSWER_TOOL_DESCRIPTION = "Give the final answer, which ends your turn."
 ANSWER_PROMPT = """\
 Answer with one JSON value that fits this JSON Schema, without other text and without a code fence:
@@ -71,6 +72,7 @@ class Offer:
     """Whether an answer that is no JSON can't be used."""
     output: OutputForm | None
     """The form of the structured output that the agent declares."""
+    answer_tool: str
     _plain: ModelRequestParameters
     _schema: Mapping[str, JsonValue]
     _inputs: tuple[object, ...]
@@ -91,7 +93,7 @@ class Offer:
         schema.pop("description", None)
         if mode == "tool":
             text = description or ANSWER_TOOL_DESCRIPTION
-            tool = ModelTool(name=ANSWER_TOOL, description=text, parameters_json_schema=schema, kind="output")
+            tool = ModelTool(name=self.answer_tool, description=text, parameters_json_schema=schema, kind="output")
             return replace(self._plain, output_mode="tool", output_tools=[tool], allow_text_output=False)
         if mode == "prompt":
             asked = InstructionPart(content=ANSWER_PROMPT.format(schema=_json({**self._schema})))
@@ -139,6 +141,7 @@ def make_offer(
         has_instructions=bool(instructions),
         requires_json=answer is not None and not answer.preferred,
         output=None if answer is None or answer.preferred else "wrapped" if answer.wrapped else "data",
+        answer_tool=_free_name(ANSWER_TOOL, {one.name for one in tools}),
         _plain=plain,
         _schema=schema,
         _inputs=inputs,
@@ -184,6 +187,12 @@ def output_mode_of(record: JsonValue, modes: tuple[OutputMode, ...]) -> OutputMo
     """Return the mode in which a recorded response gives its answer, which today's model might not be asked in."""
     named = record.get(MODE) if isinstance(record, dict) else None
     return named if named in RECORDED_MODES else modes[0]
+
+
+def _free_name(name: str, taken: Set[str]) -> str:
+    """Return the name, or the first of  name_2, name_3, …  that is not taken."""
+    names = chain((name,), (f"{name}_{number}" for number in count(2)))
+    return next(one for one in names if one not in taken)
 
 
 def _json(value: object) -> str:

@@ -236,7 +236,7 @@ class ModelRequests:
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
         meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
-        deltas = ResponseDeltas(attempt, offer.output, mode)
+        deltas = ResponseDeltas(attempt, offer.output, mode, offer.answer_tool)
         response: ModelResponse | None = None
         async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
             try:

@@ -103,9 +103,16 @@ class ResponseDeltas:
     it, else the reply does.
     """
 
-    __slots__ = ("_calls", "_divided", "_output", "_paced", "_reply")
+    __slots__ = ("_answer_tool", "_calls", "_divided", "_output", "_paced", "_reply")
 
-    def __init__(self, attempt: Attempt, output: OutputForm | None = None, mode: OutputMode = "text") -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        output: OutputForm | None = None,
+        mode: OutputMode = "text",
+        answer_tool: str = ANSWER_TOOL,
+    ) -> None:
+        self._answer_tool = answer_tool
         self._paced = PacedDeltas(attempt.delta)
         self._output: OutputForm | None = output if mode == "tool" else None
         self._reply = ReplyPart(output=None if mode == "tool" else output)
@@ -130,7 +137,7 @@ class ResponseDeltas:
         if isinstance(part, ThinkingPart):
             return self._add_thinking(part.content)
         if isinstance(part, ToolCallPart):
-            output = self._output if part.tool_name == ANSWER_TOOL else None
+            output = self._output if part.tool_name == self._answer_tool else None
             self._calls[event.index] = ReplyPart("arguments", part.tool_name, len(self._calls) + 1, output)
             return self._add_arguments(event.index, part.args)
         return ""

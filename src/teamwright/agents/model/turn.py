@@ -21,10 +21,10 @@ from teamwright.agents.clients.own_model import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.envelope_note import note_instructions
-from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict
+from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
-from teamwright.agents.model.offer import ANSWER_TOOL, answer_modes, make_offer
+from teamwright.agents.model.offer import answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
@@ -45,6 +45,7 @@ MOST_CORRECTIONS = 2
 """How often a model may correct an answer that can't be used."""
 MOST_REJECTED_CALLS = 3
 """How often a model may correct its calls of one tool."""
+NO_DATA = "The reply of {name!r} has no data: it called terminate with a text that does not fit its output_schema"
 
 
 class ModelTurn:
@@ -138,8 +139,7 @@ class ModelTurn:
             except InvalidOutput as error:
                 results.append(ToolResult(call, str(error), "retried"))
         if terminate is not None:
-            content = final_response(terminate.args) or text
-            return self._reply(content, self._answer and self._answer.parse_text(content), "terminate")
+            return self._terminate(final_response(terminate.args) or text)
         self._conversation.add_results(in_order(results, calls))
         if ending:
             return self._count_correction(results[-1].content, _answer_text(ending[-1]))
@@ -177,6 +177,14 @@ class ModelTurn:
         results = [made.get(call.tool_call_id) or ToolResult(call, correction, "retried") for call in calls]
         self._conversation.add_results(results)
 
+    def _terminate(self, content: str) -> Reply:
+        """Return the reply that ends the team, with a warning if it lacks the data that the agent declares."""
+        answer = self._answer
+        reply = self._reply(content, answer and answer.parse_text(content), "terminate")
+        if answer is None or answer.preferred or reply.data is not None:
+            return reply
+        return with_warnings(reply, (NO_DATA.format(name=self._agent.name),))
+
     def _hand_over(self, call: ToolCallPart, text: str) -> Reply:
         """Return the reply that hands the turn to another member."""
         return self._reply(transfer_message(call.args, text), transfer_to=self._tools.transfers[call.tool_name])
@@ -186,7 +194,7 @@ class ModelTurn:
             return self._tools.may_terminate
         if call.tool_name in self._tools.transfers:
             return True
-        return call.tool_name == ANSWER_TOOL and self._requests.mode == "tool"
+        return call.tool_name == self._offer.answer_tool and self._requests.mode == "tool"
 
     def _take_text(self, text: str, response: ModelResponse) -> Reply | None:
         """Take a response without tool calls as the answer, or ask for a correction."""
@@ -194,7 +202,7 @@ class ModelTurn:
         if not text:
             self._check_empty(response)
             by_tool = self._requests.mode == "tool"
-            wanted = f"call the tool {ANSWER_TOOL!r}" if by_tool else "answer with text"
+            wanted = f"call the tool {self._offer.answer_tool!r}" if by_tool else "answer with text"
             either = " or call a tool" if self._tools.definitions and not by_tool else ""
             return self._correct(f"Your reply was empty; please {wanted}{either}.", text)
         if answer is None:
@@ -273,7 +281,7 @@ class ModelTurn:
             usage=requests.usage + self._tools.spent,
             signal=signal,
             truncated=requests.truncated,
-            warnings=(*self._tools.warnings, *cut),
+            warnings=(*self._tools.warnings, *cut, *(self.compaction.warnings if self.compaction else ())),
             transfer_to=transfer_to,
         )
 
