@@ -107,5 +107,5 @@ def _text(message: ModelMessage) -> list[str]:
 
 
 def test_a_wrong_mode_is_refused() -> None:
-    with pytest.raises(UsageError, match="write 'auto' or 'off'"):
+    with pytest.raises(UsageError, match="cache: is 'auto' or 'off'"):
         ModelAgent("a", model="openai:gpt-5-mini", cache="always")  # pyright: ignore[reportArgumentType]
