@@ -25,7 +25,9 @@ from teamwright.values.limits.price import Price
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import NamedModel, ServerModel
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
+from tests.agents.recording import Recording
 from tests.kit.records import cut
 
 IDS = st.one_of(
@@ -139,6 +141,14 @@ async def test_no_figure_that_a_server_reports_keeps_a_run_from_being_resumed(
             assert (await engine.resume("r", team=team)).status == result.status
         async with Engine(await cut(journal, len(await journal.read("r")) - 2)) as engine:
             await engine.runs.cancel("r")
+
+
+async def test_a_negative_figure_counts_as_none_and_shows_no_warning_of_a_library() -> None:
+    usage = {"prompt_tokens": -5, "completion_tokens": 4, "total_tokens": -1}
+    with RawServer(STREAM + says("Hello.", "stop") + usage_event(usage) + DONE) as server:
+        reply = await ModelAgent("a", model=server.model).respond(Turn("go"), Recording().ctx)
+    assert (reply.text, reply.warnings) == ("Hello.", ())
+    assert 0 <= reply.usage.total_tokens < 100
 
 
 HOSTILE: dict[str, bytes] = {

@@ -11,9 +11,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from warnings import filterwarnings
 
 import httpx2
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import UsageExtractionFailedWarning, UserError
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -87,6 +88,8 @@ class ModelClient:
 @asynccontextmanager
 async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
     """Open the client of a model; on exit close it, with its connections and its local server."""
+    # A server may report impossible usage, which then counts as none: that is nothing for the screen of a user.
+    filterwarnings("ignore", category=UsageExtractionFailedWarning)
     if isinstance(spec, ServerModel):
         headers = _authorization(spec.api_key)
         async with guarded_client(GuardedTransport(headers)) as http:
