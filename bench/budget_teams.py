@@ -1,7 +1,8 @@
 """Teams of every strategy, with scripted members whose costs are known: what budgets are measured with.
 
-A member's prompt costs its bytes, and its reply a length that its name and turn determine. What a rung cuts back
-changes the cost as it would with a model: a shorter history is a shorter prompt, and the economy model costs a fifth.
+A member's prompt has a token for four characters, and its reply a length that its name and turn determine. What a rung
+cuts back changes the cost as it would with a model: a shorter history is a shorter prompt, and the economy model has a
+fifth of the price. So the budget is money.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from pydantic import JsonValue
 from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
+from teamwright.budget.money import Rate, picodollars
 from teamwright.strategies.contract import example_of
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.limits.degradation import Degradation
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 
 INSTRUCTIONS = 300
-"""Bytes of instructions in each prompt."""
-ECONOMY = 0.2
+"""Tokens of instructions in each prompt."""
+PRICE, ECONOMY = 1e-6, 0.2
+"""Dollars per token, and the share of it that a token of the economy model costs."""
 SHORTEST, LONGEST = 120, 480
 """Tokens of a reply."""
-HEADROOM = 1.5
-"""The output cap of a member, in replies of mean length."""
+CAP = 720
+"""The output cap of a member: half more than its longest reply."""
 
 
 @dataclass
@@ -57,39 +60,48 @@ class Member:
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Reply as long as the budget allows."""
-        share = ECONOMY if turn.tier == "economy" else 1.0
-        prompt = INSTRUCTIONS + len(turn.prompt.encode())
-        length = self._length(turn)
+        price = PRICE * (ECONOMY if turn.tier == "economy" else 1)
+        prompt, length = INSTRUCTIONS + len(turn.prompt) // CHARACTERS_PER_TOKEN, self._length(turn)
 
         async def call(attempt: Attempt) -> Returned:
-            most = attempt.max_output
-            given = length if most is None else min(length, round(most / share))
-            used = Usage(requests=1, input_tokens=round(share * prompt), output_tokens=round(share * given))
-            return Returned(given, used, truncated=given < length)
+            given = length if attempt.max_output is None else min(length, attempt.max_output)
+            usage = Usage(requests=1, input_tokens=prompt, output_tokens=given, usd=price * (prompt + given))
+            return Returned(given, usage, truncated=given < length)
 
-        effect = Effect("model", self.name, "request", call, round(share * prompt), 0, self._cap(share))
+        def rate(tokens: int) -> Rate:
+            return Rate(picodollars(price), picodollars(price))
+
+        effect = Effect(
+            "model",
+            self.name,
+            f"request {turn.tier}",
+            call,
+            0,
+            0,
+            CAP,
+            rate=rate,
+            model=turn.tier,
+            prompt_tokens=prompt,
+        )
         returned = await ctx.effect("request", effect)
         self.replies.add(turn, whole=not returned.truncated)
         data = example_of(self.strategy(), turn) if self.strategy else None
-        text = json.dumps(data) if data is not None else "x" * int(str(returned.value))
+        text = json.dumps(data) if data is not None else "word" * int(str(returned.value))
         return Reply.of(self.name, text, data=data, truncated=returned.truncated)
 
     def _length(self, turn: Turn) -> int:
         seed = sha256(f"{self.seed} {self.name} {turn.number} {turn.purpose}".encode()).digest()
         return random.Random(seed).randint(SHORTEST, LONGEST)
 
-    def _cap(self, share: float) -> int:
-        return round(share * HEADROOM * LONGEST)
 
-
-def team_of(strategy: str, seed: int, replies: Replies, limit: int | None, degradation: Degradation) -> Team:
+def team_of(strategy: str, seed: int, replies: Replies, limit: float | None, degradation: Degradation) -> Team:
     """Return a team of this strategy; its size depends on the seed."""
     chance = random.Random(seed)
     names = [f"m{number}" for number in range(1, chance.randint(3, 5) + 1)]
     options, max_turns = OPTIONS[strategy](names, chance)
     made: list[Team] = []
     members = [Member(name, seed, replies, lambda: made[0].strategy) for name in names]
-    limits = None if limit is None else Limits(tokens=limit)
+    limits = None if limit is None else Limits(usd=limit)
     team = Team(
         "team",
         members=members,

@@ -63,14 +63,14 @@ async def measure(strategy: str, policy: Degradation, budget: int, runs: int = R
 class _Outcome:
     answered: bool
     completed: bool
-    spent: int
-    limit: int
+    spent: float
+    limit: float
     rungs: int
 
 
 async def _run(strategy: str, seed: int, policy: Degradation, budget: int) -> _Outcome:
     need = await _need(strategy, seed)
-    limit, replies = need * budget // 100, Replies()
+    limit, replies = round(need * budget / 100, 6), Replies()
     team = team_of(strategy, seed, replies, limit, policy)
     async with Engine("memory") as engine:
         result = await engine.run(team, "Do the work.")
@@ -79,7 +79,7 @@ async def _run(strategy: str, seed: int, policy: Degradation, budget: int) -> _O
     return _Outcome(
         answered=_has_answer(result, replies, closes=closes),
         completed=result.stop_reason in ("done", "max_turns"),
-        spent=result.usage.total_tokens,
+        spent=result.usage.usd or 0.0,
         limit=limit,
         rungs=sum(isinstance(event.fact, BudgetDegraded) and not event.fact.undone for event in events),
     )
@@ -93,14 +93,14 @@ def _has_answer(result: RunResult, replies: Replies, *, closes: bool) -> bool:
     return replies.last_closes and result.failure is None if closes else bool(result.messages)
 
 
-_needs: dict[tuple[str, int], int] = {}
+_needs: dict[tuple[str, int], float] = {}
 
 
-async def _need(strategy: str, seed: int) -> int:
+async def _need(strategy: str, seed: int) -> float:
     if (strategy, seed) not in _needs:
         async with Engine("memory") as engine:
             result = await engine.run(team_of(strategy, seed, Replies(), None, "none"), "Do the work.")
-        _needs[strategy, seed] = result.usage.total_tokens
+        _needs[strategy, seed] = result.usage.usd or 0.0
     return _needs[strategy, seed]
 
 

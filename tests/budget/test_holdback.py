@@ -7,46 +7,73 @@ import pytest
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Usage
 
 
 def account(**limits: float) -> Account:
     return Account("team", Limits(**limits), None)  # pyright: ignore[reportArgumentType]
 
 
-def test_nothing_is_kept_before_the_first_call() -> None:  # Z-10
+def used(output: int, prompt: int = 1000) -> Usage:
+    return Usage(requests=1, input_tokens=prompt, output_tokens=output)
+
+
+def ask(holdback: Holdback, usage: Usage, reserved: int = 1000) -> None:
+    """An ask with one request whose prompt was reserved at so many tokens, with a cap of 200."""
+    holdback.ask_begins(closing=False)
+    holdback.call_reserved(reserved, 200, Cost(reserved + 200, 0, 1))
+    holdback.ask_ended(usage, closing=False)
+
+
+def test_nothing_is_kept_before_there_is_something_to_close() -> None:  # Z-10
     team = account(tokens=10_000)
     holdback = Holdback(team, [None])
     holdback.ask_begins(closing=False)
-    assert team.kept == [0, 0, 0]
-    holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
-    assert team.kept == [1000 + 200 + 200, 0, 1]  # the prompt, a reply that it reads, and its own reply
+    holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
+    assert team.kept == [0, 0, 0], "the first turn may use the whole budget"
+    holdback.ask_begins(closing=False)
+    assert team.kept == [1000 + 2 * 200 + 200, 0, 1]  # the prompt, two replies that it reads, and its own reply
 
 
 def test_the_estimate_grows_with_the_replies_that_the_closing_ask_reads() -> None:  # Z-10
     team = account(tokens=10_000)
-    reads_all, reads_one = Holdback(team, [None]), Holdback(team, [1])
     kept: list[int] = []
-    for holdback in (reads_all, reads_one):
+    for reads in (None, 1):
+        holdback = Holdback(team, [reads])
         for _ in range(4):
-            holdback.ask_begins(closing=False)
-            holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
-            holdback.ask_ended(100, 100, 1100, closing=False)
+            ask(holdback, used(100))
         kept.append(team.kept[0])
         holdback.release()
     assert kept == [1000 + 4 * 100 + 200, 1000 + 100 + 200]
     assert team.kept == [0, 0, 0]
 
 
-def test_the_prompt_counts_as_many_tokens_as_a_byte_had_in_the_last_one() -> None:
+def test_of_a_reply_that_others_get_as_an_envelope_only_that_is_read() -> None:
     team = account(tokens=10_000)
-    Holdback(team, [0]).call_reserved(1000, 250, 200, Cost(450, 0, 1))
-    assert team.kept[0] == 250 + 200
+    holdback = Holdback(team, [None])
+    for _ in range(4):
+        holdback.ask_begins(closing=False)
+        holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
+        holdback.ask_ended(used(100), closing=False, read=20)
+    assert team.kept[0] == 1000 + 4 * 20 + 200
 
 
-def test_money_is_kept_at_the_price_of_the_last_call() -> None:
+def test_replies_count_as_many_tokens_as_are_reserved_for_one_of_a_prompt() -> None:
+    team = account(tokens=10_000)
+    holdback = Holdback(team, [None])
+    for _ in range(3):
+        ask(holdback, used(100, prompt=250))
+    assert team.kept[0] == 1000 + 4 * 3 * 100 + 200, "bytes are reserved, four for a token"
+
+
+def test_money_is_kept_at_the_highest_price_of_a_call() -> None:
     team = account(usd=1)
-    Holdback(team, [0]).call_reserved(1000, 1000, 200, Cost(1200, 2400, 1))
-    assert team.kept[1] == 2400
+    holdback = Holdback(team, [0])
+    for price in (2, 1):
+        holdback.ask_begins(closing=False)
+        holdback.call_reserved(1000, 200, Cost(1200, 1200 * price, 1))
+        holdback.ask_ended(used(100), closing=False)
+    assert team.kept[1] == 1200 * 2
 
 
 def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
@@ -54,23 +81,31 @@ def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
     holdback = Holdback(team, [None])
     for tokens in (30, 70, 50):
         holdback.ask_begins(closing=False)
-        holdback.ask_ended(10, 0, tokens, closing=False)
+        holdback.ask_ended(used(0, tokens), closing=False)
     assert team.kept == [70, 0, 1]
+
+
+def test_an_ask_that_fails_is_nothing_to_close_with() -> None:
+    team = account(tokens=1000)
+    holdback = Holdback(team, [None])
+    holdback.ask_begins(closing=False)
+    holdback.ask_ended(None, closing=False)
+    assert team.kept == [0, 0, 0]
 
 
 def test_a_small_budget_is_never_all_kept_back() -> None:
     team = account(tokens=1000, calls=1)
-    Holdback(team, [None]).call_reserved(5000, 5000, 200, Cost(5200, 0, 1))
+    ask(Holdback(team, [None]), used(100, 5000), reserved=5000)
     assert team.kept == [750, 0, 0]
 
 
 def test_while_a_closing_ask_runs_nothing_is_kept_back() -> None:  # Z-10
     team = account(tokens=10_000)
     holdback = Holdback(team, [None])
-    holdback.call_reserved(1000, 1000, 200, Cost(1200, 0, 1))
+    ask(holdback, used(100))
     holdback.ask_begins(closing=True)
     assert team.kept == [0, 0, 0]
-    holdback.ask_ended(100, 100, 1100, closing=True)
+    holdback.ask_ended(used(100), closing=True)
     assert team.kept[0] > 0, "an orchestrator may decide again"
 
 

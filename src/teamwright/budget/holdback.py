@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from teamwright.budget.ledger import AMPLE_OUTPUT, NO_COST, USEFUL_OUTPUT, Account, Cost
+from teamwright.values.limits.usage import Usage
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far a closing reply may be."""
@@ -19,36 +20,39 @@ LEAST_REPLIES = 3
 
 
 class Holdback:
-    """What one team keeps back. Nothing is kept before its first call: there would be nothing to close.
+    """What one team keeps back. Nothing is kept before its first reply, unless asks run side by side: there would be
+    nothing to close.
 
     `reads` has an item for each closing ask: how many replies it reads; `None` for all of them.
     """
 
     __slots__ = (
         "_account",
+        "_calls",
+        "_first_prompt",
+        "_input_tokens",
         "_kept",
         "_largest_cap",
         "_largest_reply",
         "_longest_output",
         "_most_used",
         "_price",
-        "_prompt_bytes",
-        "_rate",
+        "_prompt_tokens",
         "_reads",
         "_replies",
-        "_reply_bytes",
+        "_reply_tokens",
+        "_requests",
         "_running",
         "_running_closing",
-        "_started",
     )
 
     def __init__(self, account: Account, reads: Sequence[int | None]) -> None:
         self._account, self._reads = account, list(reads)
-        self._kept, self._started = NO_COST, False
+        self._kept, self._price = NO_COST, 0.0
         self._running = self._running_closing = 0
-        self._prompt_bytes, self._rate, self._price = 0, 1.0, 0.0
-        self._largest_cap = self._largest_reply = self._longest_output = self._most_used = 0
-        self._replies = self._reply_bytes = 0
+        self._calls = self._first_prompt = self._prompt_tokens = self._largest_cap = 0
+        self._requests = self._input_tokens = self._longest_output = self._most_used = 0
+        self._replies = self._reply_tokens = self._largest_reply = 0
 
     def ask_begins(self, *, closing: bool) -> None:
         """Count an ask of the team. While a closing one runs, nothing is kept back: it was kept for that one."""
@@ -56,25 +60,28 @@ class Holdback:
         self._running_closing += closing
         self._update()
 
-    def call_reserved(self, prompt_bytes: int, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
-        """Learn from a reservation of the team: the prompt in bytes and tokens, the output cap, and the whole cost."""
-        self._started = True
-        if prompt_bytes:
-            self._prompt_bytes, self._rate = self._prompt_bytes or prompt_bytes, prompt_tokens / prompt_bytes
-            self._largest_cap = max(self._largest_cap, AMPLE_OUTPUT if cap is None else cap)
-            self._price = cost.usd / cost.tokens if cost.tokens else 0.0
+    def call_reserved(self, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
+        """Learn from the reservation of a model request: its prompt, its output cap, and its whole cost."""
+        self._calls += 1
+        self._first_prompt = self._first_prompt or prompt_tokens
+        self._prompt_tokens += prompt_tokens
+        self._largest_cap = max(self._largest_cap, AMPLE_OUTPUT if cap is None else cap)
+        self._price = max(self._price, cost.usd / max(1, cost.tokens))
         self._update()
 
-    def ask_ended(self, reply_bytes: int, output_tokens: int, tokens: int, *, closing: bool) -> None:
-        """Learn from an ask that ended: the size of its reply, its output, and all that its turn used."""
-        self._started = True
+    def ask_ended(self, usage: Usage | None, *, closing: bool, read: int | None = None) -> None:
+        """Learn from the usage of an ask that ended; `None` if it has no reply. Others read at most `read` tokens."""
         self._running -= 1
         self._running_closing -= closing
-        self._replies += bool(reply_bytes)
-        self._reply_bytes += reply_bytes
-        self._largest_reply = max(self._largest_reply, reply_bytes)
-        self._longest_output = max(self._longest_output, output_tokens)
-        self._most_used = max(self._most_used, tokens)
+        if usage is not None:
+            self._replies += 1
+            self._requests += usage.requests
+            self._input_tokens += usage.input_tokens
+            self._longest_output = max(self._longest_output, usage.output_tokens)
+            self._most_used = max(self._most_used, usage.total_tokens)
+            reply = usage.output_tokens if read is None else min(read, usage.output_tokens)
+            self._reply_tokens += reply
+            self._largest_reply = max(self._largest_reply, reply)
         self._update()
 
     def release(self) -> None:
@@ -83,7 +90,8 @@ class Holdback:
         self._update()
 
     def _update(self) -> None:
-        kept = self._estimate() if self._reads and self._started and not self._running_closing else NO_COST
+        has_begun = self._replies > 0 or self._running > 1
+        kept = self._estimate() if self._reads and has_begun and not self._running_closing else NO_COST
         if kept != self._kept:
             self._kept, before = kept, self._kept
             self._account.keep_back(before, kept)
@@ -99,11 +107,18 @@ class Holdback:
 
     def _tokens(self, reads: int | None) -> int:
         """Return the tokens of a closing ask: the first prompt, the replies that it reads, and its own reply."""
-        if not self._prompt_bytes:  # no model was asked yet, or none at all
+        if not self._calls:  # no model was asked yet, or none at all
             return self._most_used
         reply = self._largest_reply
         if self._replies < LEAST_REPLIES:
-            reply = max(reply, ceil(min(USEFUL_OUTPUT, self._largest_cap) / self._rate))
-        read = self._reply_bytes + self._running * reply if reads is None else reads * reply
-        output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * self._longest_output)) if self._most_used else AMPLE_OUTPUT
-        return ceil(self._rate * (self._prompt_bytes + read)) + min(output, self._largest_cap)
+            reply = max(reply, min(USEFUL_OUTPUT, self._largest_cap))
+        read = self._reply_tokens + self._running * reply if reads is None else reads * reply
+        output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * self._longest_output)) if self._replies else AMPLE_OUTPUT
+        return self._first_prompt + ceil(self._excess * read) + min(output, self._largest_cap)
+
+    @property
+    def _excess(self) -> float:
+        """How many tokens are reserved for one of a prompt: more than one where its tokens can only be bounded."""
+        if not (self._requests and self._input_tokens):
+            return 1.0
+        return max(1.0, (self._prompt_tokens / self._calls) / (self._input_tokens / self._requests))

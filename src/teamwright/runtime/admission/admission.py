@@ -92,9 +92,8 @@ class Admission:
             if permit is not None and (run.pausing or self._scope.is_closed):
                 permit.cancel()
                 permit = None
-        if permit.reservation is not None and self._scope.holdback is not None:
-            prompt, cap = self._request.prompt, self._request.cap
-            self._scope.holdback.call_reserved(effect.prompt_bytes, prompt, cap, permit.cost)
+        if permit.reservation is not None and self._request.model and self._scope.holdback is not None:
+            self._scope.holdback.call_reserved(self._request.prompt, self._request.cap, permit.cost)
         return permit
 
     async def _size_request(self, account: Account) -> None:

@@ -36,13 +36,14 @@ from teamwright.values.events.step import StepHeldUp
 from teamwright.values.key import join_key, with_attempt
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 NO_ENDING = Failure(member="", error="cancelled", message="")
 """Stands for the ending of an ask that is stopped."""
-ENVELOPE_BYTES = 512
+ENVELOPE_CHARACTERS = 512
 """The size of an envelope besides its summary, about."""
 
 
@@ -200,14 +201,12 @@ class RunContext:
 
 
 def _report_ending(holdback: Holdback, ending: Reply | Failure, turn: Turn) -> None:
-    """Tell the holdback of the team how long a reply is for those who read it, and what its turn used."""
-    if not isinstance(ending, Reply):
-        holdback.ask_ended(0, 0, 0, closing=turn.closing)
-        return
-    size = sum(len(message.content.encode()) for message in ending.messages)
+    """Tell the holdback of the team what the turn used, and how much of the reply others read."""
+    usage = ending.usage if isinstance(ending, Reply) else None
+    read = None
     if turn.handoff is not None:  # others read an envelope
-        size = min(size, turn.handoff.max_summary_chars + ENVELOPE_BYTES)
-    holdback.ask_ended(size, ending.usage.output_tokens, ending.usage.total_tokens, closing=turn.closing)
+        read = (turn.handoff.max_summary_chars + ENVELOPE_CHARACTERS) // CHARACTERS_PER_TOKEN
+    holdback.ask_ended(usage, closing=turn.closing, read=read)
 
 
 async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
