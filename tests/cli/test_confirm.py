@@ -52,7 +52,8 @@ def test_smaller_lets_it_begin_under_a_lower_ceiling(call: Call, team: Path) -> 
     assert call("runs", "answer", "one", "yes", "--max-tokens", 9).code == 2
     assert call("runs", "answer", "one", "smaller", "--max-tokens", 9).code == 0
     done = call("runs", "resume", "one", "--json")
-    assert (done.code, done.json["stop_reason"], done.json["usage"]["total_tokens"]) == (4, "budget", 0)
+    assert (done.code, done.json["stop_reason"]) == (4, "budget")
+    assert done.json["usage"]["total_tokens"] <= 9
     assert "was answered: smaller (at most 9 tokens)" in call("runs", "show", "one").out
 
 

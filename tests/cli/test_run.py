@@ -163,7 +163,7 @@ rules:
     [
         (TEAM, "rules: [{agent: writer, error: refused}]", 1, "failed", "runs fork"),
         (TEAM, "rules: [{agent: writer, reply: hello}]", 1, "failed", "no rule"),
-        (TEAM.replace("members", "limits: {tokens: 60}, members"), None, 4, "degraded", "--max-tokens"),
+        (TEAM.replace("members", "limits: {tokens: 30}, members"), None, 4, "degraded", "--max-tokens"),
         (TEAM.replace("members", "limits: {calls: 1}, members"), None, 4, "degraded", "--max-tokens"),
         (
             TEAM.replace("members", "limits: {seconds: 0.2}, members"),

@@ -226,7 +226,7 @@ async def test_an_image_is_reserved_by_its_bound_and_not_by_its_bytes() -> None:
     async with Engine("memory") as engine:
         refused = await engine.run(agent, "Look.", attachments=[large], limits=Limits(tokens=10_000))
         allowed = await engine.run(agent, "Look.", attachments=[large], limits=Limits(tokens=40_000))
-    assert (refused.stop_reason, allowed.status) == ("budget", "completed")
+    assert (refused.stop_reason, allowed.stop_reason) == ("budget", "done")
 
 
 async def _record(eyes: Eyes, journal: MemoryJournal) -> ModelAgent:

@@ -137,7 +137,7 @@ async def test_what_a_raised_limit_would_have_paid_for_is_not_known(tmp_path: Pa
     report = await ask(journal, RunChanges(limits=Limits(tokens=100_000)))
     assert (report.status, report.total.exact) == (None, False)
     assert any("the record ends here" in note for note in report.notes)
-    assert report.total.what_if.total_tokens == result.usage.total_tokens
+    assert report.total.what_if.total_tokens <= result.usage.total_tokens, "the run closed after it was refused"
     assert report.total.what_if.seconds < 60
 
 
@@ -298,7 +298,7 @@ async def test_tools_agents_as_tools_and_retries_are_repeated_without_their_serv
     assert (same.total.exact, same.status, looked) == (True, "completed", ["tree"])
     assert (same.total.what_if.total_tokens, same.total.what_if.usd) == (result.usage.total_tokens, result.usage.usd)
     assert fewer.stopped is not None
-    assert (fewer.stopped.member, fewer.stopped.exact) == ("writer", True)
+    assert (fewer.stopped.member, fewer.total.exact) == ("writer", False), "'inner' would close with other words"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ class Endpoint:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                order = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                size = int(self.headers["Content-Length"])
+                order = self.rfile.read(size).decode()
+                if len(order) < size:  # the client was killed while it sent the request
+                    return
                 endpoint.paid[order] += 1
                 self._answer(f"paid {order}")
 

@@ -156,9 +156,10 @@ def _facts(team: Team) -> list[str]:
         found.append(f"max_turns: {settings.max_turns}")
     if team.limits is not None:
         bounds = team.limits.model_dump(exclude_none=True)
-        each = bounds.pop("message", {})
+        each, strict = bounds.pop("message", {}), bounds.pop("strict", False)
         found += [f"at most {limit:g} {name}" for name, limit in bounds.items()]
         found += [f"each request at most {limit:g} {name}" for name, limit in each.items()]
+        found += ["strict limits"] * strict
     return found
 
 
