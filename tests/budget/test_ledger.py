@@ -52,6 +52,15 @@ def test_a_prompt_counts_its_bytes_and_sixteen_per_message() -> None:
     assert byte_bound(100, 3) == 148
 
 
+async def test_a_call_is_weighed_against_what_is_kept_as_the_latest_calls_were_charged() -> None:  # Z-10
+    account = Account("run", Limits(tokens=10_000), None)
+    for prompt, cap in ((100, 4000),) * 2 + ((500, 200),) * 4:
+        (await reserve(account, prompt, cap)).settle(Cost(prompt + 20))
+    account.keep_back(Cost(0, 0, 0), Cost(account.bounds[0][1] - account.spent[TOKENS] - 400, 0, 0))
+    with pytest.raises(Refusal, match="for its answer"):
+        await reserve(account, 600, 200)
+
+
 async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
     account = Account("run", Limits(tokens=100), None)
     held = await reserve(account, 30, 20)

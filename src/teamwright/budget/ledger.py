@@ -96,7 +96,8 @@ class Account:
 
     `message` limits each single model request, with the tightest values of all levels. Calls queue at the outermost
     level that has limits, for all levels inside it, so that no call overtakes another. `reserved` and `settled` are the
-    tokens of the calls that have returned, as they were reserved and charged.
+    tokens of the latest calls that have returned, as they were reserved and charged: each counts half as much as the
+    one after it, since caps shrink with the budget while prompts grow.
     """
 
     __slots__ = (
@@ -357,8 +358,8 @@ class Reservation:
         self.account.charge(cost)
         if cost.tokens:
             for level in self.account.chain():
-                level.reserved += self.cost.tokens
-                level.settled += cost.tokens
+                level.reserved = level.reserved // 2 + self.cost.tokens
+                level.settled = level.settled // 2 + cost.tokens
         self.account.outermost.serve()
 
 

@@ -6,10 +6,13 @@ import json
 import socket
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.errors import classify
 from teamwright.errors import InvalidInput, InvalidOutput, ServiceError
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, Say, ToolCall
@@ -54,6 +57,15 @@ async def test_a_model_that_calls_tools_wrongly_again_and_again_is_reported_clea
         model = ServerModel(url=server.url, name="tiny")
         text = await failure_of(ModelAgent("m", model=model, tools=[look_up]))
     assert "'tiny' gave no usable answer: it did not correct its mistake" in text
+
+
+def test_a_malformed_response_is_no_mistake_of_the_model_and_its_places_are_named() -> None:  # M-10
+    with pytest.raises(ValidationError) as invalid:
+        TypeAdapter(dict[str, int]).validate_python({"prompt_tokens": "many"})
+    error = UnexpectedModelBehavior("Invalid response")
+    error.__cause__ = invalid.value
+    text = str(classify(error, "tiny"))
+    assert text == "The model 'tiny' gave no usable answer: its response is malformed: prompt_tokens"
 
 
 async def test_a_model_whose_output_never_fits_is_reported_clearly() -> None:  # M-10

@@ -18,6 +18,7 @@ from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
 from teamwright.strategies import Members, Outcome, Task
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded, BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.limits.degradation import Cutback, Degradation
@@ -126,6 +127,29 @@ async def test_a_damaged_record_of_a_rung_is_reported_as_such(change: dict[str, 
     async with Engine(await cut(journal, taken.number + 1)) as engine:
         with pytest.raises(NonDeterminism, match=r"the rung '\w+' was (taken|undone)"):
             await engine.resume("r", team=team)
+
+
+async def test_a_resumed_turn_weighs_a_call_of_partly_known_usage_by_its_full_charge() -> None:  # Z-11
+    async def call(attempt: Attempt) -> Returned:
+        return Returned("cut", Usage(requests=1, input_tokens=10), partial_usage="cut")
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        for number in (1, 2):
+            effect = Effect("model", "m", f"e{number}", call, prompt_bytes=10, max_output=100)
+            await ctx.effect(f"e{number}", effect)
+        return "done"
+
+    members = [FunctionAgent(f"m{number}", respond) for number in range(8)]
+    team = Team("chain", members=members, limits=Limits(tokens=1500), degradation="auto")
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    at = next(event.number for event in events if isinstance(event.fact, AgentReturned))
+    async with Engine(await cut(journal, at)) as engine:
+        await engine.resume("r", team=team)
+        again = rungs(await engine.journal.read("r"))
+    assert [one.reason for one in again] == [one.reason for one in rungs(events)] != []
 
 
 async def test_a_resumed_run_follows_the_record_and_weighs_nothing_again() -> None:  # Z-11

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -125,10 +126,18 @@ async def test_a_reply_within_its_reservation_but_beyond_its_cap_is_a_warning() 
     assert (result.exit_code, len(result.warnings)) == (3, 1)
 
 
-async def test_text_beside_no_output_tokens_is_a_warning_and_charged_in_full(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("output", "no output tokens beside its text"),
+        ("input", "no input tokens for its prompts"),
+    ],
+)
+async def test_a_usage_without_input_or_output_tokens_is_a_warning_and_charged_in_full(
+    missing: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # Z-10
-    with WireServer(lambda request: WireReply(text="Yes.", input_tokens=20, output_tokens=0)) as server:
+    reply = replace(WireReply(text="Yes.", input_tokens=20, output_tokens=5), **{f"{missing}_tokens": 0})
+    with WireServer(lambda _: reply) as server:
         server.point_to(monkeypatch)
         members = [ModelAgent(name, model=MODELS["chat"]) for name in "ab"]
         journal = MemoryJournal()
@@ -136,9 +145,7 @@ async def test_text_beside_no_output_tokens_is_a_warning_and_charged_in_full(
             result = await engine.run(Team("t", members=members, limits=Limits(tokens=50_000)), "Write.", run_id="r")
         events = await journal.read("r")
     assert (result.status, result.exit_code) == ("degraded", 3), result.failure
-    assert result.warnings == (
-        "'openai-chat:gpt-5-mini' reports no output tokens beside its text, so its calls are charged in full",
-    )
+    assert result.warnings == (f"'openai-chat:gpt-5-mini' reports {said}, so its calls are charged in full",)
     assert len([event for event in events if isinstance(event.fact, BudgetMisreported)]) == 1
     assert spent(events)[0] == sum(event.fact.reserved for event in events if isinstance(event.fact, AgentCalled))
 

@@ -109,7 +109,7 @@ def _raised(error: Exception) -> str:
     """Name an exception of a client, with its message in one line; the engine masks secrets in it."""
     message = " ".join(str(error).split())
     if isinstance(error, ValidationError):  # the places are enough: its message is worded for programmers
-        message = ", ".join(dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors(include_url=False)))
+        message = _invalid_places(error)
     return cut(f"{type(error).__name__}: {message}" if message else type(error).__name__, LONGEST_REASON)
 
 
@@ -184,11 +184,17 @@ def _system_reason(error: AgentRunError) -> str | None:
     return None
 
 
+def _invalid_places(error: ValidationError) -> str:
+    return ", ".join(dict.fromkeys(".".join(map(str, one["loc"])) for one in error.errors(include_url=False)))
+
+
 def _misbehaviour(error: UnexpectedModelBehavior) -> str:
     """Why a turn failed, with the last correction that the model did not follow."""
     match error.__cause__:
         case None:
             return error.message.partition(". ")[0]
+        case ValidationError() as invalid:
+            return f"its response is malformed: {_invalid_places(invalid)}"
         case ModelRetry(message=correction):
             return f"it did not correct its mistake: {correction}"
         case ToolRetryError() as retry if isinstance(retry.tool_retry.content, str):

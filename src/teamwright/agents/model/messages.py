@@ -22,6 +22,7 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
 from teamwright.agents.prices import cost_of, declared_price
+from teamwright.values.events.agent import PartialUsage
 from teamwright.values.key import tool_place
 from teamwright.values.limits.reply import OutputLimit, cut_text, text_size
 from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
@@ -180,10 +181,12 @@ def with_note(messages: list[ModelMessage], note: str) -> list[ModelMessage]:
     return [*before, replace(last, parts=[*last.parts, UserPromptPart(note)])]
 
 
-def omits_output(response: ModelResponse) -> bool:
-    """Whether the usage of a response counts its prompt and none of its output."""
+def omitted_part(response: ModelResponse) -> PartialUsage | None:
+    """Return which part of a response its usage does not count; `None` if it counts both, or reports nothing at all."""
     used = response.usage
-    return bool(used.input_tokens and not used.output_tokens and output_size(response))
+    if used.input_tokens and not used.output_tokens and output_size(response):
+        return "no_output"
+    return "no_input" if used.output_tokens and not used.input_tokens else None
 
 
 def with_arrived(usage: Usage, arrived: tuple[int, int], model: AnyModel) -> Usage:

@@ -25,7 +25,7 @@ from teamwright.agents.model.errors import classify, is_too_long
 from teamwright.agents.model.messages import (
     cut_response,
     decode_response,
-    omits_output,
+    omitted_part,
     output_limit_of,
     output_size,
     response_text,
@@ -169,7 +169,7 @@ class ModelRequests:
             usage,
             truncated=response.finish_reason == "length",
             capped=agent.max_bytes if stopped is Stop.SIZE else None,
-            partial_usage="cut" if self._arrived is not None else "no_output" if omits_output(response) else None,
+            partial_usage="cut" if self._arrived is not None else omitted_part(response),
         )
 
     async def _send_with_files(

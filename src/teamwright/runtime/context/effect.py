@@ -133,7 +133,8 @@ class EffectCall:
         returned = recorded_result(recorded, record.bodies)
         self._scope.spend(returned.usage)
         if self._scope.account is not None:
-            cost = charge_for(returned.usage, recorded.reserved)
+            is_partial = returned.partial_usage is not None
+            cost = charge_for(returned.usage, recorded.reserved, is_partial=is_partial)
             self._scope.charge(cost.tokens, cost.usd)
         return returned
 
@@ -328,8 +329,8 @@ class EffectCall:
         run, effect = self._scope.run, self._effect
         cap = reservation.max_output if reservation is not None else effect.max_output
         output, model = returned.usage.output_tokens, effect.model or effect.name
-        if returned.partial_usage == "no_output":
-            fact = BudgetMisreported(model=model, problem="no_output")
+        if returned.partial_usage in ("no_output", "no_input"):
+            fact = BudgetMisreported(model=model, problem=returned.partial_usage)
         elif cap is not None and output > cap:
             fact = BudgetMisreported(model=model, problem="over_cap", reported=output, cap=cap)
         else:

@@ -17,7 +17,7 @@ McpMethod = Literal["tools/list", "resources/read", "prompts/get"]
 Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]
 """How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
-PartialUsage = Literal["cut", "no_output"]
+PartialUsage = Literal["cut", "no_output", "no_input"]
 """Why a reported usage is not all that was used: the reply was cut off before its end, or it has text and reports no
 output."""
 

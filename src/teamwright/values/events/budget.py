@@ -89,12 +89,12 @@ class BudgetUnpriced(Record, frozen=True):
 class BudgetMisreported(Record, frozen=True):
     """A provider reported a usage that can't be right, recorded once per run for each model and problem.
 
-    It is more output than the `cap` of the request, or no output beside a text.
+    It is more output than the `cap` of the request, no output beside a text, or no input at all.
     """
 
     kind: ClassVar = "budget.misreported"
     model: str
-    problem: Literal["over_cap", "no_output"]
+    problem: Literal["over_cap", "no_output", "no_input"]
     reported: int = 0
     cap: int | None = None
 
@@ -103,6 +103,8 @@ class BudgetMisreported(Record, frozen=True):
         """The warning in the result of the run."""
         if self.problem == "no_output":
             return f"{self.model!r} reports no output tokens beside its text, so its calls are charged in full"
+        if self.problem == "no_input":
+            return f"{self.model!r} reports no input tokens for its prompts, so its calls are charged in full"
         return f"{self.model!r} reports {self.reported} output tokens with a cap of {self.cap}: limits may not hold"
 
 
