@@ -56,7 +56,7 @@ async def test_a_call_is_weighed_against_what_is_kept_as_the_latest_calls_were_c
     account = Account("run", Limits(tokens=10_000), None)
     for prompt, cap in ((100, 4000),) * 2 + ((500, 200),) * 4:
         (await reserve(account, prompt, cap)).settle(Cost(prompt + 20))
-    account.keep_back(Cost(0, 0, 0), Cost(account.bounds[0][1] - account.spent[TOKENS] - 400, 0, 0))
+    account.keep_back(Cost(0, 0, 0), Cost(10_000 - account.spent[TOKENS] - 400, 0, 0))
     with pytest.raises(Refusal, match="for its answer"):
         await reserve(account, 600, 200)
 
