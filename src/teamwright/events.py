@@ -67,6 +67,8 @@ if TYPE_CHECKING:
         TeamEmitted,
         TeamEnded,
         TeamEscalated,
+        TeamEvaluationResult,
+        TeamEvaluationStarted,
         TeamGoalReached,
         TeamHandoff,
         TeamPlanned,
@@ -136,6 +138,8 @@ __all__ = [
     "TeamEmitted",
     "TeamEnded",
     "TeamEscalated",
+    "TeamEvaluationResult",
+    "TeamEvaluationStarted",
     "TeamGoalReached",
     "TeamHandoff",
     "TeamPlanned",
@@ -177,7 +181,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """
             TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
-            TeamGoalReached TeamHandoff TeamPlanned TeamReopened TeamRouted TeamSelected TeamStarted
+            TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamPlanned TeamReopened TeamRouted
+            TeamSelected TeamStarted
             TeamTold TeamToldBack
         """,
         "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",

@@ -20,6 +20,7 @@ STOPPED: dict[str, tuple[Status, StopReason]] = {
     "deadline": ("timeout", "deadline"),
     "cancelled": ("cancelled", "cancelled"),
     "max_turns": ("failed", "max_turns"),
+    "review_exceeded": ("failed", "review_exceeded"),
 }
 """The status and stop reason of failures that are no ordinary error."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from teamwright.agents.evaluators.registry import is_own
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.names import plain_strategy_name
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, ToolSpec
 
 
@@ -38,6 +41,7 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, team in manifest.teams.items():
         if plain_strategy_name(team.strategy) not in BUILT_IN_STRATEGIES:
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
+        found += _code_of_evaluation(team.evaluate, f"team {name!r}")
     return list(dict.fromkeys(found))
 
 
@@ -49,8 +53,22 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
         yield Code("function", agent.instructions.function, owner)
     for check in filter(None, (agent.check_input, agent.check_output)):
         yield Code("function", check, owner)
+    yield from _code_of_evaluation(agent.evaluate, owner)
     for tool in agent.tools:
         yield from _code_of_tool(tool, owner)
+
+
+def _code_of_evaluation(evaluate: Evaluate | None, owner: str) -> Iterator[Code]:
+    """The code that evaluates work: functions, programs, and an evaluator of another package."""
+    if evaluate is None:
+        return
+    if not is_own(evaluate.evaluator):
+        yield Code("evaluator", evaluate.evaluator, owner)
+    for one in evaluate.criteria:
+        if one.python is not None:
+            yield Code("function", one.python, owner)
+        if one.command is not None:
+            yield Code("command", shlex.join(one.command), owner)
 
 
 def _code_of_tool(tool: str | ToolSpec, owner: str) -> Iterator[Code]:

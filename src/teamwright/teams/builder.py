@@ -11,6 +11,8 @@ from typing import TypedDict, cast
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import Policy, policy_from_spec
+from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.agents.evaluators.registry import make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.import_path import load_function
@@ -26,6 +28,7 @@ from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.file_roots import checked_file, checked_root
 from teamwright.teams.team import Team
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import (
     TERMINATE,
     AgentSpec,
@@ -60,6 +63,10 @@ class Builder:
     """Whether the manifest is from the record of a run."""
     _built: AgentRegistry = field(default_factory=AgentRegistry)
     _without_fallback: list[LeafAgent] = field(default_factory=list[LeafAgent])
+    _unevaluated: list[tuple[LeafAgent | Team, Evaluate]] = field(
+        default_factory=list[tuple[LeafAgent | Team, Evaluate]]
+    )
+    """Agents whose evaluators are built last, since a judge may be any agent or team."""
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
 
     def team(self, name: str | None = None) -> Team:
@@ -68,6 +75,9 @@ class Builder:
         while self._without_fallback:
             agent = self._without_fallback.pop()
             agent.fallback = self._build_fallback(agent.name, self.manifest.agents[agent.name])
+        while self._unevaluated:
+            worker, declared = self._unevaluated.pop()
+            worker.evaluate = self._build_evaluator(declared)
         return built if isinstance(built, Team) else Team(built.name, members=[built], checked=True)
 
     def team_name(self, name: str | None = None) -> str:
@@ -78,7 +88,7 @@ class Builder:
                 raise UnknownName("team", name, [*teams, *self.manifest.agents])
             return name
         inner = {name for team in teams.values() for name in (*team.members, *_helpers(team))}
-        inner |= _agents_in_tools(self.manifest)
+        inner |= _agents_in_tools(self.manifest) | _judges(self.manifest)
         outer = [name for name in teams if name not in inner] or list(teams)
         if len(outer) == 1:
             return outer[0]
@@ -103,7 +113,20 @@ class Builder:
                 same = {"model": model, "scripted": None, "function": None, "fallback": None}
                 return self._build_leaf(name, spec.model_copy(update=same))
 
+    def _build_evaluator(self, declared: Evaluate) -> Evaluator:
+        """Build the evaluator of an agent or a team, with its judges."""
+        judge = None if declared.judge is None else self._get_or_build(declared.judge)
+        final = None if declared.final_judge is None else self._get_or_build(declared.final_judge)
+        return make_evaluator(declared, judge=judge, final_judge=final)
+
     def _build(self, name: str) -> Agent:
+        built = self._build_unevaluated(name)
+        spec = self.manifest.teams.get(name) or self.manifest.agents[name]
+        if spec.evaluate is not None:
+            self._unevaluated.append((built, spec.evaluate))
+        return built
+
+    def _build_unevaluated(self, name: str) -> LeafAgent | Team:
         if spec := self.manifest.teams.get(name):
             return Team(
                 name,
@@ -290,6 +313,12 @@ def _agents_in_tools(manifest: Manifest) -> set[str]:
     """The agents and teams that are tools of others."""
     inline = (tool for agent in manifest.agents.values() for tool in agent.tools)
     return {tool.agent for tool in (*inline, *manifest.tools.values()) if isinstance(tool, AgentTool)}
+
+
+def _judges(manifest: Manifest) -> set[str]:
+    """The agents and teams that judge the work of others."""
+    declared = (*manifest.agents.values(), *manifest.teams.values())
+    return {name for one in declared if one.evaluate is not None for name in one.evaluate.judges}
 
 
 def replace_models(manifest: Manifest, model: str) -> Manifest:

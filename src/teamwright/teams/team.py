@@ -19,12 +19,21 @@ from teamwright.agents.contract.arguments import (
 from teamwright.agents.contract.attributes import (
     agent_spec_of,
     fallback_of,
+    judges_of,
     require_agent,
     require_agent_like,
     tool_agents_of,
 )
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import (
+    UNSET,
+    Policy,
+    PolicyAttributes,
+    PolicySettings,
+    declaration_of,
+    policy_for,
+)
+from teamwright.agents.evaluators.independence import check_evaluations
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
@@ -84,6 +93,7 @@ class Team(PolicyAttributes):
         confirm_above: ConfirmAbove | None = None,
         optional: bool = False,
         critical: bool = False,
+        evaluate: AgentLike | None = None,
         checked: bool = False,
     ) -> None:
         self.name, owner, mistakes = check_name("team", name), f"The team {name!r}", Mistakes()
@@ -91,7 +101,9 @@ class Team(PolicyAttributes):
         self.members = collect(_agents, owner, "members", members)
         self.helpers = collect(_agents, owner, "helpers", helpers)
         self.strategy = collect(_strategy, strategy)
-        settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
+        settings = PolicySettings(
+            limits=limits, approve=approve, optional=optional, critical=critical, evaluate=evaluate
+        )
         self.policy = collect(policy_for, owner, None, settings, recovery=recovery, compact=compact) or UNSET
         collect(_check_no_tools, owner, self.policy)
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
@@ -149,6 +161,7 @@ class Team(PolicyAttributes):
         """
         self._check_fallbacks(agents)
         self._check_keys(agents)
+        check_evaluations(agents)
 
     def _check_fallbacks(self, agents: Iterable[AgentLike]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
@@ -225,6 +238,7 @@ class Team(PolicyAttributes):
             if id(agent) in found:
                 continue
             found[id(agent)] = agent
+            pending.extend(judges_of(agent))
             if isinstance(agent, Team):
                 pending.extend(reversed((*agent.members, *agent.helpers)))
                 continue
@@ -276,6 +290,8 @@ class Team(PolicyAttributes):
             rare["attachments"] = tuple(map(str, self.attachments))
         if self.confirm_above is not None:
             rare["confirm_above"] = self.confirm_above
+        if self.evaluate is not None:
+            rare["evaluate"] = declaration_of(self.evaluate)
         return spec.model_copy(update=rare) if rare else spec
 
     @property

@@ -117,6 +117,18 @@ def tool_agents_of(agent: AgentLike) -> tuple[AgentLike, ...]:
     return getattr(agent, "tool_agents", ())
 
 
+def evaluator_of(agent: AgentLike) -> AgentLike | None:
+    """Return the evaluator of an agent's work, if it has one."""
+    policy = policy_of(agent)
+    return None if policy is ONE_CALL or policy is UNSET else policy.evaluate
+
+
+def judges_of(agent: AgentLike) -> tuple[AgentLike, ...]:
+    """Return the agents that judge the work of an agent."""
+    evaluator = evaluator_of(agent)
+    return () if evaluator is None else getattr(evaluator, "judges", ())
+
+
 def description_of(agent: AgentLike) -> str:
     """Return the description of an agent."""
     description: object = getattr(agent, "description", Agent.description)

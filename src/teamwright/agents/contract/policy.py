@@ -20,6 +20,7 @@ from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import conversions
 from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
 from teamwright.values.text.validation_messages import reasons_of
 
@@ -32,6 +33,9 @@ class Policy(AgentSettings):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     fallback: SkipValidation[AgentLike | None] = Field(default=None, description="the agent that is asked instead")
+    evaluate: SkipValidation[AgentLike | None] = Field(
+        default=None, description="the evaluator whose verdict decides whether its work counts"
+    )
     recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are handled")
     can_terminate: bool = Field(default=False, description="whether it may end its team")
     one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
@@ -44,6 +48,12 @@ class Policy(AgentSettings):
     @model_validator(mode="after")
     def _fallback_is_an_agent(self) -> Self:
         _check_fallback("The fallback", self.fallback)
+        return self
+
+    @model_validator(mode="after")
+    def _evaluate_is_an_evaluator(self) -> Self:
+        if self.evaluate is not None:
+            declaration_of(self.evaluate)
         return self
 
     @model_validator(mode="after")
@@ -66,6 +76,8 @@ class Policy(AgentSettings):
         }
         if self.fallback is not None and (fallback := fallback_spec(name, self.fallback)) is not None:
             given["fallback"] = fallback
+        if self.evaluate is not None:
+            given["evaluate"] = declaration_of(self.evaluate)
         return given
 
 
@@ -88,6 +100,7 @@ class PolicySettings(TypedDict, total=False):
     approve: Approve | None
     retry: RetryPolicy | None
     fallback: AgentLike | None
+    evaluate: AgentLike | None
     too_long: TooLong | None
     max_bytes: int | None
     handoffs: Sequence[str] | bool
@@ -179,6 +192,14 @@ def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
     return FallbackModel(model=model) if model is not None else None
 
 
+def declaration_of(evaluator: AgentLike) -> Evaluate:
+    """Return the declaration of an evaluator; raises `UsageError` if it has none."""
+    declared: object = getattr(evaluator, "declaration", None)
+    if not isinstance(declared, Evaluate):
+        raise UsageError(f"evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
+    return declared
+
+
 class HasPolicy(Protocol):
     """An agent whose policy can be replaced."""
 
@@ -218,6 +239,7 @@ class PolicyAttributes:
     too_long = FromPolicy[TooLong | None]()
     compact = FromPolicy[Compact | None]()
     fallback = FromPolicy[AgentLike | None]()
+    evaluate = FromPolicy[AgentLike | None]()
     recovery = FromPolicy[Recovery | None]()
     can_terminate = FromPolicy[bool]()
     one_call = FromPolicy[bool]()

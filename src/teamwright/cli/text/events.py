@@ -56,6 +56,7 @@ from teamwright.values.events.team import (
     TeamDecided,
     TeamEmitted,
     TeamEscalated,
+    TeamEvaluationResult,
     TeamGoalReached,
     TeamHandoff,
     TeamPlanned,
@@ -430,6 +431,10 @@ def _note_of_team(event: Event) -> str | None:
             return f"stopped by {limit} ({most}): {kind} from {by} is dropped, {fact.chain_text}"
         case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
             return f"{by} reached the goal; {at_work} running are cancelled, {count_text(waiting, 'reaction')} dropped"
+        case TeamEvaluationResult(member=member, verdict=verdict):
+            failed = ", ".join(one.id for one in verdict.criteria if not one.passed)
+            missed = f" ({failed})" if failed else ""
+            return f"the work of {member} is evaluated: {verdict.outcome}, score {verdict.score:.2f}{missed}"
         case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
             why = f", because {reason}" if reason else ""
             return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"

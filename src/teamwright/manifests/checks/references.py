@@ -17,6 +17,7 @@ from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
+from teamwright.manifests.checks.evaluations import check_evaluation
 from teamwright.manifests.checks.model_settings import INLINE_MODELS
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.checks.unused_fields import check_unused_fields
@@ -41,6 +42,7 @@ def check(declared: Declarations, report: ProblemReport, *, models_replaced: boo
         _check_json_schema(team, "output_schema", report)
         _check_fallback(team, "recovery", declared, report)
         _check_optional_or_critical(team, report)
+        check_evaluation(team, declared, report)
         _check_people(team, report)
         for file, place in team.fields.texts("attachments"):
             _check_attachment(file, place, team, report)
@@ -85,6 +87,7 @@ def _check_agent(agent: Declaration, declared: Declarations, report: ProblemRepo
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
     _check_optional_or_critical(agent, report)
+    check_evaluation(agent, declared, report)
     _check_approved_tools(agent, declared, report)
 
 

@@ -16,6 +16,8 @@ from msgspec import structs
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.agents.evaluators.gate import pass_gate
+from teamwright.agents.evaluators.protocol import require_evaluator
 from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentTimeout, MisplacedEffect
 from teamwright.runtime.context.approval import ApprovalGate
@@ -72,8 +74,11 @@ class RunContext:
             self._workspace = RunWorkspace(self._scope)
         return self._workspace
 
-    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
-        """Ask a member and return its reply or failure; a recorded ending is returned without calling the member."""
+    async def ask(self, member: AgentLike, turn: Turn, *, key: str, evaluated: bool = True) -> Reply | Failure:
+        """Ask a member and return its reply or failure; a recorded ending is returned without calling the member.
+
+        Where the member has an evaluator, the reply has to pass it, unless the caller has it `evaluated` itself.
+        """
         scope = self._scope
         run = scope.run
         if (run.closing or run.abandoned) and scope.is_closed:
@@ -105,9 +110,16 @@ class RunContext:
                 _report_ending(holdback, ending, turn)
             if ladder is not None:
                 ladder.ask_ended(join_key(scope.path, place))
+        if policy.evaluate is not None and evaluated and turn.purpose == "work":
+            evaluator = require_evaluator(repr(member.name), policy.evaluate)
+            ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
         if isinstance(ending, Failure) and policy.optional:
             return ending.changed(optional=True)
         return ending
+
+    async def _ask_again(self, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
+        """Ask a member for a revision, which the gate of its first reply evaluates."""
+        return await self.ask(member, turn, key=key, evaluated=False)
 
     def _shortened(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""

@@ -64,6 +64,8 @@ from teamwright.values.events.team import (
     TeamEmitted,
     TeamEnded,
     TeamEscalated,
+    TeamEvaluationResult,
+    TeamEvaluationStarted,
     TeamGoalReached,
     TeamHandoff,
     TeamPlanned,
@@ -87,7 +89,7 @@ Fact = (
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
-    | TeamGoalReached | TeamEscalated
+    | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from teamwright.values.models import Record
 from teamwright.values.results import StopReason
 from teamwright.values.turns.envelope import RiskLevel
+from teamwright.values.verdicts import EvaluationVerdict
 
 
 class TeamStarted(Record, frozen=True):
@@ -171,3 +172,24 @@ class TeamGoalReached(Record, frozen=True):
     by: str
     waiting: int = 0
     at_work: int = 0
+
+
+class TeamEvaluationStarted(Record, frozen=True):
+    """The work of a member, in its `attempt`th round, goes to an evaluator; `rubric` is the digest of the criteria."""
+
+    kind: ClassVar = "team.evaluation_started"
+    member: str
+    evaluator: str
+    attempt: int
+    criteria: tuple[str, ...]
+    rubric: str
+    rubric_version: str = ""
+
+
+class TeamEvaluationResult(Record, frozen=True):
+    """The verdict on the work of a member, with a result for every criterion of the rubric."""
+
+    kind: ClassVar = "team.evaluation_result"
+    member: str
+    attempt: int
+    verdict: EvaluationVerdict

@@ -17,6 +17,7 @@ from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy,
 from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.models import Value
 from teamwright.values.people.approvals import Approve, Notify
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.envelope import EnvelopeSettings
@@ -42,6 +43,7 @@ MEMORY = "memory"
 
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
+EVALUATE = "how its work is evaluated before it counts: a rubric, judges, rounds"
 APPROVE = "where a person has to approve before the member continues"
 
 Share = Literal["transcript", "output", "a2a_lite"]
@@ -331,6 +333,7 @@ class AgentSpec(AgentSettings):
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
     )
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+    evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     simulation: Simulation | None = Field(default=None, description="its behaviour in  teamwright lab simulate")
 
     @property
@@ -380,6 +383,7 @@ class TeamSpec(MemberSettings):
         default=None,
         description="a person confirms a run of this team before it spends anything if its forecast p90 is above this",
     )
+    evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
     simulation: Simulation | None = Field(
         default=None, description="the behaviour of members that have no `simulation` themselves"
     )

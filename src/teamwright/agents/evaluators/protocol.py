@@ -1,0 +1,82 @@
+"""The contract of evaluators.
+
+An evaluator is an agent: it is asked with the work as its task, and replies with an `EvaluationVerdict` as data. So its
+checks are effects, its judges are asked through its context, and its verdict is recorded like every reply.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import msgspec
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import agent_spec_of
+from teamwright.agents.contract.context import AgentLike
+from teamwright.errors import InvalidOutput, UsageError
+from teamwright.values.models import JsonValue
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.manifest import model_key
+from teamwright.values.turns.turn import Reply
+from teamwright.values.verdicts import EvaluationVerdict
+
+EVALUATOR = "evaluator"
+"""The kind of an agent that evaluates."""
+
+
+class Evaluator(Agent, Protocol):
+    """An agent that judges work. Its turn has the work as the task, and the author's task as the only message before.
+
+    `declaration` is what a manifest says of it, and `judges` are the agents that it asks.
+    """
+
+    declaration: Evaluate
+    judges: tuple[AgentLike, ...] = ()
+
+
+class EvaluatorClass(Protocol):
+    """The class of an evaluator, which the entry point or import path of its name leads to."""
+
+    def __call__(
+        self, declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
+    ) -> Evaluator:
+        """Create an evaluator for this declaration, whose judges are these agents."""
+        ...
+
+
+def require_evaluator(owner: str, evaluator: object) -> Evaluator:
+    """Return the object if it is an evaluator; raises `UsageError` with what it needs otherwise."""
+    if isinstance(evaluator, Evaluate):
+        raise UsageError(f"{owner}: a declaration alone evaluates nothing; pass  Rubric(Evaluate(…), judge=…).")
+    if not isinstance(getattr(evaluator, "declaration", None), Evaluate) or not hasattr(evaluator, "respond"):
+        raise UsageError(f"{owner}: evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
+    return cast("Evaluator", evaluator)
+
+
+def read_verdict(reply: Reply) -> EvaluationVerdict:
+    """Return the verdict in an evaluator's reply; raises `InvalidOutput` if it has none."""
+    try:
+        return msgspec.convert(reply.data, EvaluationVerdict)
+    except msgspec.ValidationError as error:
+        raise InvalidOutput(f"it gave no verdict ({error})") from error
+
+
+def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
+    """Return the reply of an evaluator."""
+    data = cast("JsonValue", msgspec.to_builtins(verdict))
+    return Reply.of(name, f"{verdict.outcome}: score {verdict.score:.2f}", data=data)
+
+
+def model_of(agent: AgentLike) -> str:
+    """Return the identity of an agent's model; its kind if it has no model of its own."""
+    model = agent_spec_of(agent).model
+    return agent.kind if model is None else model_key(model)
+
+
+def models_within(agent: AgentLike) -> set[str]:
+    """Return the models of an agent, or of all members of a team and of teams within it."""
+    members: tuple[AgentLike, ...] = getattr(agent, "members", ())
+    if members:
+        return set[str]().union(*map(models_within, members))
+    model = agent_spec_of(agent).model
+    return set() if model is None else {model_key(model)}

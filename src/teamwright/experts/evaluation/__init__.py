@@ -1,0 +1,1 @@
+"""Evaluation: the rubric with its checks, and judges."""

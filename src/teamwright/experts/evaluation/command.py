@@ -1,0 +1,50 @@
+"""Runs a program that checks a text. It gets the text on stdin and no secrets, and leaves nothing behind.
+
+On cancellation and on a timeout, the program and all that it started in its session are killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+
+from teamwright.errors import AgentError
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables that a program inherits: none of them is a secret."""
+SHOWN_BYTES = 400
+"""How much of the end of the program's output becomes the reason."""
+
+
+async def run_command(command: Sequence[str], text: str) -> tuple[int, str]:
+    """Return the exit code of a program that gets this text, and the end of its output."""
+    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise AgentError(f"the program {command[0]!r} can't be started: {error}") from error
+        try:
+            await process.communicate(text.encode("utf-8", "replace"))
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                await process.wait()
+        assert process.returncode is not None
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - SHOWN_BYTES))
+        return process.returncode, output.read().decode("utf-8", "replace").strip()

@@ -1,0 +1,78 @@
+"""Compares two pieces of work by a judge that sees them in both orders, since judges prefer the place, not the work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.evaluators.protocol import model_of
+from teamwright.experts.evaluation.judge_prompt import HEADERS, INSTRUCTIONS
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
+from teamwright.values.turns.transcript import with_header
+from teamwright.values.turns.turn import Failure, Turn
+
+Winner = Literal["first", "second", "tie"]
+QUESTION = (
+    'Which work answers the task better? Answer with one JSON object and nothing else: "better" is "a", "b" or "tie",'
+    ' and "reason" is one sentence that points to both.'
+)
+
+
+class PairAnswer(BaseModel):
+    """A judge's choice between two pieces of work."""
+
+    model_config = ConfigDict(frozen=True)
+
+    better: Literal["a", "b", "tie"]
+    reason: str = ""
+
+
+ANSWERS = TypeAdapter(PairAnswer)
+SEEN: dict[str, tuple[Winner, Winner]] = {"a": ("first", "second"), "b": ("second", "first"), "tie": ("tie", "tie")}
+"""What an answer means where the works were shown in order, and where they were swapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a comparison, and the answer in each order. `problem` says why there is none, empty if there is.
+
+    Where the two answers differ, the judge saw no difference but that of the places: a tie.
+    """
+
+    winner: Winner
+    answers: tuple[Winner, ...]
+    reasons: tuple[str, ...]
+    judge: str
+    model: str
+    shown: tuple[str, ...]
+    problem: str = ""
+
+
+async def compare(judge: AgentLike, task: str, works: tuple[str, str], ctx: Context, key: str) -> Comparison:
+    """Ask a judge twice, with the works in both orders, under keys that begin with `key`."""
+    answers: list[Winner] = []
+    reasons: list[str] = []
+    shown: list[str] = []
+    problem = ""
+    for order, (first, second) in enumerate((works, works[::-1])):
+        turn = Turn(_prompt(task, first, second), purpose="judge", quoting="history", aside=True)
+        shown.append(turn.digest)
+        reply = await ctx.ask(judge, turn, key=f"{key}-{'ab'[order]}")
+        answer = (
+            ParseFailure(f"it failed ({reply.error})") if isinstance(reply, Failure) else read_answer(reply, ANSWERS)
+        )
+        if isinstance(answer, ParseFailure):
+            problem = problem or f"the judge {judge.name!r} gave no usable answer: {answer.problem}"
+            continue
+        answers.append(SEEN[answer.better][order])
+        reasons.append(answer.reason)
+    winner: Winner = answers[0] if not problem and len(set(answers)) == 1 else "tie"
+    return Comparison(winner, tuple(answers), tuple(reasons), judge.name, model_of(judge), tuple(shown), problem)
+
+
+def _prompt(task: str, first: str, second: str) -> str:
+    parts = (("task", task), ("work a", first), ("work b", second), ("answer", QUESTION))
+    return "\n\n".join((INSTRUCTIONS, *(with_header(name, text, HEADERS) for name, text in parts)))

@@ -1,0 +1,134 @@
+"""The declaration of an evaluation: criteria with weights, judges, and what happens when work does not pass.
+
+How work is evaluated lies in the evaluator, which may be of another package.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic_core import to_json
+
+from teamwright.values.models import Value
+from teamwright.values.text.timed_regex import pattern_problem
+from teamwright.values.turns.messages import digest
+
+JudgeName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
+CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Reducer = Literal["median", "mean", "min"]
+
+KINDS = ("non_blank", "length", "contains", "regex", "json_schema", "python", "command", "judge")
+"""The fields of a criterion that say what it checks, of which it has one."""
+NOT_BLANK = "not-blank"
+
+
+class Length(Value):
+    """Bounds of the number of characters of a text."""
+
+    min: int = Field(default=0, ge=0)
+    max: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"max is {self.max}, and min is {self.min}: no text has such a length")
+        return self
+
+
+class Criterion(Value):
+    """One criterion: exactly one of the fields from `non_blank` to `judge` says what is checked."""
+
+    id: CriterionId = Field(description="its name in verdicts")
+    non_blank: Literal[True] | None = Field(default=None, description="the text has more than blanks")
+    length: Length | None = Field(default=None, description="the text has so many characters: {min, max}")
+    contains: str | None = Field(default=None, min_length=1, description="the text contains this")
+    regex: str | None = Field(default=None, description="the text matches this expression somewhere")
+    json_schema: dict[str, JsonValue] | None = Field(default=None, description="the text is JSON that fits")
+    python: str | None = Field(
+        default=None, description="module:function that gets the text and returns true, false, a score, or a pair"
+    )
+    command: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="a program that gets the text on stdin and exits with 0"
+    )
+    judge: str | None = Field(default=None, min_length=1, description="a question that the judge answers")
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="its share of the score")
+    required: bool = Field(default=False, description="whether nothing passes without it, whatever the threshold")
+    at_least: float = Field(
+        default=0.5, gt=0, le=1, allow_inf_nan=False, description="the least score with which it passes"
+    )
+    timeout: float = Field(default=60.0, gt=0, allow_inf_nan=False, description="seconds of a function or program")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [name for name in KINDS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f"it has {' and '.join(given)}" if given else "it has none"
+            raise ValueError(f"the criterion {self.id!r} needs exactly one of {', '.join(KINDS)}, and {found}")
+        if self.regex is not None and (problem := pattern_problem(self.regex)):
+            raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
+        if self.python is not None and not all(self.python.partition(":")):
+            raise ValueError(f"the check of {self.id!r} is {self.python!r}; write  module:function")
+        return self
+
+
+DEFAULT_CRITERIA = (Criterion.model_construct(id=NOT_BLANK, non_blank=True),)
+
+
+class Evaluate(Value):
+    """How the work of a team, a member or a step is evaluated, and what happens when it does not pass."""
+
+    evaluator: str = Field(default="rubric", description="an evaluator by name, or one of your own: `module:Class`")
+    criteria: tuple[Criterion, ...] = Field(default=(), description="the rubric; by default the text is not blank")
+    threshold: float = Field(
+        default=1.0, gt=0, le=1, allow_inf_nan=False, description="the least share of the weights that has to pass"
+    )
+    version: str = Field(default="", description="your name for this version of the rubric")
+    judge: JudgeName | None = Field(default=None, description="the agent or team that answers criteria with `judge`")
+    final_judge: JudgeName | None = Field(
+        default=None, description="the judge of work that the first one passes; its marks are those that are reported"
+    )
+    times: int = Field(default=1, ge=1, le=25, description="how often a judge is asked")
+    reducer: Reducer = Field(default="median", description="how several scores become one")
+    require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
+    rounds: int = Field(default=1, ge=1, le=20, description="how often the author is asked, the first time included")
+    on_exceeded: Literal["fail", "warn"] = Field(
+        default="fail", description="work that does not pass fails its author, or counts with a warning"
+    )
+    options: dict[str, JsonValue] = Field(default={}, description="options of an evaluator of your own")
+
+    @model_validator(mode="after")
+    def _ids_differ(self) -> Self:
+        twice = [name for name, count in Counter(one.id for one in self.criteria).items() if count > 1]
+        if twice:
+            raise ValueError(f"several criteria are called {twice[0]!r}; give each an id of its own")
+        return self
+
+    @property
+    def rubric(self) -> tuple[Criterion, ...]:
+        """The criteria, with the default for none."""
+        return self.criteria or DEFAULT_CRITERIA
+
+    @property
+    def rubric_digest(self) -> str:
+        """The digest that identifies the rubric in records; any change of its criteria changes it."""
+        said = [one.model_dump(mode="json", exclude_defaults=True) for one in self.rubric]
+        return digest(self.version, to_json(said).decode(), str(self.threshold))
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The names of its judges, each once."""
+        return tuple(dict.fromkeys(name for name in (self.judge, self.final_judge) if name is not None))
+
+    def problems(self) -> list[str]:
+        """Return what is wrong between its fields, once its judges are known."""
+        judged = [one.id for one in self.rubric if one.judge is not None]
+        found: list[str] = []
+        if judged and self.judge is None:
+            found.append(f"the criterion {judged[0]!r} needs a judge; name an agent as  judge")
+        if self.judge is not None and not judged and self.evaluator == "rubric":
+            found.append(f'the judge {self.judge!r} has nothing to judge; add a criterion with  judge: "a question"')
+        if self.final_judge is not None and self.judge is None:
+            found.append(f"the final judge {self.final_judge!r} needs a judge before it; set  judge")
+        return found

@@ -1,0 +1,62 @@
+"""The verdict on a piece of work: every criterion by its id, with a result of its own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from teamwright.values.models import Record
+
+VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning"]
+"""What becomes of the work: it counts, its author is asked again, a person is needed, or it counts unreviewed."""
+
+
+class CriterionResult(Record, frozen=True):
+    """The result of one criterion. `score` lies between 0 and 1; `by` is the judge, empty for a check."""
+
+    id: str
+    passed: bool
+    score: float
+    reason: str = ""
+    by: str = ""
+
+
+class JudgeRecord(Record, frozen=True):
+    """How a judge was asked: its model, the digest of each turn that it was shown, and the score of each answer.
+
+    `spread` is the difference between its highest and its lowest score. `unusable` says why answers did not count.
+    """
+
+    member: str
+    model: str
+    shown: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    spread: float = 0.0
+    unusable: tuple[str, ...] = ()
+
+
+class EvaluationVerdict(Record, frozen=True):
+    """A verdict. `score` is the weighted mean of its criteria, and `rubric` the digest of what they were.
+
+    `missing` are criteria that the evaluator left out, which are not passed; `unknown` are those that it invented,
+    which do not count.
+    """
+
+    outcome: VerdictOutcome
+    criteria: tuple[CriterionResult, ...] = ()
+    score: float = 0.0
+    feedback: str = ""
+    suggestions: tuple[str, ...] = ()
+    rubric: str = ""
+    judges: tuple[JudgeRecord, ...] = ()
+    missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether the work counts."""
+        return self.outcome in ("pass", "auto_pass_with_warning")
+
+    def exceeded(self, reason: str) -> EvaluationVerdict:
+        """Return the verdict that no review could be completed, for this reason."""
+        return self.changed(outcome="review_exceeded", feedback=reason)
