@@ -23,9 +23,9 @@ def test_a_long_file_is_found() -> None:
 
 
 def test_a_folder_with_too_many_entries_is_found() -> None:
-    paths = [Path(f"src/package/family/module_{number}.py") for number in range(21)]
-    assert list(tree.check_folders(paths)) == ["src/package/family: 21 entries; give families a folder (at most 20)"]
-    assert list(tree.check_folders(paths[:20])) == []
+    paths = [Path(f"src/package/family/module_{number}.py") for number in range(22)]
+    assert list(tree.check_folders(paths)) == ["src/package/family: 22 entries; give families a folder (at most 21)"]
+    assert list(tree.check_folders(paths[:21])) == []
 
 
 @pytest.mark.parametrize("name", ["src/utils.py", "src/_base.py", "src/helpers/a.py", "src/task_manager.py"])

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         TeamToldBack,
     )
     from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+    from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
     "AgentAbandoned",
@@ -106,11 +107,14 @@ __all__ = [
     "BudgetRefused",
     "BudgetThrottled",
     "BudgetUnpriced",
+    "CriterionResult",
     "Custom",
     "Delta",
+    "EvaluationVerdict",
     "Event",
     "Fact",
     "Fold",
+    "JudgeRecord",
     "MessageRef",
     "Origin",
     "PersonAnswered",
@@ -185,6 +189,7 @@ __getattr__, __dir__ = lazy_names(
             TeamSelected TeamStarted
             TeamTold TeamToldBack
         """,
+        "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
         "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",
     },
 )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, ReplyPart, Returned
     from teamwright.agents.contract.policy import Policy, PolicySettings
+    from teamwright.agents.evaluators.protocol import Evaluator, EvaluatorClass, verdict_reply
     from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.functions.guardrails import CheckFunction, Mend, Refuse, Verdict, Warn
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from teamwright.values.limits.usage import Amounts, Bounds, Usage
     from teamwright.values.owned_paths import Owned
     from teamwright.values.people.approvals import Approve, Notify
+    from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
     from teamwright.values.specs.manifest import (
         AgentSpec,
         AgentTool,
@@ -100,6 +102,7 @@ __all__ = [
     "Clock",
     "Compact",
     "Context",
+    "Criterion",
     "CustomTool",
     "Cutback",
     "Data",
@@ -107,6 +110,9 @@ __all__ = [
     "DoubtPolicy",
     "Effect",
     "Entry",
+    "Evaluate",
+    "Evaluator",
+    "EvaluatorClass",
     "Failure",
     "FallbackModel",
     "Fields",
@@ -121,6 +127,7 @@ __all__ = [
     "InstructionsTemplate",
     "Items",
     "JsonSchema",
+    "Length",
     "Limits",
     "Lognormal",
     "McpSpec",
@@ -176,6 +183,7 @@ __all__ = [
     "Workspace",
     "as_tool",
     "tool",
+    "verdict_reply",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -203,6 +211,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.limits.price": "Price",
         "teamwright.values.limits.compact": "Compact",
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
+        "teamwright.agents.evaluators.protocol": "Evaluator EvaluatorClass verdict_reply",
+        "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.manifest": """
             AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
             InstructionsByFunction InstructionsTemplate JsonSchema McpSpec McpTool MemorySpec MemoryTool NamedModel
