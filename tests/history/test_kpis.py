@@ -38,8 +38,10 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose
+from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut
+from tests.kit.runs import run
 from tests.kit.strategies import FirstWins, FunctionStrategy, outcome
 
 
@@ -532,3 +534,17 @@ def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
     found = kpis_of([Event("r", number, *told) for number, told in enumerate(facts, 1)])
     assert (found.total_tokens, found.work_tokens, found.coordination_tokens) == (100, 75, 25)
     assert found.coordination_ratio == 0.25
+
+
+async def test_a_step_and_its_revisions_are_one_step_and_the_last_verdict_decides() -> None:
+    texts = iter(("first", "a good second", "third"))
+    one, other = WordEvaluator(words(rounds=2)), WordEvaluator(words(on_exceeded="warn"))
+    members = [
+        FunctionAgent("a", lambda _: next(texts), evaluate=one),
+        FunctionAgent("b", lambda _: next(texts), evaluate=other),
+        FunctionAgent("c", lambda _: "unjudged"),
+    ]
+    _, events = await run(Team("t", members=members))
+    found = kpis_of(events)
+    assert (found.steps, found.passed, found.failed) == (3, 2, 1)
+    assert (found.judged, found.assumed, found.pass_rate) == (1, 1, 0.6667)

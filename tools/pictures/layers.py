@@ -13,6 +13,7 @@ PURPOSE = {
     "testing": "conformance suites, model server",
     "plans": "plans and schedules, for users",
     "engine": "engine and runs, for users",
+    "experts": "optional: rubrics, judges, expert teams",
     "runtime": "engine, run, context, replay, budget enforcement",
     "history": "read recorded runs: replay index, KPIs, diff, checkpoints",
     "teams": "a team, which is itself an agent; built in Python or from a manifest",

@@ -28,12 +28,13 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
-from teamwright.values.events.team import TeamPlanned, TeamTold
-from teamwright.values.key import without_attempts
+from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamTold
+from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.verdicts import EvaluationVerdict
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
@@ -46,8 +47,8 @@ class Kpis(Record, frozen=True):
 
     `steps` counts steps that began, and steps skipped because a step they need failed. `messages` counts messages
     between the members of a topology. `saved_usd` is what prompt caching saved. `unmetered` counts model requests that
-    reported no usage, and for which nothing was reserved that could stand for it. A figure is None where a run has no
-    data for it.
+    reported no usage, and for which nothing was reserved that could stand for it. `judged` counts passed steps that an
+    evaluator passed; a step and its revisions are one step. A figure is None where a run has no data for it.
     """
 
     run_id: str
@@ -76,11 +77,12 @@ class Kpis(Record, frozen=True):
     saved_usd: float | None = None
     messages: int | None = None
     unmetered: int = 0
+    judged: int = 0
 
     @property
     def assumed(self) -> int:
-        """Passed steps without a verdict of a judge: all of them, since no step is judged yet."""
-        return self.passed
+        """Passed steps without a verdict of an evaluator."""
+        return self.passed - self.judged
 
     def figure(self, name: str) -> float | None:
         """The figure of this name, one of `FIGURES`; None if it is not known, as the tokens of unmetered requests."""
@@ -177,6 +179,7 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         saved_usd=spent.saved_usd,
         messages=reading.messages(),
         unmetered=reading.unmetered(),
+        judged=reading.judged(),
     )
 
 
@@ -247,6 +250,8 @@ class _KpiFold:
         self._questions: dict[str, float] = {}
         self._sent: list[tuple[_Ask | None, int]] = []
         self._planned = False
+        self._verdicts: dict[str, EvaluationVerdict] = {}
+        self._revised: set[str] = set()
         self._record = RunRecord()
 
     def apply(self, event: Event) -> None:
@@ -266,13 +271,13 @@ class _KpiFold:
         """Count steps by status; the last attempt at a place decides."""
         counts = {"passed": 0, "failed": 0, "stopped": 0, "open": 0, "skipped": 0}
         for ask in self._steps():
-            counts[ask.status] += 1
+            counts[self._status(ask)] += 1
         counts["skipped"] = sum(1 for around in self._skipped.values() if self._counts(around))
         return counts
 
     def passed_here(self) -> int:
         """Count the steps that passed in this run, without those that a fork inherited."""
-        endings = (ask.ended for ask in self._steps() if ask.status == "passed")
+        endings = (ask.ended for ask in self._steps() if self._status(ask) == "passed")
         return sum(1 for ended in endings if ended is not None and ended.number > self._record.inherited)
 
     def used(self) -> dict[Purpose, Usage]:
@@ -306,9 +311,21 @@ class _KpiFold:
         )
         return round(times[ceil(PERCENTILE * len(times)) - 1], 2) if times else None
 
+    def judged(self) -> int:
+        """Count the steps that an evaluator passed."""
+        return sum(1 for ask in self._steps() if self._verdict(ask) is not None and self._status(ask) == "passed")
+
     def _steps(self) -> Iterator[_Ask]:
         places = {without_attempts(ask.key): ask for ask in self.turns() if ask.purpose == "work"}
-        yield from places.values()
+        yield from (ask for place, ask in places.items() if place not in self._revised)
+
+    def _verdict(self, ask: _Ask) -> EvaluationVerdict | None:
+        return self._verdicts.get(without_attempts(ask.key))
+
+    def _status(self, ask: _Ask) -> StepStatus:
+        """The status of a step; one whose work did not pass its evaluation has failed."""
+        verdict = self._verdict(ask)
+        return "failed" if ask.status == "passed" and verdict is not None and not verdict.passes else ask.status
 
     def _counts(self, ask: _Ask | None) -> bool:
         """Whether no fork has superseded this ask or one around it."""
@@ -357,6 +374,11 @@ class _KpiFold:
     def _team_told(self, event: Event, fact: TeamTold) -> None:
         self._sent.append((self._around(event.scope), len(fact.to) * fact.count))
 
+    def _evaluated(self, event: Event, fact: TeamEvaluationResult) -> None:
+        self._verdicts[join_key(event.scope, fact.work)] = fact.verdict
+        if fact.revises:
+            self._revised.add(join_key(event.scope, fact.revises))
+
     def _person_asked(self, event: Event, fact: PersonAsked) -> None:
         self._questions[event.key] = event.time
 
@@ -379,6 +401,7 @@ class _KpiFold:
         StepSkipped: _step_skipped,
         TeamPlanned: _team_planned,
         TeamTold: _team_told,
+        TeamEvaluationResult: _evaluated,
         PersonAsked: _person_asked,
         PersonAnswered: _person_answered,
     }

@@ -13,7 +13,7 @@ from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.evaluation import Evaluate
-from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, ToolSpec
+from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, TeamSpec, ToolSpec
 
 
 class Code(NamedTuple):
@@ -41,7 +41,8 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, team in manifest.teams.items():
         if plain_strategy_name(team.strategy) not in BUILT_IN_STRATEGIES:
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
-        found += _code_of_evaluation(team.evaluate, f"team {name!r}")
+        for evaluate in (team.evaluate, *_evaluations_of_steps(team)):
+            found += _code_of_evaluation(evaluate, f"team {name!r}")
     return list(dict.fromkeys(found))
 
 
@@ -56,6 +57,14 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
     yield from _code_of_evaluation(agent.evaluate, owner)
     for tool in agent.tools:
         yield from _code_of_tool(tool, owner)
+
+
+def _evaluations_of_steps(team: TeamSpec) -> Iterator[Evaluate]:
+    """The evaluations of the steps of a team's plan, if its strategy has one."""
+    steps = team.options.get("steps")
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, dict) and isinstance(declared := step.get("evaluate"), dict):
+            yield Evaluate.model_validate(declared)
 
 
 def _code_of_evaluation(evaluate: Evaluate | None, owner: str) -> Iterator[Code]:

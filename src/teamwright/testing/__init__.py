@@ -10,6 +10,7 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.testing.agent import AgentConformance, check_agent
     from teamwright.testing.chat import CallTools, ChatMessage, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
+    from teamwright.testing.evaluator import EvaluatorConformance, check_evaluator
     from teamwright.testing.journal import JournalConformance
     from teamwright.testing.model_server import ModelServer
     from teamwright.testing.sample_facts import a_fact_of_each_kind
@@ -22,6 +23,7 @@ __all__ = [
     "ChatMessage",
     "ChatRequest",
     "Drop",
+    "EvaluatorConformance",
     "Fail",
     "JournalConformance",
     "ModelServer",
@@ -32,6 +34,7 @@ __all__ = [
     "ToolSourceConformance",
     "a_fact_of_each_kind",
     "check_agent",
+    "check_evaluator",
     "check_strategy",
     "check_tool_source",
 ]
@@ -41,6 +44,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.testing.agent": "AgentConformance check_agent",
         "teamwright.testing.chat": "CallTools ChatMessage ChatRequest Drop Fail Say SayJson ToolCall",
+        "teamwright.testing.evaluator": "EvaluatorConformance check_evaluator",
         "teamwright.testing.sample_facts": "a_fact_of_each_kind",
         "teamwright.testing.journal": "JournalConformance",
         "teamwright.testing.model_server": "ModelServer",

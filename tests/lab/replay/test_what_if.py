@@ -26,6 +26,7 @@ from teamwright.values.limits.usage import Bounds
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import ServerModel
+from tests.kit.evaluators import WordEvaluator, words
 from tests.paths import ROOT
 
 QUICK = RetryPolicy(backoff=0.01)
@@ -318,3 +319,11 @@ async def test_what_is_not_known_is_refused_with_a_suggestion(
     await recorded(journal, relay(tmp_path))
     with pytest.raises((UnknownName, UsageError), match=message):
         await ask(journal, changes)
+
+
+async def test_a_run_whose_work_is_evaluated_is_refused_in_words() -> None:  # its judges would be asked for real
+    journal = MemoryJournal()
+    team = Team("t", members=[FunctionAgent("a", lambda text: "good", evaluate=WordEvaluator(words()))])
+    await recorded(journal, team)
+    with pytest.raises(UsageError, match="The work of 'a' is evaluated, which a what-if can't repeat"):
+        await ask(journal)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.schemas.schema import check
 from teamwright.history.kpis import turns_of
 from teamwright.journal.memory import MemoryJournal
@@ -38,6 +39,7 @@ from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema
 from teamwright.values.specs.simulation import Simulation
+from tests.kit.evaluators import WordEvaluator, words
 from teamwright.values.turns.turn import Tier
 from tests.kit.strategies import FunctionStrategy
 from tests.lab.simulated_teams import constant, team_of
@@ -254,3 +256,14 @@ def test_every_strategy_of_the_examples_can_be_simulated() -> None:
         events = played(load_team(folder / name / "team.yaml"))
         assert events[-1].kind in {"run.ended", "run.paused"}, name
         assert {mark for turn in turns_of(events) for mark in turn.marks} <= {RIGHT, WRONG}
+
+
+def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs and functions of the user
+    steps = [{"id": "a", "evaluate": words().model_dump(mode="json", exclude_unset=True)}]
+    member = FunctionAgent("a", lambda text: text, evaluate=WordEvaluator(words()))
+    team = Team("t", members=[member], strategy="dag", options={"steps": steps}, evaluate=WordEvaluator(words()))
+    simulated = Simulator({}).team(team)
+    assert simulated.evaluate is None
+    assert policy_of(simulated.members[0]).evaluate is None
+    assert "evaluate" not in str(simulated.settings.options)
+    assert team.evaluate is not None

@@ -14,7 +14,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, delegates, images, mcp_team, mixed_teams
+from tests.laws.crash import approvals, delegates, evaluations, images, mcp_team, mixed_teams
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -224,6 +224,7 @@ SCENARIOS: dict[str, Scenario] = {
     "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
     "approvals": Scenario(approvals.approvals),
+    "evaluated": Scenario(evaluations.evaluated, after={"a": "b"}, says=evaluations.SAYS),
     "degraded": Scenario(_degraded),
     "star_team": Scenario(_star_team, after={"a": "b"}),
     "mesh_team": Scenario(_mesh_team, after={"a": "b"}),

@@ -6,29 +6,49 @@ pass does not pass.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Literal
 
 from msgspec.structs import replace
 
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.evaluators.protocol import Evaluator, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
 
-REVIEW_EXCEEDED = "review_exceeded"
+REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""
 LEFT_OUT = "the evaluator gave no result for it"
+LONGEST_REASON, MOST_NAMED = 500, 20
+"""How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
 REVISE = (
     "Your answer was reviewed and does not pass yet. Answer the task again, in full, so that every criterion passes."
 )
 
 AskAgain = Callable[[Turn, str], Awaitable[Reply | Failure]]
 """Asks the author again with another turn, under another key."""
+
+
+async def ask_evaluated(
+    ctx: Context, member: AgentLike, turn: Turn, key: str, evaluator: Evaluator | None
+) -> Reply | Failure:
+    """Ask a member; with an evaluator, its reply has to pass."""
+    ending = await ctx.ask(member, turn, key=key)
+    if evaluator is None:
+        return ending
+    return await pass_gate(ctx, member, evaluator, turn, key, ending, partial(_ask, ctx, member))
+
+
+async def _ask(ctx: Context, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
+    return await ctx.ask(member, turn, key=key)
 
 
 async def pass_gate(
@@ -41,49 +61,68 @@ async def pass_gate(
     again: AskAgain,
 ) -> Reply | Failure:
     """Return the author's reply if it passes, in one of the rounds; otherwise a failure or a reply with a warning."""
-    declared = evaluator.declaration
-    verdicts: list[EvaluationVerdict] = []
-    first, history = turn, list(turn.history)
-    for attempt in range(1, declared.rounds + 1):
-        if isinstance(ending, Failure):
-            return ending
-        verdict = await _evaluate(ctx, author, evaluator, first, ending, f"evaluation-{attempt}/{key}", attempt)
-        verdicts.append(verdict)
+    rounds = EvaluationRounds(ctx, author, evaluator, turn, key)
+    while isinstance(ending, Reply):
+        verdict = await rounds.evaluate(ending)
         if verdict.outcome == "pass":
             return ending
-        if verdict.outcome == "auto_pass_with_warning":
-            return _with_warning(ending, f"{author.name}: counts without a complete review: {verdict.feedback}")
-        if verdict.outcome == REVIEW_EXCEEDED or attempt == declared.rounds:
-            break
-        history.append(Message(name=author.name, content=ending.text))
-        ending = await again(_revision_turn(first, history, verdicts), f"revision-{attempt + 1}/{key}")
-    return _exceeded(author, declared, ending, verdicts)
+        if verdict.outcome == REVIEW_EXCEEDED or rounds.are_over:
+            return _exceeded(author, evaluator.declaration, ending, rounds.verdicts)
+        ending = await again(rounds.revision_turn(ending), rounds.work)
+    return ending
 
 
-async def _evaluate(
-    ctx: Context, author: AgentLike, evaluator: Evaluator, turn: Turn, reply: Reply, key: str, attempt: int
-) -> EvaluationVerdict:
-    """Ask the evaluator, and record what it was asked and its verdict, completed to the criteria of the rubric."""
-    declared = evaluator.declaration
-    started = TeamEvaluationStarted(
-        member=author.name,
-        evaluator=declared.evaluator,
-        attempt=attempt,
-        criteria=tuple(one.id for one in declared.rubric),
-        rubric=declared.rubric_digest,
-        rubric_version=declared.version,
-    )
-    await ctx.emit(started, key=f"{key}/started")
-    asked = Message(name="user", content=turn.task, role="user")
-    # The work is the task: it is never cut, and its text is stored once.
-    question = Turn(reply.full.text, History.of((asked,)), turn.number, "judge")
-    answer = await ctx.ask(evaluator, question, key=key)
-    verdict = completed(_verdict_in(answer), declared)
-    if same := _shared_models(author, evaluator):
-        verdict = verdict.changed(warnings=(*verdict.warnings, same))
-    result = TeamEvaluationResult(member=author.name, attempt=attempt, verdict=verdict)
-    await ctx.emit(result, key=f"{key}/result")
-    return verdict
+class EvaluationRounds:
+    """The rounds of one piece of work: each attempt of the author, and the verdict on it.
+
+    `work` is the key of the ask that is evaluated next; the keys of a round begin with its number.
+    """
+
+    def __init__(self, ctx: Context, author: AgentLike, evaluator: Evaluator, turn: Turn, key: str) -> None:
+        self._ctx, self._author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
+        self._history = list(turn.history)
+        self.verdicts: list[EvaluationVerdict] = []
+        self.work, self._revises = key, ""
+
+    @property
+    def are_over(self) -> bool:
+        """Whether the author was asked as often as it may be."""
+        return len(self.verdicts) >= self._evaluator.declaration.rounds
+
+    async def evaluate(self, reply: Reply) -> EvaluationVerdict:
+        """Ask the evaluator; record what it was asked and its verdict, completed to the criteria of the rubric."""
+        declared, name, attempt = self._evaluator.declaration, self._author.name, len(self.verdicts) + 1
+        key = f"evaluation-{attempt}/{self._key}"
+        started = TeamEvaluationStarted(
+            member=name,
+            evaluator=declared.evaluator,
+            attempt=attempt,
+            work=self.work,
+            criteria=tuple(one.id for one in declared.rubric),
+            rubric=declared.rubric_digest,
+            rubric_version=declared.version,
+        )
+        await self._ctx.emit(started, key=f"{key}/started")
+        asked = Message(name="user", content=self._turn.task, role="user")
+        # The work is the task: it is never cut, and its text is stored once.
+        question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
+        verdict = completed(_verdict_in(await self._ctx.ask(self._evaluator, question, key=key)), declared)
+        if same := _shared_models(self._author, self._evaluator):
+            verdict = verdict.changed(warnings=(*verdict.warnings, same))
+        result = TeamEvaluationResult(
+            member=name, attempt=attempt, work=self.work, verdict=verdict, revises=self._revises
+        )
+        await self._ctx.emit(result, key=f"{key}/result")
+        self.verdicts.append(verdict)
+        return verdict
+
+    def revision_turn(self, reply: Reply) -> Turn:
+        """Begin the next round: return the author's next turn, with its answers so far and the verdict on each."""
+        self._history.append(Message(name=self._author.name, content=reply.full.text))
+        self.work, self._revises = f"revision-{len(self.verdicts) + 1}/{self._key}", self.work
+        said = "\n\n".join(f"Review {number}: {verdict_text(one)}" for number, one in enumerate(self.verdicts, start=1))
+        task = f"{self._turn.task}\n\n{REVISE}\n\n{said}"
+        return replace(self._turn, task=task, history=History.of(self._history), since=None)
 
 
 def _verdict_in(answer: Reply | Failure) -> EvaluationVerdict:
@@ -100,30 +139,37 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
     """Return the verdict with one result for each criterion of the rubric, in its order.
 
     A criterion that is missing, or that has several results of which one did not pass, is not passed. Work passes only
-    if none is missing, and the results bear the outcome out.
+    if its results bear the outcome out, whatever the evaluator says.
     """
-    given = Counter(one.id for one in verdict.criteria)
+    given: defaultdict[str, list[CriterionResult]] = defaultdict(list)
+    for one in verdict.criteria:
+        given[one.id].append(one)
     ids = [one.id for one in declared.rubric]
-    results = tuple(_one_result(name, [one for one in verdict.criteria if one.id == name]) for name in ids)
-    missing = tuple(name for name in ids if not given[name])
-    unknown = tuple(dict.fromkeys(name for name in given if name not in ids))
+    missing = [name for name in ids if name not in given]
+    unknown = [cut(name, LONGEST_NAME) for name in (*(given.keys() - set(ids)), *verdict.unknown)]
+    results = tuple(_one_result(name, given[name]) for name in ids)
     outcome = verdict.outcome
     if outcome == "pass" and not is_passing(results, declared):
         outcome = "revise"
+    elif outcome == "auto_pass_with_warning":  # a decision of a strategy about risk, never of an evaluator
+        outcome = REVIEW_EXCEEDED
     return verdict.changed(
         outcome=outcome,
         criteria=results,
         score=weighted_score(results, declared),
+        feedback=cut(verdict.feedback, LONGEST_ERROR),
+        suggestions=tuple(cut(text, LONGEST_REASON) for text in verdict.suggestions[:MOST_NAMED]),
         rubric=declared.rubric_digest,
-        missing=tuple(dict.fromkeys((*missing, *verdict.missing))),
-        unknown=tuple(dict.fromkeys((*unknown, *verdict.unknown))),
+        missing=tuple(dict.fromkeys((*missing, *(name for name in verdict.missing if name in ids)))),
+        unknown=tuple(sorted(set(unknown))[:MOST_NAMED]),
     )
 
 
 def _one_result(name: str, results: Sequence[CriterionResult]) -> CriterionResult:
     if not results:
         return CriterionResult(id=name, passed=False, score=0.0, reason=LEFT_OUT)
-    return min(results, key=lambda one: (one.passed, one.score))
+    worst = min(results, key=lambda one: (one.passed, one.score))
+    return worst.changed(reason=cut(worst.reason, LONGEST_REASON))
 
 
 def is_passing(results: Sequence[CriterionResult], declared: Evaluate) -> bool:
@@ -151,12 +197,6 @@ def _shared_models(author: AgentLike, evaluator: Evaluator) -> str:
     return ""
 
 
-def _revision_turn(turn: Turn, history: Sequence[Message], verdicts: Sequence[EvaluationVerdict]) -> Turn:
-    """Return the author's next turn: its answers so far, and the verdict on each."""
-    said = "\n\n".join(f"Review {number}: {verdict_text(one)}" for number, one in enumerate(verdicts, start=1))
-    return replace(turn, task=f"{turn.task}\n\n{REVISE}\n\n{said}", history=History.of(history), since=None)
-
-
 def verdict_text(verdict: EvaluationVerdict) -> str:
     """Return a verdict as its author reads it: what did not pass and why, feedback and suggestions."""
     lines = [f"score {verdict.score:.2f}"]
@@ -167,11 +207,9 @@ def verdict_text(verdict: EvaluationVerdict) -> str:
 
 
 def _exceeded(
-    author: AgentLike, declared: Evaluate, ending: Reply | Failure, verdicts: Sequence[EvaluationVerdict]
+    author: AgentLike, declared: Evaluate, ending: Reply, verdicts: Sequence[EvaluationVerdict]
 ) -> Reply | Failure:
     """Return what becomes of work that did not pass: a failure, or the work with a warning."""
-    if isinstance(ending, Failure):
-        return ending
     last = verdicts[-1]
     if last.outcome == REVIEW_EXCEEDED:
         text = f"the work of {author.name!r} could not be reviewed: {last.feedback}"
@@ -188,6 +226,7 @@ def _exceeded(
         messages=ending.messages,
         data=ending.data,
         warnings=ending.warnings,
+        optional=policy_of(author).optional,
     )
 
 

@@ -36,7 +36,7 @@ SEEN: dict[str, tuple[Winner, Winner]] = {"a": ("first", "second"), "b": ("secon
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairComparison:
     """The result of a comparison, and the answer in each order. `problem` says why there is none, empty if there is.
 
     Where the two answers differ, the judge saw no difference but that of the places: a tie.
@@ -51,7 +51,7 @@ class Comparison:
     problem: str = ""
 
 
-async def compare(judge: AgentLike, task: str, works: tuple[str, str], ctx: Context, key: str) -> Comparison:
+async def compare_works(judge: AgentLike, task: str, works: tuple[str, str], ctx: Context, key: str) -> PairComparison:
     """Ask a judge twice, with the works in both orders, under keys that begin with `key`."""
     answers: list[Winner] = []
     reasons: list[str] = []
@@ -70,7 +70,7 @@ async def compare(judge: AgentLike, task: str, works: tuple[str, str], ctx: Cont
         answers.append(SEEN[answer.better][order])
         reasons.append(answer.reason)
     winner: Winner = answers[0] if not problem and len(set(answers)) == 1 else "tie"
-    return Comparison(winner, tuple(answers), tuple(reasons), judge.name, model_of(judge), tuple(shown), problem)
+    return PairComparison(winner, tuple(answers), tuple(reasons), judge.name, model_of(judge), tuple(shown), problem)
 
 
 def _prompt(task: str, first: str, second: str) -> str:

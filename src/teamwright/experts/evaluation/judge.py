@@ -5,7 +5,8 @@ A judge can lower a result by an answer that is missing, unusable or contradicts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -26,6 +27,9 @@ from teamwright.values.verdicts import CriterionResult, JudgeRecord
 REDUCERS = {"median": median, "mean": fmean, "min": min}
 LEFT_OUT = "the judge gave no result for it"
 CONTRADICTION = "the judge contradicts itself: "
+
+ById = Mapping[str, Sequence[JudgedCriterion]]
+"""What one answer says, by the id of the criterion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ class Judge:
         shown: tuple[str, ...],
         unusable: tuple[str, ...],
     ) -> Judgement:
-        scores = tuple(_score(criteria, answer) for answer in answers)
+        said = [_by_id(answer) for answer in answers]
+        scores = tuple(_score(criteria, one) for one in said)
         spread = round(max(scores) - min(scores), 4) if scores else 0.0
         record = JudgeRecord(
             member=self.agent.name,
@@ -89,14 +94,13 @@ class Judge:
             unusable=unusable,
         )
         ids = {one.id for one in criteria}
-        said = [{one.id for one in answer.criteria} for answer in answers]
         return Judgement(
-            tuple(self._result(one, answers) for one in criteria),
+            tuple(self._result(one, said) for one in criteria),
             record,
             feedback="\n".join(dict.fromkeys(answer.feedback for answer in answers if answer.feedback)),
             suggestions=tuple(dict.fromkeys(text for answer in answers for text in answer.suggestions)),
             unknown=tuple(sorted(set[str]().union(*said) - ids)),
-            missing=tuple(one.id for one in criteria if not all(one.id in ids for ids in said)),
+            missing=tuple(one.id for one in criteria if not all(one.id in given for given in said)),
             problem=self._problem(len(answers), unusable),
         )
 
@@ -105,9 +109,9 @@ class Judge:
             return ""
         return f"the judge {self.agent.name!r} gave no usable answer: {unusable[0]}"
 
-    def _result(self, criterion: Criterion, answers: Sequence[JudgeAnswer]) -> CriterionResult:
+    def _result(self, criterion: Criterion, said: Sequence[ById]) -> CriterionResult:
         """Reduce the answers to a criterion: it passes if most of them pass it and the reduced score is high enough."""
-        each = [read_result(criterion, answer) for answer in answers]
+        each = [read_result(criterion, one.get(criterion.id, ())) for one in said]
         if not each:
             return CriterionResult(
                 id=criterion.id, passed=False, score=0.0, reason="there is no usable answer", by=self.agent.name
@@ -120,9 +124,15 @@ class Judge:
         return CriterionResult(id=criterion.id, passed=passed, score=score, reason=reason, by=self.agent.name)
 
 
-def read_result(criterion: Criterion, answer: JudgeAnswer) -> CriterionResult:
-    """Return one answer to a criterion; one that is missing, or contradicts itself, is not passed."""
-    given = [one for one in answer.criteria if one.id == criterion.id]
+def _by_id(answer: JudgeAnswer) -> ById:
+    found: defaultdict[str, list[JudgedCriterion]] = defaultdict(list)
+    for one in answer.criteria:
+        found[one.id].append(one)
+    return found
+
+
+def read_result(criterion: Criterion, given: Sequence[JudgedCriterion]) -> CriterionResult:
+    """Return the result of a criterion by what one answer says of it; nothing and a contradiction do not pass it."""
     if not given:
         return CriterionResult(id=criterion.id, passed=False, score=0.0, reason=LEFT_OUT)
     worst = min(given, key=lambda one: (one.passed, -1.0 if one.score is None else one.score))
@@ -142,7 +152,7 @@ def _contradiction(criterion: Criterion, given: Sequence[JudgedCriterion]) -> st
     return ""
 
 
-def _score(criteria: Sequence[Criterion], answer: JudgeAnswer) -> float:
+def _score(criteria: Sequence[Criterion], said: ById) -> float:
     """Return the weighted score of one answer."""
     total = sum(one.weight for one in criteria)
-    return round(sum(one.weight * read_result(one, answer).score for one in criteria) / total, 4)
+    return round(sum(one.weight * read_result(one, said.get(one.id, ())).score for one in criteria) / total, 4)

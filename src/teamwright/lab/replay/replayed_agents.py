@@ -17,7 +17,7 @@ from typing import NoReturn
 import anyio
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import agent_spec_of, fallback_of, policy_of
+from teamwright.agents.contract.attributes import agent_spec_of, evaluator_of, fallback_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy, PolicyAttributes
@@ -25,8 +25,9 @@ from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import USEFUL_OUTPUT
 from teamwright.budget.money import Rate, picodollars
-from teamwright.errors import AgentError, LimitReached
+from teamwright.errors import AgentError, LimitReached, UsageError
 from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
+from teamwright.strategies.plan.step_evaluation import has_evaluated_steps
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetRefused
@@ -234,6 +235,8 @@ class TurnReplay:
 
 def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = None) -> Team:
     """Return a copy of a team whose members repeat a recorded run. Approvals stay: they were answered."""
+    if made is None:
+        _require_unevaluated(team)
     known = {} if made is None else made
     copied = copy(team)
     known[id(team)] = copied
@@ -242,6 +245,13 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
     copied.notify = copied.confirm_above = None
     copied.attachments = ()
     return copied
+
+
+def _require_unevaluated(team: Team) -> None:
+    """Raise `UsageError` for a team whose work is evaluated: its checks and judges would be asked for real."""
+    for agent in team.everyone():
+        if evaluator_of(agent) is not None or (isinstance(agent, Team) and has_evaluated_steps(agent.settings)):
+            raise UsageError(f"The work of {agent.name!r} is evaluated, which a what-if can't repeat; use  runs fork.")
 
 
 def _replayed(agents: Iterable[AgentLike], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:

@@ -29,6 +29,7 @@ from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceErro
 from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.strategies.contract import example_of
+from teamwright.strategies.plan.step_evaluation import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place
@@ -237,6 +238,8 @@ class Simulator:
     def team(self, team: Team, around: Simulation | None = None, made: dict[TeamVariant, Team] | None = None) -> Team:
         """Return a copy of a team with simulated members. Approvals are granted at once, so nothing waits for people.
 
+        Nothing is evaluated: checks are programs and functions of the user, which a simulation must not run.
+
         `made` caches the copies, so that a team with many parents is copied once.
         """
         own = self.declared.get(team.name)
@@ -254,7 +257,8 @@ class Simulator:
             for stand_in in (one, one.fallback) if isinstance(one, SimulatedAgent) else ():
                 if isinstance(stand_in, SimulatedAgent):
                     stand_in.example = example
-        simulated.approve = simulated.notify = simulated.confirm_above = None
+        simulated.approve = simulated.notify = simulated.confirm_above = simulated.evaluate = None
+        simulated.settings = without_evaluation(team.settings)
         return simulated
 
     def _simulate(
@@ -280,5 +284,7 @@ class Simulator:
             USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
         )
         simulation = with_defaults(learnt, with_defaults(declared, simulation))
-        policy = policy_of(agent).changed(approve=None, fallback=None, max_bytes=None, one_call=False)
+        policy = policy_of(agent).changed(
+            approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False
+        )
         return SimulatedAgent(agent.name, agent_spec_of(agent), simulation, "function" if function else "model", policy)

@@ -12,6 +12,8 @@ from pydantic import Field, JsonValue, model_validator
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.evaluators.gate import ask_evaluated
+from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import BUDGET, Talk
@@ -52,8 +54,18 @@ class PartResults:
         self.is_over = False
         self._terminated_by: str | None = None
 
-    async def run(self, name: str, member: Agent, make_turn: Callable[[], Turn], ctx: Context) -> None:
-        """Like `ask`, with a turn that is built when the part starts; if building it fails, the part fails."""
+    async def run(
+        self,
+        name: str,
+        member: Agent,
+        make_turn: Callable[[], Turn],
+        ctx: Context,
+        evaluator: Evaluator | None = None,
+    ) -> None:
+        """Like `ask`, with a turn that is built when the part starts; if building it fails, the part fails.
+
+        With an evaluator, a reply that does not pass is a failure of the part.
+        """
         if self.is_over:
             return
         try:
@@ -61,7 +73,7 @@ class PartResults:
         except ExpressionFailed as error:
             self.fail(name, Failure(member=member.name, error=error.kind, message=str(error)))
         else:
-            self._receive(name, await ctx.ask(member, turn, key=WORK))
+            self._receive(name, await ask_evaluated(ctx, member, turn, WORK, evaluator))
 
     async def ask(self, name: str, member: Agent, turn: Turn, ctx: Context) -> None:
         """Let a member work on a part. Call it in a branch of its own."""

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
@@ -170,7 +171,8 @@ class ConflictResolver:
         await self._record_message(conflict, lead.agent, conflict.author, ctx)
         try:
             async with runner.scope_for(AGAIN, step, ctx) as inner:
-                reply = await inner.ask(conflict.author, runner.turn_for(step), key=WORK)
+                turn, evaluator = runner.turn_for(step), runner.evaluator_for(step)
+                reply = await ask_evaluated(inner, conflict.author, turn, WORK, evaluator)
         except (AgentTimeout, NotOwned) as error:
             reply = Failure(member=conflict.author.name, error=error.kind, message=str(error))
         if isinstance(reply, Failure):

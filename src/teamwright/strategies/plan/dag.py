@@ -85,6 +85,7 @@ class Dag(Strategy):
         options, talk = task.settings.read(DagOptions), Talk(task)
         workers, closer = NamedWorkers(task, members), _closer(options)
         runner = StepRunner(task, options.steps, options, workers, closing=closer)
+        runner.evaluate_steps(members)
         await runner.run(options.max_parallel, ctx)
         replies, answer = runner.results.replies, options.answer
         order = runner.graph.order

@@ -88,6 +88,7 @@ class LeadSubagent(Strategy):
             )
         )
         hub = Hub(task, options, lead, WorkerPool([worker], 1), rounds)
+        hub.runner.evaluate_steps(members)
         await hub.runner.run(1, ctx)
         hub.report_to_lead()
         return await lead.finish(hub.runner, ctx)

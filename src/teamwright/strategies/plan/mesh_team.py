@@ -83,6 +83,7 @@ class MeshTeam(Strategy):
         await ctx.emit(options.planned_event(self.name, members, schedule))
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
         mesh = Mesh(task, options, lead, workers)
+        mesh.runner.evaluate_steps(members)
         for round_ in rounds_of(schedule, options, lead.agent, task, ctx):
             await mesh.run_round(round_, ctx)
             if mesh.runner.results.is_over:

@@ -70,6 +70,7 @@ class Single(Strategy):
         options, talk = task.settings.read(SingleOptions), Talk(task)
         worker = _worker(options, members)
         runner = SingleWorker(task, options, worker).runner
+        runner.evaluate_steps(members)
         count = len(options.steps)
         await ctx.emit(
             TeamPlanned(

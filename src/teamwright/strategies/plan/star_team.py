@@ -73,6 +73,7 @@ class StarTeam(Strategy):
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
         hub = Hub(task, options, lead, workers, rounds_of(schedule, options, lead.agent, task, ctx))
         hub.on_result = ConflictResolver(task, hub, options.steps, options.peer_rounds).resolve
+        hub.runner.evaluate_steps(members)
         await hub.runner.run(workers.size, ctx)
         hub.report_to_lead()
         return await lead.finish(hub.runner, ctx)

@@ -14,6 +14,7 @@ from teamwright.strategies.contract import options_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
+from teamwright.strategies.plan.step_evaluation import evaluation_problems
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES
 from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy
 from teamwright.values.specs.plan import Step
@@ -57,6 +58,9 @@ def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
     """Yield the faults of the plan, each with its path in the options."""
     for one in plan_faults(steps):
         yield Flaw(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
+    for index, step in enumerate(steps):
+        for text in evaluation_problems(step):
+            yield Flaw(text, (STEPS, index, "evaluate"))
 
 
 def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Branches, Context
+from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import critical_path_lengths
 from teamwright.planning.graph import StepGraph
@@ -26,7 +27,8 @@ from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, result_of
-from teamwright.strategies.protocol import Task
+from teamwright.strategies.plan.step_evaluation import step_evaluators
+from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import is_unaffordable
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
@@ -132,6 +134,15 @@ class StepRunner:
         self._running: dict[str, Claim] = {}
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
+        self._evaluators: dict[str, Evaluator] = {}
+
+    def evaluate_steps(self, members: Members) -> None:
+        """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
+        self._evaluators = step_evaluators(self._steps.values(), members)
+
+    def evaluator_for(self, step: Step) -> Evaluator | None:
+        """Return the evaluator of a step's results, if it has one."""
+        return self._evaluators.get(step.id)
 
     async def run(self, limit: int, ctx: Context, only: Collection[str] | None = None) -> None:
         """Start each step once its needs are settled, at most `limit` at once, and wait for all of them.
@@ -266,11 +277,11 @@ class StepRunner:
         """Ask the worker and process its result."""
         make_turn = partial(self.turn_for, step)
         if step.limits is None and not self._has_owned_keys:
-            await self.results.run(step.id, worker, make_turn, ctx)
+            await self.results.run(step.id, worker, make_turn, ctx, self.evaluator_for(step))
         else:
             try:
                 async with self.scope_for(SCOPE, step, ctx) as inner:
-                    await self.results.run(step.id, worker, make_turn, inner)
+                    await self.results.run(step.id, worker, make_turn, inner, self.evaluator_for(step))
             except (AgentTimeout, NotOwned) as error:
                 self._fail(step, error)
         await self._hooks.after_step(step, worker, ctx)

@@ -175,21 +175,30 @@ class TeamGoalReached(Record, frozen=True):
 
 
 class TeamEvaluationStarted(Record, frozen=True):
-    """The work of a member, in its `attempt`th round, goes to an evaluator; `rubric` is the digest of the criteria."""
+    """The work of a member, in its `attempt`th round, goes to an evaluator; `rubric` is the digest of the criteria.
+
+    `work` is the key of the ask whose reply is evaluated, within the scope.
+    """
 
     kind: ClassVar = "team.evaluation_started"
     member: str
     evaluator: str
     attempt: int
+    work: str
     criteria: tuple[str, ...]
     rubric: str
     rubric_version: str = ""
 
 
 class TeamEvaluationResult(Record, frozen=True):
-    """The verdict on the work of a member, with a result for every criterion of the rubric."""
+    """The verdict on the work of a member, with a result for every criterion of the rubric.
+
+    `work` is the key of the evaluated ask, and `revises` that of the one before it, if this is not the first round.
+    """
 
     kind: ClassVar = "team.evaluation_result"
     member: str
     attempt: int
+    work: str
     verdict: EvaluationVerdict
+    revises: str = ""

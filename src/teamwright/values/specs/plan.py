@@ -6,6 +6,7 @@ from pydantic import AliasChoices, Field
 
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import MemberName
 
 
@@ -28,6 +29,9 @@ class Step(Value):
     task: str | None = Field(default=None, description="the task as a template; the task of the team by default")
     when: str | None = Field(default=None, description="a condition; the step is skipped where it is false")
     limits: Limits | None = Field(default=None, description="limits of the step")
+    evaluate: Evaluate | None = Field(
+        default=None, description="how its result is evaluated before steps that need it start"
+    )
     priority: int = Field(
         default=0,
         ge=-1000,

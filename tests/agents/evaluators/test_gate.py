@@ -1,0 +1,195 @@
+"""Work counts only if an evaluator explicitly passes it: in every round, at every level, after every crash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from teamwright.agents.evaluators.gate import completed
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
+from teamwright.values.specs.evaluation import Criterion, Evaluate
+from teamwright.values.turns.turn import Turn
+from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
+from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import TASK, run
+
+
+def passed(name: str, score: float = 1.0) -> CriterionResult:
+    return CriterionResult(id=name, passed=True, score=score)
+
+
+def verdicts(events: list[Event]) -> list[EvaluationVerdict]:
+    return [event.fact.verdict for event in events if isinstance(event.fact, TeamEvaluationResult)]
+
+
+def drafts(*texts: str, **options: Any) -> tuple[FakeMembers, FunctionAgent]:
+    """A member that answers with these texts, one after the other."""
+    made, rest = FakeMembers(), list(texts)
+    return made, made.member("writer", lambda _: rest.pop(0), **options)
+
+
+async def test_work_that_passes_is_delivered_as_it_is() -> None:
+    _, writer = drafts("a good text", evaluate=WordEvaluator(words("one", "two")))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, result.output, result.warnings) == ("completed", "a good text", ())
+    (verdict,) = verdicts(events)
+    assert verdict.outcome == "pass"
+    assert [(one.id, one.passed, one.score) for one in verdict.criteria] == [("one", True, 1.0), ("two", True, 1.0)]
+
+
+async def test_the_author_is_asked_again_with_its_answers_and_all_verdicts() -> None:
+    made, writer = drafts("first", "second", "a good third", evaluate=WordEvaluator(words(rounds=3)))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, result.output) == ("completed", "a good third")
+    assert [one.outcome for one in verdicts(events)] == ["revise", "revise", "pass"]
+    last: Turn = made.last_turn("writer")
+    assert [message.content for message in last.history] == ["first", "second"]
+    assert last.task.startswith(TASK)
+    assert last.task.count("no 'good' in it") == 2
+    assert last.task.count("Add 'good'.") == 2
+
+
+async def test_rounds_count_how_often_the_author_is_asked() -> None:
+    made, writer = drafts("first", "second", "third", evaluate=WordEvaluator(words(rounds=2)))
+    result, events = await run(Team("t", members=[writer]))
+    assert made.calls == ["writer", "writer"]
+    assert (result.status, result.stop_reason, result.exit_code) == ("failed", "review_exceeded", 1)
+    assert result.output == "second"
+    assert result.failure is not None
+    assert "did not pass its review in 2 rounds: word (score 0.00)" in result.failure.message
+    assert [fact.attempt for fact in facts(events, TeamEvaluationStarted)] == [1, 2]
+
+
+def facts(events: list[Event], kind: type[Any]) -> list[Any]:
+    return [event.fact for event in events if isinstance(event.fact, kind)]
+
+
+async def test_work_that_does_not_pass_may_count_with_a_warning() -> None:
+    _, writer = drafts("first", evaluate=WordEvaluator(words(on_exceeded="warn")))
+    result, _ = await run(Team("t", members=[writer]))
+    assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
+    assert "did not pass its review: word" in result.warnings[0]
+
+
+async def test_an_optional_member_whose_work_does_not_pass_is_skipped() -> None:
+    made, writer = drafts("first", optional=True, evaluate=WordEvaluator(words()))
+    result, _ = await run(Team("t", members=[writer, made.member("editor", "done")]))
+    assert (result.status, result.output) == ("degraded", "done")
+
+
+def crash() -> object:
+    raise RuntimeError("the evaluator is broken")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (crash, "review_exceeded"),
+        (lambda: None, "review_exceeded"),
+        (lambda: "pass", "review_exceeded"),
+        (lambda: {"outcome": "passed"}, "review_exceeded"),
+        (lambda: {"outcome": "pass", "criteria": [{"id": "a"}]}, "review_exceeded"),
+        (lambda: EvaluationVerdict(outcome="pass"), "revise"),
+        (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a"),)), "revise"),
+        (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("x"), passed("y"))), "revise"),
+        (lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))), "review_exceeded"),
+        (lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)), "review_exceeded"),
+    ],
+)
+async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome: str) -> None:  # K-08
+    _, writer = drafts("a text", evaluate=AnyEvaluator(words("a", "b"), answer))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, result.stop_reason) == ("failed", "review_exceeded")
+    (verdict,) = verdicts(events)
+    assert verdict.outcome == outcome
+    assert [one.id for one in verdict.criteria] == ["a", "b"]
+
+
+async def test_the_text_of_a_broken_evaluator_reaches_no_member() -> None:
+    made, writer = drafts("one", "two", evaluate=AnyEvaluator(words(rounds=2), crash))
+    await run(Team("t", members=[writer]))
+    assert not made.any_received("broken")
+
+
+def test_a_verdict_is_completed_to_the_rubric() -> None:
+    declared = Evaluate(criteria=tuple(Criterion(id=one, non_blank=True) for one in "abc"))
+    twice = CriterionResult(id="a", passed=False, score=0.2, reason="no")
+    found = completed(EvaluationVerdict(outcome="pass", criteria=(passed("a"), twice, passed("b"), passed("z"))), declared)
+    assert [(one.id, one.passed) for one in found.criteria] == [("a", False), ("b", True), ("c", False)]
+    assert (found.outcome, found.missing, found.unknown) == ("revise", ("c",), ("z",))
+    assert found.score == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("required", "threshold", "outcome"), [(False, 0.75, "pass"), (False, 0.8, "revise"), (True, 0.75, "revise")]
+)
+def test_weights_threshold_and_required_criteria_decide(required: bool, threshold: float, outcome: str) -> None:
+    heavy, light = Criterion(id="heavy", non_blank=True, weight=3), Criterion(id="light", non_blank=True, required=required)
+    declared = Evaluate(criteria=(heavy, light), threshold=threshold)
+    missed = CriterionResult(id="light", passed=False, score=0.0)
+    assert completed(EvaluationVerdict(outcome="pass", criteria=(passed("heavy"), missed)), declared).outcome == outcome
+
+
+@pytest.mark.parametrize("level", ["outermost", "nested"])
+async def test_the_work_of_a_team_is_evaluated_as_a_whole(level: str) -> None:
+    made, writer = drafts("first", "a good second")
+    team = Team("inner", members=[made.member("planner"), writer], evaluate=WordEvaluator(words(rounds=2)))
+    result, events = await run(team if level == "outermost" else Team("outer", members=[team]))
+    assert made.calls == ["planner", "writer"] * 2
+    assert (result.status, result.output) == ("completed", "a good second")
+    assert [fact.member for fact in facts(events, TeamEvaluationResult)] == ["inner", "inner"]
+
+
+async def test_a_run_that_is_cut_anywhere_resumes_to_the_same_verdicts_and_repeats_no_recorded_check() -> None:
+    def team() -> Team:
+        writer = ScriptedAgent(
+            "writer", [Rule(reply="first", times=1), Rule(reply="a good second")], evaluate=WordEvaluator(words(rounds=2))
+        )
+        return Team("t", members=[writer], evaluate=WordEvaluator(words("whole")))
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        expected = await engine.run(team(), TASK, run_id="r")
+    events = list(await journal.read("r"))
+    assert (expected.status, expected.output) == ("completed", "a good second")
+    looks = [event for event in events if event.kind == "agent.returned" and event.key.endswith("look")]
+    assert len(looks) == 3
+    for at in range(1, len(events)):
+        evaluated.clear()
+        result, kinds = await cut_and_resume(team(), at, journal)
+        recorded = sum(event.number <= at for event in looks)
+        assert (result.status, result.output) == ("completed", "a good second"), at
+        assert len(evaluated) == 3 - recorded, at
+        assert kinds.count("team.evaluation_result") == 3, at
+
+
+async def test_a_run_resumes_from_its_record_alone() -> None:
+    def team() -> Team:
+        member = FunctionAgent("writer", a_good_text, evaluate=WordEvaluator(words()))
+        return Team("t", members=[member])
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team(), TASK, run_id="r")
+    source = team().source
+    assert source.manifest.agents["writer"].evaluate == words()
+    result, _ = await cut_and_resume(None, 5, journal)  # pyright: ignore[reportArgumentType]
+    assert result.status == "completed"
+
+
+def a_good_text(text: str) -> str:
+    return "a good text"
+
+
+def test_a_team_that_evaluates_nothing_is_declared_as_before() -> None:
+    team = Team("t", members=[FunctionAgent("writer", a_good_text)])
+    assert "evaluate" not in str(team.source.to_json())

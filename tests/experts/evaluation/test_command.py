@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from teamwright.errors import AgentError
+from teamwright.experts.evaluation.command import SHOWN_BYTES, run_command
+
+PYTHON = sys.executable
+
+
+async def test_a_program_gets_the_text_and_its_exit_code_counts() -> None:
+    code, output = await run_command((PYTHON, "-c", "import sys; print(sys.stdin.read()); sys.exit(3)"), "a text é")
+    assert (code, output) == (3, "a text é")
+
+
+async def test_a_program_that_does_not_read_gets_no_error() -> None:
+    assert await run_command((PYTHON, "-c", "pass"), "x" * 1_000_000) == (0, "")
+
+
+async def test_only_the_end_of_long_output_is_kept() -> None:
+    _, output = await run_command((PYTHON, "-c", "print('x' * 100_000 + 'end')"), "")
+    assert output.endswith("end")
+    assert len(output) <= SHOWN_BYTES
+
+
+async def test_a_program_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-secret")
+    _, output = await run_command((PYTHON, "-c", "import os; print(sorted(os.environ))"), "")
+    assert "OPENAI_API_KEY" not in output
+
+
+async def test_a_program_that_can_not_be_started_is_an_error() -> None:
+    with pytest.raises(AgentError, match="'no-such-program' can't be started"):
+        await run_command(("no-such-program",), "")
+
+
+async def test_a_cancelled_program_and_its_children_are_killed(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    child = "import time; time.sleep(60)"
+    program = (
+        f"import os, subprocess, sys, time; one = subprocess.Popen([sys.executable, '-c', {child!r}]);"
+        f" open({str(pids)!r} + '.new', 'w').write(f'{{os.getpid()}} {{one.pid}}');"
+        f" os.rename({str(pids)!r} + '.new', {str(pids)!r}); time.sleep(60)"
+    )
+    task = asyncio.ensure_future(run_command((PYTHON, "-c", program), ""))
+    while not pids.exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    for pid in map(int, pids.read_text().split()):
+        await _until_gone(pid)
+
+
+async def _until_gone(pid: int) -> None:
+    """Wait until a process has ended; one that is only to be collected has."""
+    for _ in range(500):
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat")
+            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except ProcessLookupError:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"process {pid} still runs")
