@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import teamwright.experts as experts
+from teamwright import experts
 
 
 def test_every_public_name_can_be_imported() -> None:

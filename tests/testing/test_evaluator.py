@@ -23,7 +23,9 @@ class TestWordEvaluator(EvaluatorConformance):
 
 
 def passing(*ids: str) -> EvaluationVerdict:
-    return EvaluationVerdict(outcome="pass", criteria=tuple(CriterionResult(id=one, passed=True, score=1) for one in ids))
+    return EvaluationVerdict(
+        outcome="pass", criteria=tuple(CriterionResult(id=one, passed=True, score=1) for one in ids)
+    )
 
 
 class Lenient(WordEvaluator):

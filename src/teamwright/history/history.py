@@ -158,9 +158,11 @@ class RunHistory:
         )
 
     def ending(self) -> AgentReplied | AgentFailed | None:
-        """The reply or failure of the whole team; None while the run is open."""
+        """The reply or failure of the whole team, without that of its evaluator; None before its first reply."""
         for event in reversed(self.events):
-            if event.scope == "" and isinstance(event.fact, AgentReplied | AgentFailed):
+            if event.scope or not isinstance(event.fact, AgentReplied | AgentFailed):
+                continue
+            if self.record.asks[event.key].asked.purpose == "work":
                 return event.fact
         return None
 

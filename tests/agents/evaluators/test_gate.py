@@ -104,6 +104,7 @@ def crash() -> object:
         (lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))), "review_exceeded"),
         (lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)), "review_exceeded"),
     ],
+    ids=str,
 )
 async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome: str) -> None:  # K-08
     _, writer = drafts("a text", evaluate=AnyEvaluator(words("a", "b"), answer))
@@ -123,7 +124,9 @@ async def test_the_text_of_a_broken_evaluator_reaches_no_member() -> None:
 def test_a_verdict_is_completed_to_the_rubric() -> None:
     declared = Evaluate(criteria=tuple(Criterion(id=one, non_blank=True) for one in "abc"))
     twice = CriterionResult(id="a", passed=False, score=0.2, reason="no")
-    found = completed(EvaluationVerdict(outcome="pass", criteria=(passed("a"), twice, passed("b"), passed("z"))), declared)
+    found = completed(
+        EvaluationVerdict(outcome="pass", criteria=(passed("a"), twice, passed("b"), passed("z"))), declared
+    )
     assert [(one.id, one.passed) for one in found.criteria] == [("a", False), ("b", True), ("c", False)]
     assert (found.outcome, found.missing, found.unknown) == ("revise", ("c",), ("z",))
     assert found.score == pytest.approx(0.4)
@@ -133,7 +136,10 @@ def test_a_verdict_is_completed_to_the_rubric() -> None:
     ("required", "threshold", "outcome"), [(False, 0.75, "pass"), (False, 0.8, "revise"), (True, 0.75, "revise")]
 )
 def test_weights_threshold_and_required_criteria_decide(required: bool, threshold: float, outcome: str) -> None:
-    heavy, light = Criterion(id="heavy", non_blank=True, weight=3), Criterion(id="light", non_blank=True, required=required)
+    heavy, light = (
+        Criterion(id="heavy", non_blank=True, weight=3),
+        Criterion(id="light", non_blank=True, required=required),
+    )
     declared = Evaluate(criteria=(heavy, light), threshold=threshold)
     missed = CriterionResult(id="light", passed=False, score=0.0)
     assert completed(EvaluationVerdict(outcome="pass", criteria=(passed("heavy"), missed)), declared).outcome == outcome
@@ -152,7 +158,9 @@ async def test_the_work_of_a_team_is_evaluated_as_a_whole(level: str) -> None:
 async def test_a_run_that_is_cut_anywhere_resumes_to_the_same_verdicts_and_repeats_no_recorded_check() -> None:
     def team() -> Team:
         writer = ScriptedAgent(
-            "writer", [Rule(reply="first", times=1), Rule(reply="a good second")], evaluate=WordEvaluator(words(rounds=2))
+            "writer",
+            [Rule(reply="first", times=1), Rule(reply="a good second")],
+            evaluate=WordEvaluator(words(rounds=2)),
         )
         return Team("t", members=[writer], evaluate=WordEvaluator(words("whole")))
 
@@ -193,3 +201,15 @@ def a_good_text(text: str) -> str:
 def test_a_team_that_evaluates_nothing_is_declared_as_before() -> None:
     team = Team("t", members=[FunctionAgent("writer", a_good_text)])
     assert "evaluate" not in str(team.source.to_json())
+
+
+@pytest.mark.parametrize("text", ["a good text", "a text"])
+async def test_a_record_reads_as_the_result_that_the_run_gave(text: str) -> None:
+    made = FakeMembers()
+    team = Team("t", members=[made.member("writer", text)], evaluate=WordEvaluator(words()))
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(team, TASK, run_id="r")
+        again = await engine.runs.result("r")
+    assert (again.status, again.stop_reason, again.output) == (result.status, result.stop_reason, result.output)
+    assert again.messages == result.messages
+    assert (again.failure and again.failure.message) == (result.failure and result.failure.message)

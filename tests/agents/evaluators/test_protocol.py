@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.evaluators.protocol import model_of, models_within, read_verdict, require_evaluator, verdict_reply
+from teamwright.agents.evaluators.protocol import (
+    model_of,
+    models_within,
+    read_verdict,
+    require_evaluator,
+    verdict_reply,
+)
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput, UsageError

@@ -79,7 +79,12 @@ SCHEMA = {"type": "object", "required": ["title"], "properties": {"title": {"typ
         ({"python": f"{HERE}:with_reason"}, "An end.", "No end", "it has no full stop"),
         ({"python": f"{HERE}:share_of_letters", "at_least": 0.8}, "abcde", "ab123", "the check says no"),
         ({"command": ["grep", "-q", "word"]}, "a word", "nothing", "it exited with 1"),
-        ({"command": [sys.executable, "-c", "import sys; sys.exit('x' in sys.stdin.read() and 'bad')"]}, "a", "x", "bad"),
+        (
+            {"command": [sys.executable, "-c", "import sys; sys.exit('x' in sys.stdin.read() and 'bad')"]},
+            "a",
+            "x",
+            "bad",
+        ),
     ],
 )
 async def test_a_check_passes_good_work_and_says_why_other_work_does_not(
@@ -107,7 +112,7 @@ async def test_the_score_of_a_function_is_kept() -> None:
         ({"python": f"{HERE}:nobody"}, "nobody"),
         ({"command": ["no-such-program"]}, "can't be started"),
         ({"command": [sys.executable, "-c", "import time; time.sleep(60)"], "timeout": 0.2}, "the check 'it' failed"),
-        ({"regex": "(a+)+$"}, "takes too long"),
+        ({"regex": "(a|aa)+$"}, "takes too long"),
     ],
 )
 async def test_a_check_that_can_not_be_completed_is_a_failure_and_no_result(

@@ -48,7 +48,7 @@ async def test_a_cancelled_program_and_its_children_are_killed(tmp_path: Path) -
         f" os.rename({str(pids)!r} + '.new', {str(pids)!r}); time.sleep(60)"
     )
     task = asyncio.ensure_future(run_command((PYTHON, "-c", program), ""))
-    while not pids.exists():
+    while not pids.exists():  # noqa: ASYNC110 - another process writes it
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

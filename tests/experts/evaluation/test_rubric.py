@@ -81,7 +81,9 @@ async def test_a_broken_check_ends_the_review_before_a_judge_is_paid() -> None:
     assert "critic" not in [event.fact.member for event in events if isinstance(event.fact, AgentAsked)]
 
 
-@pytest.mark.parametrize(("last", "outcome", "score"), [(says(True, 0.8), "pass", 0.8), (says(False, 0.3), "revise", 0.3)])
+@pytest.mark.parametrize(
+    ("last", "outcome", "score"), [(says(True, 0.8), "pass", 0.8), (says(False, 0.3), "revise", 0.3)]
+)
 async def test_the_marks_of_the_final_judge_are_those_that_are_reported(last: str, outcome: str, score: float) -> None:
     judge = FunctionAgent("critic", lambda text: says(True, 1.0))
     final = FunctionAgent("chief", lambda text: last)
@@ -93,14 +95,19 @@ async def test_the_marks_of_the_final_judge_are_those_that_are_reported(last: st
 
 
 async def test_the_final_judge_is_not_asked_about_work_that_does_not_pass_the_first() -> None:
-    judge, final = FunctionAgent("critic", lambda text: says(False, 0.1)), FunctionAgent("chief", lambda text: says(True, 1))
+    judge, final = (
+        FunctionAgent("critic", lambda text: says(False, 0.1)),
+        FunctionAgent("chief", lambda text: says(True, 1)),
+    )
     evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=judge, final_judge=final)
     _, events = await run(Team("t", members=[FunctionAgent("writer", lambda text: "x", evaluate=evaluator)]))
     assert [one.member for one in verdicts(events)[0].judges] == ["critic"]
 
 
 async def test_a_judge_that_is_a_team_judges() -> None:
-    panel = Team("panel", members=[FunctionAgent("one", lambda text: "hm"), FunctionAgent("two", lambda text: says(True, 1))])
+    panel = Team(
+        "panel", members=[FunctionAgent("one", lambda text: "hm"), FunctionAgent("two", lambda text: says(True, 1))]
+    )
     evaluator = Rubric(Evaluate(criteria=(CLEAR,)), judge=panel)
     result, events = await run(Team("t", members=[FunctionAgent("writer", lambda text: "x", evaluate=evaluator)]))
     assert (result.status, verdicts(events)[0].judges[0].model) == ("completed", "team")
@@ -122,7 +129,7 @@ async def test_the_version_of_the_rubric_is_recorded_and_changes_with_its_criter
     [
         (lambda: Rubric(Evaluate(criteria=(CLEAR,))), "'clear' needs a judge"),
         (lambda: Rubric(Evaluate(criteria=(CLEAR,), judge="critic")), "'critic' is only a name"),
-        (lambda: Rubric(judge=FunctionAgent("critic", str)), "'critic' has nothing to judge"),
+        (lambda: Rubric(judge=FunctionAgent("critic", lambda text: text)), "'critic' has nothing to judge"),
         (lambda: Rubric("cites"), "A rubric takes an Evaluate"),  # pyright: ignore[reportArgumentType]
         (lambda: Rubric(judge="critic"), "critic"),  # pyright: ignore[reportArgumentType]
     ],
@@ -164,7 +171,11 @@ async def test_a_manifest_evaluates_as_python_does_and_resumes_from_every_event(
         result = await engine.run(load_team(tmp_path / "team.yaml"), TASK, run_id="r")
     events = list(await journal.read("r"))
     assert (result.status, result.output) == ("completed", "clear [1]")
-    assert [(one.outcome, one.score) for one in verdicts(events)] == [("revise", 0.0), ("revise", 0.4667), ("pass", 0.9333)]
+    assert [(one.outcome, one.score) for one in verdicts(events)] == [
+        ("revise", 0.0),
+        ("revise", 0.4667),
+        ("pass", 0.9333),
+    ]
     calls = sum(event.kind == "agent.called" for event in events)
     for at in range(1, len(events)):
         resumed, kinds = await cut_and_resume(load_team(tmp_path / "team.yaml"), at, journal)

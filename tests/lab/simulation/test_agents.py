@@ -39,8 +39,8 @@ from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema
 from teamwright.values.specs.simulation import Simulation
-from tests.kit.evaluators import WordEvaluator, words
 from teamwright.values.turns.turn import Tier
+from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.strategies import FunctionStrategy
 from tests.lab.simulated_teams import constant, team_of
 from tests.paths import EXAMPLES

@@ -284,7 +284,5 @@ class Simulator:
             USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
         )
         simulation = with_defaults(learnt, with_defaults(declared, simulation))
-        policy = policy_of(agent).changed(
-            approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False
-        )
+        policy = policy_of(agent).changed(approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False)
         return SimulatedAgent(agent.name, agent_spec_of(agent), simulation, "function" if function else "model", policy)

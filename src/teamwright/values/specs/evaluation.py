@@ -41,7 +41,7 @@ class Criterion(Value):
     """One criterion: exactly one of the fields from `non_blank` to `judge` says what is checked."""
 
     id: CriterionId = Field(description="its name in verdicts")
-    non_blank: Literal[True] | None = Field(default=None, description="the text has more than blanks")
+    non_blank: bool | None = Field(default=None, description="the text has more than blanks")
     length: Length | None = Field(default=None, description="the text has so many characters: {min, max}")
     contains: str | None = Field(default=None, min_length=1, description="the text contains this")
     regex: str | None = Field(default=None, description="the text matches this expression somewhere")
@@ -66,6 +66,8 @@ class Criterion(Value):
         if len(given) != 1:
             found = f"it has {' and '.join(given)}" if given else "it has none"
             raise ValueError(f"the criterion {self.id!r} needs exactly one of {', '.join(KINDS)}, and {found}")
+        if self.non_blank is False:
+            raise ValueError(f"non_blank of the criterion {self.id!r} can only be true; leave it out otherwise")
         if self.regex is not None and (problem := pattern_problem(self.regex)):
             raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
         if self.python is not None and not all(self.python.partition(":")):
