@@ -318,3 +318,12 @@ async def test_what_is_not_known_is_refused_with_a_suggestion(
     await recorded(journal, relay(tmp_path))
     with pytest.raises((UnknownName, UsageError), match=message):
         await ask(journal, changes)
+
+
+async def test_a_stop_says_what_was_kept_for_the_answer() -> None:
+    journal = MemoryJournal()
+    await recorded(journal, Team("relay", members=[FunctionAgent(name, lambda turn: "on") for name in "abc"]))
+    report = await ask(journal, RunChanges(limits=Limits(calls=2)))
+    assert report.stopped is not None
+    why = "the run has 1 of 2 calls left, keeps 1 for its answer, and the next call may need 1"
+    assert (report.stopped.member, report.stopped.why) == ("b", why)
