@@ -162,7 +162,7 @@ async def test_a_limit_on_time_stops_it_on_the_virtual_clock(tmp_path: Path) -> 
     report = await ask(journal, RunChanges(limits=Limits(seconds=0.5)))
     assert (report.status, report.stop_reason, report.total.exact) == ("timeout", "deadline", True)
     assert report.total.what_if.seconds == pytest.approx(0.5, abs=0.05)
-    assert report.total.what_if.total_tokens == report.total.recorded.total_tokens / 2
+    assert 0 < report.total.what_if.total_tokens < report.total.recorded.total_tokens
     assert report.stopped is not None
     assert report.stopped.why == "0.5 seconds passed"
 
