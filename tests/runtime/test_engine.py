@@ -233,7 +233,7 @@ async def test_a_deadline_returns_what_there_is() -> None:
 
     members = FakeMembers()
     agents = [members.member("a1"), members.member("a2", hang)]
-    team = Team("chain", members=agents, limits=Limits(seconds=0.05))
+    team = Team("chain", members=agents, limits=Limits(seconds=0.3))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(team, "go", run_id="r")

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
 
+from teamwright import Engine
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
@@ -44,6 +46,24 @@ async def test_everything_that_is_missing_is_reported_at_once_with_the_agents() 
         f"agent 'e': The model 'default' can't be used: nothing declares it; {FORMS}",
         "agent 'f': The local model '/no/such.gguf' can't be read (No such file or directory); name a GGUF file.",
     ]
+
+
+async def test_a_run_of_a_team_made_in_python_does_not_start_with_a_name_that_is_no_model() -> None:
+    members = [ModelAgent("a", model="openai"), ModelAgent("b", model="local", economy=NamedModel(model="gpt-5"))]
+    async with Engine("memory") as engine:
+        with pytest.raises(ManifestError) as raised:
+            await engine.run(Team("t", members=members), "go", run_id="r")
+        assert [one.message for one in raised.value.problems] == [
+            "the agent 'a': 'openai' is a provider without a model; write  openai:NAME",
+            "the agent 'b': 'gpt-5' is not a model; write provider:name, local or local:FILE",
+        ]
+        assert await engine.runs.list() == []
+
+
+async def test_a_model_of_the_callers_own_may_have_any_name() -> None:
+    own = TestModel(custom_output_text="fine", model_name="gpt-5")
+    async with Engine("memory") as engine:
+        assert (await engine.run(ModelAgent("a", model=own), "go")).output == "fine"
 
 
 async def test_a_fallback_is_checked_too() -> None:

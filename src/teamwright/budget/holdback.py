@@ -1,7 +1,7 @@
 """What a team keeps back of its budget for its closing asks: the answer of its lead, an aggregator, a last review.
 
 The estimate follows the work: the prompt of a closing ask grows with the replies that it will read. It is an estimate
-and no promise, and at most three quarters of a limit, so that a team with a small budget works before it closes.
+and no promise, and at most nine tenths of a limit, so that a team with a small budget works before it closes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from teamwright.budget.ledger import AMPLE_OUTPUT, NO_COST, USEFUL_OUTPUT, Account, Cost
-from teamwright.values.limits.usage import Usage
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far a closing reply may be."""
@@ -23,12 +23,14 @@ class Holdback:
     """What one team keeps back. Nothing is kept before its first reply, unless asks run side by side: there would be
     nothing to close.
 
-    `reads` has an item for each closing ask: how many replies it reads; `None` for all of them.
+    `closing` has an item for each closing ask: how many replies it reads, `None` for all of them, and how many
+    characters besides.
     """
 
     __slots__ = (
         "_account",
         "_calls",
+        "_closing",
         "_first_prompt",
         "_input_tokens",
         "_kept",
@@ -38,7 +40,6 @@ class Holdback:
         "_most_used",
         "_price",
         "_prompt_tokens",
-        "_reads",
         "_replies",
         "_reply_tokens",
         "_requests",
@@ -46,8 +47,8 @@ class Holdback:
         "_running_closing",
     )
 
-    def __init__(self, account: Account, reads: Sequence[int | None]) -> None:
-        self._account, self._reads = account, list(reads)
+    def __init__(self, account: Account, closing: Sequence[tuple[int | None, int]]) -> None:
+        self._account, self._closing = account, list(closing)
         self._kept, self._price = NO_COST, 0.0
         self._running = self._running_closing = 0
         self._calls = self._first_prompt = self._prompt_tokens = self._largest_cap = 0
@@ -86,33 +87,35 @@ class Holdback:
 
     def release(self) -> None:
         """Keep nothing back any longer: the team has ended."""
-        self._reads.clear()
+        self._closing.clear()
         self._update()
 
     def _update(self) -> None:
         has_begun = self._replies > 0 or self._running > 1
-        kept = self._estimate() if self._reads and has_begun and not self._running_closing else NO_COST
+        kept = self._estimate() if self._closing and has_begun and not self._running_closing else NO_COST
         if kept != self._kept:
             self._kept, before = kept, self._kept
             self._account.keep_back(before, kept)
 
     def _estimate(self) -> Cost:
-        tokens = sum(map(self._tokens, self._reads))
-        most = Cost(tokens, ceil(tokens * self._price), len(self._reads))
+        tokens = sum(self._tokens(reads, characters) for reads, characters in self._closing)
+        most = Cost(tokens, ceil(tokens * self._price), len(self._closing))
         for level in self._account.chain():
             for index, limit in level.bounds:
-                if most[index] > (bound := limit * 3 // 4):
+                others = level.kept[index] - self._kept[index]
+                if most[index] > (bound := max(0, limit * 9 // 10 - others)):
                     most = Cost(*(bound if place == index else value for place, value in enumerate(most)))
         return most
 
-    def _tokens(self, reads: int | None) -> int:
-        """Return the tokens of a closing ask: the first prompt, the replies that it reads, and its own reply."""
+    def _tokens(self, reads: int | None, characters: int) -> int:
+        """Return the tokens of a closing ask: the first prompt, the texts that it reads, and its own reply."""
         if not self._calls:  # no model was asked yet, or none at all
             return self._most_used
         reply = self._largest_reply
         if self._replies < LEAST_REPLIES:
             reply = max(reply, min(USEFUL_OUTPUT, self._largest_cap))
         read = self._reply_tokens + self._running * reply if reads is None else reads * reply
+        read += characters / CHARACTERS_PER_TOKEN
         output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * self._longest_output)) if self._replies else AMPLE_OUTPUT
         return self._first_prompt + ceil(self._excess * read) + min(output, self._largest_cap)
 

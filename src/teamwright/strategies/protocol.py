@@ -32,11 +32,13 @@ Outlook = Mapping[str, int]
 class ClosingAsk(NamedTuple):
     """An ask that ends the work of a team, such as the answer of its lead. A part of the budget is kept back for it.
 
-    `reads` is the number of replies in its prompt; `None` for all of them.
+    `reads` is the number of replies in its prompt; `None` for all of them. `characters` is the length of other texts in
+    it that no earlier prompt had, such as the chunks of a fan-out.
     """
 
     member: str
     reads: int | None = None
+    characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)

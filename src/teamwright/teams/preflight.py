@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.attributes import fallback_of
@@ -29,6 +29,14 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
                 names.append(agent.name)
     if problems:
         raise ManifestError([_problem(text, names, places or {}) for text, names in problems.items()])
+
+
+def check_declared(agents: Iterable[AgentLike]) -> None:
+    """Raise `ManifestError` with all names of models that are none, without opening a client."""
+    models = [agent for agent in agents if isinstance(agent, ModelAgent)]
+    problems = [Problem(f"the agent {one.name!r}: {text}") for one in models for text in one.undeclared_models()]
+    if problems:
+        raise ManifestError(problems)
 
 
 def check_attachments(team: Team, files: Sequence[Attachment]) -> None:

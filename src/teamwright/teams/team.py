@@ -155,13 +155,17 @@ class Team(PolicyAttributes):
         self._check_fallbacks(self.everyone())
 
     def check_start(self, agents: Sequence[AgentLike]) -> None:
-        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys.
+        """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
 
         `agents` is what `everyone` returned, here and below: a team may have thousands, and a start needs them often.
         """
         self._check_fallbacks(agents)
         self._check_keys(agents)
         check_evaluations(agents)
+        if any(agent.kind == "model" for agent in agents):
+            from teamwright.teams.preflight import check_declared
+
+            check_declared(agents)
 
     def _check_fallbacks(self, agents: Iterable[AgentLike]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""

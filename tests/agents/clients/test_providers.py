@@ -14,7 +14,13 @@ from pydantic_ai import providers
 from pydantic_ai.providers import gateway
 
 from teamwright.agents import ModelAgent, NamedModel
-from teamwright.agents.clients.providers import GATEWAY_PROVIDERS, PROVIDERS, WITHOUT_MODELS, unknown_provider
+from teamwright.agents.clients.providers import (
+    GATEWAY_PROVIDERS,
+    PROVIDERS,
+    WITHOUT_MODELS,
+    undeclared_reason,
+    unknown_provider,
+)
 from teamwright.errors import UsageError
 from tests.manifests.manifests import problems
 
@@ -64,6 +70,22 @@ def test_an_unknown_provider_is_refused_in_python_with_the_nearest_one() -> None
             ModelAgent("a", model=model)
     with pytest.raises(UsageError, match=text):
         ModelAgent("a", model="local", economy="opena:gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("openai", "'openai' is a provider without a model; write  openai:NAME"),
+        ("openai:", "'openai:' is a provider without a model; write  openai:NAME"),
+        ("gpt-5", "'gpt-5' is not a model; write provider:name, local or local:FILE"),
+        ("openai:gpt-5", None),
+        ("gateway/openai:gpt-5", None),
+        ("local", None),
+        ("test", None),
+    ],
+)
+def test_a_name_without_a_provider_or_a_model_is_no_model(model: str, reason: str | None) -> None:
+    assert undeclared_reason(model) == reason
 
 
 def test_one_that_is_near_to_none_gets_the_whole_list() -> None:

@@ -114,6 +114,14 @@ def usage_event(usage: Mapping[str, object]) -> bytes:
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
+def whole_reply(usage: object) -> bytes:
+    """A reply that is not streamed, as a run without a follower reads it."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}
+    reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "raw", "choices": [choice], "usage": usage}
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    return head + json.dumps(reply).encode()
+
+
 FIGURES = [10**30, 2**63, -1, -(10**30), float("nan"), float("inf"), 1.5, "12", "many", None, [], {}, True, 1e300]
 
 
@@ -129,13 +137,13 @@ async def test_no_figure_that_a_server_reports_keeps_a_run_from_being_resumed(
         usage["completion_tokens_details"] = {where: figure}
     else:
         usage[where] = figure
-    body = STREAM + says("Hello.", "stop") + usage_event(usage if where != "usage" else {"usage": figure}) + DONE
-    with RawServer(body) as server:
+    with RawServer(whole_reply(usage if where != "usage" else figure)) as server:
         team = Team("t", members=[ModelAgent("a", model=server.model)], limits=Limits(tokens=100_000))
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             result = await engine.run(team, "go", run_id="r")
-        assert result.status in ("completed", "degraded", "failed")
+        if type(figure) is int and where != "usage":
+            assert result.status == "completed"
         assert 0 <= result.usage.total_tokens <= 10**9
         async with Engine(await cut(journal, len(await journal.read("r")) - 1)) as engine:
             assert (await engine.resume("r", team=team)).status == result.status

@@ -163,7 +163,7 @@ async def test_a_limit_on_time_stops_it_on_the_virtual_clock(tmp_path: Path) -> 
     report = await ask(journal, RunChanges(limits=Limits(seconds=0.5)))
     assert (report.status, report.stop_reason, report.total.exact) == ("timeout", "deadline", True)
     assert report.total.what_if.seconds == pytest.approx(0.5, abs=0.05)
-    assert report.total.what_if.total_tokens == report.total.recorded.total_tokens / 2
+    assert 0 < report.total.what_if.total_tokens < report.total.recorded.total_tokens
     assert report.stopped is not None
     assert report.stopped.why == "0.5 seconds passed"
 
@@ -327,3 +327,12 @@ async def test_a_run_whose_work_is_evaluated_is_refused_in_words() -> None:  # i
     await recorded(journal, team)
     with pytest.raises(UsageError, match="The work of 'a' is evaluated, which a what-if can't repeat"):
         await ask(journal)
+
+
+async def test_a_stop_says_what_was_kept_for_the_answer() -> None:
+    journal = MemoryJournal()
+    await recorded(journal, Team("relay", members=[FunctionAgent(name, lambda turn: "on") for name in "abc"]))
+    report = await ask(journal, RunChanges(limits=Limits(calls=2)))
+    assert report.stopped is not None
+    why = "the run has 1 of 2 calls left, keeps 1 for its answer, and the next call may need 1"
+    assert (report.stopped.member, report.stopped.why) == ("b", why)

@@ -63,7 +63,7 @@ def test_other_processes_go_by_all_that_was_given(tmp_path: Path) -> None:
         "runs": 12,
         "seed": 7,
         "topologies": ["single"],
-        "limits": Limits(tokens=2500),
+        "limits": Limits(tokens=5000),
         "learnt": Learnt(members={"worker": Simulation(latency=1.0)}, everybody=Simulation(output=200.0)),
     }
     team = team_of(tmp_path)

@@ -54,7 +54,8 @@ def check_model(agent: str, model: object) -> AnyModel:
 def check_provider(agent: str, model: AnyModel | None) -> None:
     """Raise `UsageError` with a suggestion if there is no provider of this name.
 
-    A name without one passes: a manifest may leave its model to a cluster, and a run is refused before it starts.
+    A name without one passes: a manifest may leave its model to a cluster. A run with it is refused before it starts:
+    by `Team.check_start` if the team was made in Python, and by the preflight of the command line.
     """
     name = model.model if isinstance(model, NamedModel) else model
     if isinstance(name, str) and (provider := unknown_provider(name)):

@@ -15,6 +15,8 @@ from teamwright.errors import nearest
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|(?:gateway/)?[a-z][a-z0-9_.-]*:\S+")
 """Matches a model by name. The provider, before the colon, is checked by itself."""
 OWN = ("local", "scripted")
+TEST_MODEL = "test"
+"""pydantic-ai's model for tests, the only one of its models that has no provider."""
 _NAMES = """
     alibaba anthropic azure azure-responses bedrock bedrock-mantle cerebras cohere crusoe deepseek fireworks github
     github-copilot google google-cloud groq heroku huggingface litellm meta mistral moonshotai nebius ollama openai
@@ -39,6 +41,16 @@ def unknown_provider(model: str) -> str | None:
         return None
     known = provider.startswith(GATEWAY) and provider.removeprefix(GATEWAY) in GATEWAY_PROVIDERS
     return None if known or _is_installed(provider) else provider
+
+
+def undeclared_reason(model: str) -> str | None:
+    """Return why a name is no model by itself, with a suggestion; `None` if it is one."""
+    if MODEL.fullmatch(model) or model == TEST_MODEL:
+        return None
+    provider = model.removesuffix(":")
+    if provider in PROVIDERS:
+        return f"{model!r} is a provider without a model; write  {provider}:NAME"
+    return f"{model!r} is not a model; write provider:name, local or local:FILE"
 
 
 def provider_hint(provider: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from teamwright.agents.clients.models import Models, shared_models
 from teamwright.agents.clients.own_model import check_model, check_provider, is_own_model, own_secrets
+from teamwright.agents.clients.providers import undeclared_reason
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.attributes import same_name_fallbacks
 from teamwright.agents.contract.context import Context
@@ -30,6 +31,7 @@ from teamwright.values.specs.manifest import (
     CacheMode,
     MemorySpec,
     MemoryTool,
+    NamedModel,
     memory_specs,
     model_key,
 )
@@ -167,6 +169,12 @@ class ModelAgent(PolicyAttributes):
         """Whether a model object of the caller answers, also as a fallback: then no record can rebuild the agent."""
         models = (self, *same_name_fallbacks(self))
         return any(isinstance(one, ModelAgent) and one._own_model is not None for one in models)
+
+    def undeclared_models(self) -> list[str]:
+        """Return why names among its models are no models: a manifest may declare them elsewhere, Python can't."""
+        written = (None if self._own_model is not None else self.model, self.economy)
+        names = [one.model if isinstance(one, NamedModel) else one for one in written]
+        return [text for name in names if isinstance(name, str) and (text := undeclared_reason(name))]
 
     def settings_for(self, model: AnyModel) -> ModelSettings:
         """Return the settings of its requests to a model; its own take precedence over the model's."""

@@ -179,11 +179,10 @@ def _stop(events: Sequence[Event], *, exact: bool) -> WhatIfStop | None:
     members = {turn.key: turn.member for turn in turns_of(events)}
     for event in events:
         match event.fact:
-            case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit):
+            case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
                 member = members.get(event.scope, "")
-                return WhatIfStop(
-                    key=event.scope, member=member, why=refusal_text(level, what, needed, left, limit), exact=exact
-                )
+                why = refusal_text(level, what, needed, left, limit, kept)
+                return WhatIfStop(key=event.scope, member=member, why=why, exact=exact)
             case ScopeExpired(seconds=seconds):
                 return WhatIfStop(
                     key=event.key, member=members.get(event.key, ""), why=f"{seconds:g} seconds passed", exact=exact

@@ -340,7 +340,7 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     if child.account is not None and isinstance(member, Team):
         closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))
         if closing:
-            child.holdback = Holdback(child.account, [one.reads for one in closing])
+            child.holdback = Holdback(child.account, [(one.reads, one.characters) for one in closing])
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
     if policy.compact is not None:

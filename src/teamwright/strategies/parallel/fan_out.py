@@ -111,8 +111,11 @@ class FanOut(Strategy):
 
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
         """Return the aggregator, which reads the results of all chunks that the budget covers."""
-        aggregator = settings.read(FanOutOptions).aggregator
-        return () if aggregator is None else [ClosingAsk(aggregator)]
+        options = settings.read(FanOutOptions)
+        if options.aggregator is None:
+            return ()
+        characters = sum(len(_message("chunk", chunk).content) for chunk in options.chunks or ())
+        return [ClosingAsk(options.aggregator, characters=characters)]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split the task, process all chunks within the limit, and aggregate the results."""
