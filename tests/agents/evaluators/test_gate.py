@@ -104,7 +104,6 @@ def crash() -> object:
         (lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))), "review_exceeded"),
         (lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)), "review_exceeded"),
     ],
-    ids=str,
 )
 async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome: str) -> None:  # K-08
     _, writer = drafts("a text", evaluate=AnyEvaluator(words("a", "b"), answer))
