@@ -312,8 +312,9 @@ class _KpiFold:
         return round(times[ceil(PERCENTILE * len(times)) - 1], 2) if times else None
 
     def judged(self) -> int:
-        """Count the steps that an evaluator passed."""
-        return sum(1 for ask in self._steps() if self._verdict(ask) is not None and self._status(ask) == "passed")
+        """Count the steps that an evaluator passed; one whose review broke off is not among them."""
+        passed = (ask for ask in self._steps() if self._status(ask) == "passed")
+        return sum(1 for ask in passed if (verdict := self._verdict(ask)) is not None and verdict.outcome == "pass")
 
     def _steps(self) -> Iterator[_Ask]:
         places = {without_attempts(ask.key): ask for ask in self.turns() if ask.purpose == "work"}

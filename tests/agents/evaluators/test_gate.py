@@ -9,6 +9,7 @@ import pytest
 from teamwright.agents.evaluators.gate import completed
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -74,10 +75,27 @@ def facts(events: list[Event], kind: type[Any]) -> list[Any]:
 
 
 async def test_work_that_does_not_pass_may_count_with_a_warning() -> None:
-    _, writer = drafts("first", evaluate=WordEvaluator(words(on_exceeded="warn")))
+    _, writer = drafts("first", evaluate=WordEvaluator(words(risk="low")))
     result, _ = await run(Team("t", members=[writer]))
     assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
     assert "did not pass its review: word" in result.warnings[0]
+
+
+async def test_at_low_risk_work_whose_review_broke_off_may_pass_with_a_warning() -> None:  # K-08
+    _, writer = drafts("first", evaluate=AnyEvaluator(words(risk="low", on_unreviewed="pass", rounds=2), crash))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, result.output, result.exit_code) == ("degraded", "first", 3)
+    assert "could not be reviewed" in result.warnings[0]
+    assert [one.outcome for one in verdicts(events)] == ["auto_pass_with_warning"]
+    found = kpis_of(events)
+    assert (found.passed, found.judged) == (1, 0)
+
+
+async def test_at_low_risk_work_that_does_not_pass_is_not_passed_unreviewed() -> None:
+    evaluator = WordEvaluator(words(risk="low", on_exceeded="fail", on_unreviewed="pass"))
+    _, writer = drafts("first", evaluate=evaluator)
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.stop_reason, verdicts(events)[0].outcome) == ("review_exceeded", "revise")
 
 
 async def test_an_optional_member_whose_work_does_not_pass_is_skipped() -> None:
@@ -104,6 +122,7 @@ def crash() -> object:
         (lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))), "review_exceeded"),
         (lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)), "review_exceeded"),
     ],
+    ids=["crash", "nothing", "text", "misspelt", "half", "no-criteria", "one-of-two", "others", "denied", "auto-pass"],
 )
 async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome: str) -> None:  # K-08
     _, writer = drafts("a text", evaluate=AnyEvaluator(words("a", "b"), answer))

@@ -104,6 +104,17 @@ async def test_the_final_judge_is_not_asked_about_work_that_does_not_pass_the_fi
     assert [one.member for one in verdicts(events)[0].judges] == ["critic"]
 
 
+@pytest.mark.parametrize("fields", [{"risk": "high"}, {"preference": "rubric"}])
+async def test_where_checks_alone_decide_no_judge_is_asked(fields: dict[str, Any]) -> None:  # K-10
+    judge = FunctionAgent("critic", lambda text: says(False, 0.0))
+    evaluator = Rubric(Evaluate(criteria=(CITES, CLEAR), **fields), judge=judge)
+    result, events = await run(Team("t", members=[FunctionAgent("writer", lambda text: "[1]", evaluate=evaluator)]))
+    (verdict,) = verdicts(events)
+    assert (result.status, verdict.outcome, [one.id for one in verdict.criteria]) == ("completed", "pass", ["cites"])
+    assert "critic" not in [event.fact.member for event in events if isinstance(event.fact, AgentAsked)]
+    assert bool(verdict.warnings) is ("risk" in fields)
+
+
 async def test_a_judge_that_is_a_team_judges() -> None:
     panel = Team(
         "panel", members=[FunctionAgent("one", lambda text: "hm"), FunctionAgent("two", lambda text: says(True, 1))]

@@ -16,6 +16,8 @@ from teamwright.values.specs.evaluation import NOT_BLANK, Criterion, Evaluate, L
     [
         {"rounds": 0}, {"rounds": True}, {"threshold": 0}, {"threshold": 1.01}, {"threshold": nan}, {"times": 0},
         {"times": 26}, {"reducer": "max"}, {"on_exceeded": "pass"}, {"judges": "x"},
+        {"risk": "none"}, {"preference": "AGENT"}, {"on_exceeded": "warn"}, {"on_exceeded": "warn", "risk": "high"},
+        {"on_unreviewed": "pass"}, {"on_unreviewed": "pass", "risk": "medium"},
     ],
 )  # fmt: skip
 def test_nonsense_is_refused(fields: dict[str, Any]) -> None:  # K-11
@@ -65,3 +67,63 @@ def test_the_digest_changes_with_criteria_threshold_and_version() -> None:
     )
     assert len({variant.rubric_digest for variant in variants}) == len(variants)
     assert Evaluate(criteria=(one,), rounds=3).rubric_digest == variants[0].rubric_digest
+
+
+CHECK, QUESTION = Criterion(id="cites", contains="[1]"), Criterion(id="clear", judge="Is it clear?")
+
+
+@pytest.mark.parametrize(
+    ("preference", "risk", "asks"),
+    [
+        ("auto", "low", True), ("auto", "medium", True), ("auto", "high", False),
+        ("agent", "low", True), ("agent", "medium", True), ("agent", "high", False),
+        ("rubric", "low", False), ("rubric", "medium", False), ("rubric", "high", False),
+    ],
+)  # fmt: skip
+def test_preference_and_risk_say_whether_a_judge_is_asked(preference: Any, risk: Any, asks: bool) -> None:  # K-10
+    declared = Evaluate(criteria=(CHECK, QUESTION), judge="critic", preference=preference, risk=risk)
+    assert declared.asks_judges is asks
+    assert [one.id for one in declared.rubric] == (["cites", "clear"] if asks else ["cites"])
+    assert declared.problems() == []
+
+
+def test_without_a_judge_none_is_asked() -> None:
+    assert not Evaluate(criteria=(CHECK,)).asks_judges
+
+
+def test_a_criterion_that_does_not_count_at_high_risk_is_a_warning() -> None:
+    (warning,) = Evaluate(criteria=(CHECK, QUESTION), judge="critic", risk="high").warnings()
+    assert "no judge is asked, so these do not count: clear" in warning
+    assert Evaluate(criteria=(CHECK, QUESTION), judge="critic").warnings() == []
+    assert Evaluate(criteria=(CHECK,), risk="high").warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"criteria": (QUESTION,)}, "the criterion 'clear' needs a judge"),
+        ({"criteria": (CHECK,), "preference": "agent"}, "preference 'agent' needs a judge"),
+        ({"criteria": (QUESTION,), "judge": "critic", "risk": "high"}, "with risk 'high' checks alone decide"),
+        ({"criteria": (QUESTION,), "judge": "critic", "preference": "rubric"}, "with preference 'rubric' checks alone"),
+        ({"criteria": (CHECK,), "final_judge": "chief"}, "the final judge 'chief' needs a judge before it"),
+    ],
+)
+def test_fields_that_do_not_fit_together_are_problems(fields: dict[str, Any], problem: str) -> None:
+    (found,) = Evaluate(**fields).problems()
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [
+        ({}, False), ({"risk": "high"}, False), ({"risk": "low"}, True),
+        ({"risk": "low", "on_exceeded": "fail"}, False), ({"risk": "low", "on_exceeded": "warn"}, True),
+    ],
+)  # fmt: skip
+def test_only_at_low_risk_work_that_did_not_pass_counts(fields: dict[str, Any], counts: bool) -> None:  # K-09
+    assert Evaluate(**fields).counts_with_warning is counts
+
+
+def test_an_evaluation_takes_the_risk_of_its_team_unless_it_names_one() -> None:
+    assert Evaluate().at_risk("high").risk == "high"
+    assert Evaluate(risk="low").at_risk("high").risk == "low"

@@ -26,6 +26,8 @@ from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
 
 REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""
+UNREVIEWED: Literal["auto_pass_with_warning"] = "auto_pass_with_warning"
+"""The outcome of work at low risk whose review broke off, and which counts with a warning."""
 LEFT_OUT = "the evaluator gave no result for it"
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
@@ -66,6 +68,8 @@ async def pass_gate(
         verdict = await rounds.evaluate(ending)
         if verdict.outcome == "pass":
             return ending
+        if verdict.outcome == UNREVIEWED:
+            return _with_warning(ending, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
         if verdict.outcome == REVIEW_EXCEEDED or rounds.are_over:
             return _exceeded(author, evaluator.declaration, ending, rounds.verdicts)
         ending = await again(rounds.revision_turn(ending), rounds.work)
@@ -107,8 +111,9 @@ class EvaluationRounds:
         # The work is the task: it is never cut, and its text is stored once.
         question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
         verdict = completed(_verdict_in(await self._ctx.ask(self._evaluator, question, key=key)), declared)
-        if same := _shared_models(self._author, self._evaluator):
-            verdict = verdict.changed(warnings=(*verdict.warnings, same))
+        verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self._author, self._evaluator)))
+        if verdict.outcome == REVIEW_EXCEEDED and declared.risk == "low" and declared.on_unreviewed == "pass":
+            verdict = verdict.changed(outcome=UNREVIEWED)
         result = TeamEvaluationResult(
             member=name, attempt=attempt, work=self.work, verdict=verdict, revises=self._revises
         )
@@ -151,7 +156,7 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
     outcome = verdict.outcome
     if outcome == "pass" and not is_passing(results, declared):
         outcome = "revise"
-    elif outcome == "auto_pass_with_warning":  # a decision of a strategy about risk, never of an evaluator
+    elif outcome == UNREVIEWED:  # a decision about risk, never one of an evaluator
         outcome = REVIEW_EXCEEDED
     return verdict.changed(
         outcome=outcome,
@@ -188,13 +193,19 @@ def weighted_score(results: Sequence[CriterionResult], declared: Evaluate) -> fl
     return round(sum(one.weight * scores.get(one.id, 0.0) for one in declared.rubric) / total, 4)
 
 
-def _shared_models(author: AgentLike, evaluator: Evaluator) -> str:
-    """Return a warning if a judge has a model of the author, empty if not."""
-    authors = models_within(author)
-    for judge in evaluator.judges:
-        if (model := model_of(judge)) in authors:
-            return f"the judge {judge.name!r} has the model of the author, {model!r}"
-    return ""
+def evaluation_warnings(author: AgentLike, evaluator: Evaluator) -> list[str]:
+    """Return what a reader of the verdicts on this author should know: judges not asked, or of the author's model."""
+    declared, authors = evaluator.declaration, models_within(author)
+    found = declared.warnings()
+    if declared.asks_judges:
+        shared = {judge.name: model for judge in evaluator.judges if (model := model_of(judge)) in authors}
+        found += [same_model_text(judge, author.name, model) for judge, model in shared.items()]
+    return found
+
+
+def same_model_text(judge: str, author: str, model: str) -> str:
+    """Return the warning about a judge that has the model of its author."""
+    return f"the judge {judge!r} has the model of {author!r}, {model!r}, and models prefer what they wrote"
 
 
 def verdict_text(verdict: EvaluationVerdict) -> str:
@@ -212,12 +223,12 @@ def _exceeded(
     """Return what becomes of work that did not pass: a failure, or the work with a warning."""
     last = verdicts[-1]
     if last.outcome == REVIEW_EXCEEDED:
-        text = f"the work of {author.name!r} could not be reviewed: {last.feedback}"
+        text = _unreviewed_text(author, last)
     else:
         failed = ", ".join(one.id for one in last.criteria if not one.passed)
         rounds = f" in {len(verdicts)} rounds" if len(verdicts) > 1 else ""
         text = f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {last.score:.2f})"
-    if declared.on_exceeded == "warn":
+    if declared.counts_with_warning:
         return _with_warning(ending, text)
     return Failure(
         member=author.name,
@@ -228,6 +239,10 @@ def _exceeded(
         warnings=ending.warnings,
         optional=policy_of(author).optional,
     )
+
+
+def _unreviewed_text(author: AgentLike, verdict: EvaluationVerdict) -> str:
+    return f"the work of {author.name!r} could not be reviewed: {verdict.feedback}"
 
 
 def _with_warning(reply: Reply, text: str) -> Reply:

@@ -18,6 +18,7 @@ from teamwright.values.turns.messages import digest
 JudgeName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
 CriterionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Reducer = Literal["median", "mean", "min"]
+Risk = Literal["low", "medium", "high"]
 
 KINDS = ("non_blank", "length", "contains", "regex", "json_schema", "python", "command", "judge")
 """The fields of a criterion that say what it checks, of which it has one."""
@@ -95,8 +96,16 @@ class Evaluate(Value):
     reducer: Reducer = Field(default="median", description="how several scores become one")
     require_other_model: bool = Field(default=False, description="whether a judge may not have its author's model")
     rounds: int = Field(default=1, ge=1, le=20, description="how often the author is asked, the first time included")
-    on_exceeded: Literal["fail", "warn"] = Field(
-        default="fail", description="work that does not pass fails its author, or counts with a warning"
+    risk: Risk = Field(default="medium", description="what bad work would cost; with `high`, checks alone decide")
+    preference: Literal["auto", "agent", "rubric"] = Field(
+        default="auto", description="whether a judge is asked: if there is one, always (`agent`), or never (`rubric`)"
+    )
+    on_exceeded: Literal["fail", "warn"] | None = Field(
+        default=None,
+        description="work that does not pass fails its author, or counts with a warning, as it does at low risk",
+    )
+    on_unreviewed: Literal["fail", "pass"] = Field(
+        default="fail", description="whether work whose review broke off counts with a warning, at low risk only"
     )
     options: dict[str, JsonValue] = Field(default={}, description="options of an evaluator of your own")
 
@@ -107,10 +116,36 @@ class Evaluate(Value):
             raise ValueError(f"several criteria are called {twice[0]!r}; give each an id of its own")
         return self
 
+    @model_validator(mode="after")
+    def _lenient_at_low_risk(self) -> Self:
+        for name, lenient in (("on_exceeded", "warn"), ("on_unreviewed", "pass")):
+            if getattr(self, name) == lenient and self.risk != "low":
+                raise ValueError(f"{name} {lenient!r} is for low risk, and the risk is {self.risk}; set  risk: low")
+        return self
+
     @property
     def rubric(self) -> tuple[Criterion, ...]:
-        """The criteria, with the default for none."""
-        return self.criteria or DEFAULT_CRITERIA
+        """The criteria that count, with the default for none; without those for a judge where no judge is asked."""
+        checks = tuple(one for one in self.criteria if one.judge is None) if self._checks_alone else ()
+        return checks or self.criteria or DEFAULT_CRITERIA
+
+    @property
+    def asks_judges(self) -> bool:
+        """Whether judges are asked about work that passes the checks."""
+        return self.judge is not None and not self._checks_alone
+
+    @property
+    def counts_with_warning(self) -> bool:
+        """Whether work that did not pass in any round counts with a warning."""
+        return self.risk == "low" if self.on_exceeded is None else self.on_exceeded == "warn"
+
+    @property
+    def _checks_alone(self) -> bool:
+        return self.risk == "high" or self.preference == "rubric"
+
+    def at_risk(self, risk: Risk) -> Evaluate:
+        """Return the evaluation of a team with this risk; one that names a risk of its own keeps it."""
+        return self if "risk" in self.model_fields_set else self.model_copy(update={"risk": risk})
 
     @property
     def rubric_digest(self) -> str:
@@ -125,12 +160,24 @@ class Evaluate(Value):
 
     def problems(self) -> list[str]:
         """Return what is wrong between its fields, once its judges are known."""
-        judged = [one.id for one in self.rubric if one.judge is not None]
+        judged = [one.id for one in self.criteria if one.judge is not None]
         found: list[str] = []
-        if judged and self.judge is None:
+        if judged and self.judge is None and not self._checks_alone:
             found.append(f"the criterion {judged[0]!r} needs a judge; name an agent as  judge")
+        if self.preference == "agent" and self.judge is None and not judged:
+            found.append("preference 'agent' needs a judge; name an agent as  judge")
         if self.judge is not None and not judged and self.evaluator == "rubric":
             found.append(f'the judge {self.judge!r} has nothing to judge; add a criterion with  judge: "a question"')
         if self.final_judge is not None and self.judge is None:
             found.append(f"the final judge {self.final_judge!r} needs a judge before it; set  judge")
+        if self._checks_alone and judged and len(judged) == len(self.criteria):
+            reason = "risk 'high'" if self.risk == "high" else "preference 'rubric'"
+            found.append(f"with {reason} checks alone decide, and there is none; add a criterion that is no question")
         return found
+
+    def warnings(self) -> list[str]:
+        """Return what a reader may not expect of it."""
+        judged = [one.id for one in self.criteria if one.judge is not None]
+        if self.risk != "high" or not judged:
+            return []
+        return [f"at high risk checks alone decide: no judge is asked, so these do not count: {', '.join(judged)}"]
