@@ -5,12 +5,24 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.experts.collaboration.change import (
+        PlanChange,
+        affected_experts,
+        apply_change,
+        change_between,
+        change_problems,
+        pin_conflicts,
+        route_change,
+    )
+    from teamwright.experts.collaboration.difference import PlanDifference, plan_difference
+    from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
+    "CollaborationPlan",
     "Criterion",
     "CriterionResult",
     "Evaluate",
@@ -18,13 +30,29 @@ __all__ = [
     "JudgeRecord",
     "Length",
     "PairComparison",
+    "Part",
+    "Phase",
+    "PlanChange",
+    "PlanDifference",
     "Rubric",
+    "affected_experts",
+    "apply_change",
+    "change_between",
+    "change_problems",
     "compare_works",
+    "pin_conflicts",
+    "plan_difference",
+    "route_change",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.experts.collaboration.change": (
+            "PlanChange affected_experts apply_change change_between change_problems pin_conflicts route_change"
+        ),
+        "teamwright.experts.collaboration.difference": "PlanDifference plan_difference",
+        "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase",
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",

@@ -1,0 +1,163 @@
+"""Changes of a plan: who may make one, what is wrong with it, what it makes of the plan, and whom it affects. Pure.
+
+A change never touches a phase that has started: what is done stays done. Whatever a person edits is pinned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from teamwright.errors import nearest
+from teamwright.experts.collaboration.difference import PlanDifference, phase_fields, plan_difference
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins
+from teamwright.experts.collaboration.plan_check import competitors_of, plan_problems
+from teamwright.values.models import Value
+from teamwright.values.text.display import name_text
+
+Author = Literal["person", "lead", "expert"]
+Route = Literal["apply", "ask_lead", "ask_person"]
+
+
+class PlanChange(Value):
+    """A change: phases that are new or replaced as a whole, ids of phases that go, and variables with new values.
+
+    A variable with the value null is removed.
+    """
+
+    put: tuple[Phase, ...] = Field(default=(), description="phases that are added, or that replace those of their id")
+    remove: tuple[str, ...] = Field(default=(), description="ids of phases that are removed")
+    variables: dict[str, JsonValue] = Field(default={}, description="variables with new values; null removes one")
+    reason: str = Field(default="", description="why")
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.remove or self.variables)
+
+
+def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: str = "") -> PlanChange:
+    """Return the change that makes one plan of another, such as of the text that a person edited."""
+    found = plan_difference(before, after)
+    return PlanChange(
+        put=(*found.added, *(phase for phase, _ in found.changed)),
+        remove=tuple(phase.id for phase in found.removed),
+        variables={one.name: one.after for one in found.variables},
+        reason=reason,
+    )
+
+
+def route_change(plan: CollaborationPlan, change: PlanChange, author: Author) -> Route:
+    """Return who decides on a change. That of a person is applied; that of the lead too, unless it meets pins.
+
+    That of another expert is a proposal to the lead, whose approval makes it one of the lead.
+    """
+    if author == "person":
+        return "apply"
+    if author == "expert":
+        return "ask_lead"
+    return "ask_person" if pin_conflicts(plan, change) else "apply"
+
+
+def change_problems(plan: CollaborationPlan, change: PlanChange, members: Collection[str], lead: str) -> list[str]:
+    """Return every reason why a change can't be made, as sentences; empty if it can."""
+    found = [*_impossible(plan, change)]
+    if not found:
+        after = _changed_plan(plan, change)
+        if isinstance(after, str):
+            return [after]
+        found += plan_problems(after, members, lead)
+    return found
+
+
+def apply_change(plan: CollaborationPlan, change: PlanChange, *, by_person: bool = False) -> CollaborationPlan:
+    """Return the next version of the plan. The change must have no problems; what a person changes becomes pinned."""
+    after = _changed_plan(plan, change)
+    if isinstance(after, str):
+        raise ValueError(after)  # noqa: TRY004 - a change with problems, which the caller has not looked for
+    pins = _with_pins(plan, plan_difference(plan, after)) if by_person else plan.pins
+    return after.model_copy(update={"version": plan.version + 1, "pins": pins})
+
+
+def pin_conflicts(plan: CollaborationPlan, change: PlanChange) -> list[str]:
+    """Return what a person edited that a change would overwrite, as sentences."""
+    return list(_pin_conflicts(plan, change))
+
+
+def affected_experts(
+    before: CollaborationPlan, after: CollaborationPlan, members: Collection[str], lead: str
+) -> tuple[str, ...]:
+    """Return the experts that a change has to be announced to.
+
+    They are those of changed phases, before and after, and of open phases that need one of them; where variables
+    changed, those of every open phase.
+    """
+    found = plan_difference(before, after)
+    touched = set(found.phases)
+    phases = [*found.added, *found.removed, *(phase for phase, _ in found.changed)]
+    phases += [before.phases[phase.id] for phase, _ in found.changed]
+    phases += [one for one in after.steps if one.is_open and (found.variables or not touched.isdisjoint(one.needs))]
+    return tuple(dict.fromkeys(name for one in phases for name in one.experts or competitors_of(one, members, lead)))
+
+
+def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
+    """Yield what contradicts the plan as it is: phases that have started, are unknown, or are named twice."""
+    phases, put = plan.phases, [phase.id for phase in change.put]
+    if not change:
+        yield "the change changes nothing"
+    twice = [id_ for id_, count in Counter((*put, *change.remove)).items() if count > 1]
+    for id_ in twice:
+        yield f"the change names the phase {name_text(id_)} twice"
+    for id_ in change.remove:
+        if id_ not in phases:
+            yield f"there is no phase {name_text(id_)} to remove; {nearest(id_, phases).rstrip('.')}"
+    for id_ in (*put, *change.remove):
+        if id_ in phases and not phases[id_].is_open:
+            yield f"the phase {name_text(id_)} is {phases[id_].status.replace('_', ' ')}; what is done stays done"
+    for phase in change.put:
+        if not phase.is_open:
+            yield f"the phase {name_text(phase.id)} says status: {phase.status}; a run keeps the status, leave it out"
+
+
+def _changed_plan(plan: CollaborationPlan, change: PlanChange) -> CollaborationPlan | str:
+    """Return the plan with the change, in its order and with new phases last; what is wrong if no phase is left."""
+    put = {phase.id: phase for phase in change.put}
+    steps = [put.pop(one.id, one) for one in plan.steps if one.id not in change.remove]
+    if not (steps or put):
+        return "the change leaves no phase"
+    values = {**plan.variables, **change.variables}
+    variables = {name: value for name, value in values.items() if value is not None}
+    return plan.model_copy(update={"steps": (*steps, *put.values()), "variables": variables})
+
+
+def _with_pins(plan: CollaborationPlan, found: PlanDifference) -> Pins:
+    """Return the pins of a plan with those of a person's edit."""
+    phases = dict(plan.pins.phases)
+    for phase in found.added:
+        phases[phase.id] = tuple(phase_fields(phase))
+    for phase, fields in found.changed:
+        phases[phase.id] = tuple(dict.fromkeys((*phases.get(phase.id, ()), *(one.name for one in fields))))
+    for phase in found.removed:
+        phases[phase.id] = ()
+    names = (*plan.pins.variables, *(one.name for one in found.variables))
+    return Pins(phases=phases, variables=tuple(dict.fromkeys(names)))
+
+
+def _pin_conflicts(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
+    phases, pins = plan.phases, plan.pins.phases
+    for phase in change.put:
+        if phase.id not in phases:
+            if phase.id in pins:
+                yield f"a person removed the phase {name_text(phase.id)}"
+            continue
+        before, after = phase_fields(phases[phase.id]), phase_fields(phase)
+        lost = [name for name in pins.get(phase.id, ()) if before.get(name) != after.get(name)]
+        if lost:
+            yield f"a person set {', '.join(lost)} of the phase {name_text(phase.id)}"
+    for id_ in change.remove:
+        if id_ in pins:
+            yield f"a person edited the phase {name_text(id_)}, which would be removed"
+    for name in change.variables:
+        if name in plan.pins.variables:
+            yield f"a person set the variable {name_text(name)}"

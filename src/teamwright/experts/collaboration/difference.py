@@ -1,0 +1,105 @@
+"""The difference between two versions of a plan, in words that a person can judge. Pure.
+
+What a run keeps (status, version, pins) is no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.experts.collaboration.plan import BOOKKEEPING, CollaborationPlan, Phase
+from teamwright.values.text.display import cut
+
+LONGEST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field of a phase, or a variable of a plan, before and after; None where it has none."""
+
+    name: str
+    before: JsonValue
+    after: JsonValue
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_shown(self.before)} → {_shown(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDifference:
+    """What another version adds, removes and changes, in the order of the plans."""
+
+    added: tuple[Phase, ...] = ()
+    removed: tuple[Phase, ...] = ()
+    changed: tuple[tuple[Phase, tuple[FieldChange, ...]], ...] = ()
+    """The phase as it is afterwards, and the fields that changed."""
+    variables: tuple[FieldChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed or self.variables)
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The ids of the phases that differ."""
+        return tuple(one.id for one in (*self.added, *self.removed, *(phase for phase, _ in self.changed)))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The difference in lines: `+` is added, `-` removed, `~` changed."""
+        return tuple(
+            chain(
+                (f"+ {phase_line(phase)}" for phase in self.added),
+                (f"- {phase_line(phase)}" for phase in self.removed),
+                (f"~ {phase.id}: {one}" for phase, fields in self.changed for one in fields),
+                (f"~ variables.{one}" for one in self.variables),
+            )
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def plan_difference(before: CollaborationPlan | None, after: CollaborationPlan) -> PlanDifference:
+    """Return what another version of a plan changes; without one before, all of it is new."""
+    if before is None:
+        return PlanDifference(after.steps, variables=_field_changes({}, after.variables))
+    old, new = before.phases, after.phases
+    both = [(old[id_], phase) for id_, phase in new.items() if id_ in old]
+    changed = [(phase, _field_changes(phase_fields(one), phase_fields(phase))) for one, phase in both]
+    return PlanDifference(
+        added=tuple(phase for id_, phase in new.items() if id_ not in old),
+        removed=tuple(phase for id_, phase in old.items() if id_ not in new),
+        changed=tuple((phase, fields) for phase, fields in changed if fields),
+        variables=_field_changes(before.variables, after.variables),
+    )
+
+
+def phase_fields(phase: Phase) -> dict[str, JsonValue]:
+    """Return the fields of a phase that people and planners write, without defaults."""
+    return phase.model_dump(mode="json", exclude_defaults=True, exclude=set(BOOKKEEPING))
+
+
+def phase_line(phase: Phase) -> str:
+    """Return a phase in one line: its id, who works on it and how, after what, and its task."""
+    who = ", ".join(phase.experts) or "the lead chooses"
+    how = "" if phase.parallel == "serial" else f", {phase.parallel}"
+    merge = f", {phase.merge}" if phase.parallel == "competitive_parallel" else ""
+    after = f", after {', '.join(phase.needs)}" if phase.needs else ""
+    gate = ", with a milestone" if phase.evaluate is not None else ""
+    task = f": {cut(' '.join(phase.task.split()), LONGEST_SHOWN)}" if phase.task else ""
+    return f"{phase.id} ({who}{how}{merge}{after}{gate}){task}"
+
+
+def _field_changes(before: dict[str, JsonValue], after: dict[str, JsonValue]) -> tuple[FieldChange, ...]:
+    names = dict.fromkeys((*before, *after))
+    return tuple(
+        FieldChange(name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name)
+    )
+
+
+def _shown(value: JsonValue) -> str:
+    return "nothing" if value is None else cut(to_json(value).decode(), LONGEST_SHOWN)

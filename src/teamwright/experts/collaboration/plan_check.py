@@ -1,0 +1,118 @@
+"""Finds every mistake in the phases of a plan, each with its place in the plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from teamwright.errors import nearest
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+from teamwright.planning.graph import MOST_SUGGESTIONS
+from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.plan.step_options import BY_STEP, plan_flaws
+from teamwright.strategies.plan.step_runner import STEP_VARIABLES
+from teamwright.strategies.protocol import Flaw
+from teamwright.values.names import NAME
+from teamwright.values.text.display import name_text
+
+PHASE_VARIABLES = (*STEP_VARIABLES, "variables")
+"""The variables of conditions and tasks: those of steps, and those of the plan."""
+LEAST_COMPETITORS = 2
+
+
+def plan_problems(plan: CollaborationPlan, members: Collection[str], lead: str) -> list[str]:
+    """Return every mistake in a plan for these members, as sentences."""
+    return [flaw.text for flaw in phase_flaws(plan.steps, members, lead)]
+
+
+def phase_flaws(phases: Sequence[Phase], members: Collection[str], lead: str) -> list[Flaw]:
+    """Return every mistake in the phases, with its path: `steps`, the index of the phase, and the field."""
+    found = list(plan_flaws(phases))
+    strangers = 0
+    for index, phase in enumerate(phases):
+        for field, text in _form_flaws(phase, members, lead):
+            found.append(Flaw(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
+        for field, name in _strangers(phase, members):
+            strangers += 1
+            hint = f"; {nearest(name, members)}" if strangers <= MOST_SUGGESTIONS else ""
+            text = f"the phase {name_text(phase.id)} names {name_text(name)}, which is no member{hint.rstrip('.')}"
+            found.append(Flaw(text, ("steps", index, field)))
+        found += _text_flaws(phase, index)
+    return found
+
+
+def competitors_of(phase: Phase, members: Collection[str], lead: str) -> tuple[str, ...]:
+    """Return who works on a phase side by side: those that it names, or else all members but the lead."""
+    return phase.agents or tuple(name for name in dict.fromkeys(members) if name != lead)
+
+
+def _form_flaws(phase: Phase, members: Collection[str], lead: str) -> Iterator[tuple[str, str]]:
+    """Yield fields that do not fit how the phase runs, each with what is wrong."""
+    if phase.agent is not None and (phase.agents or phase.parts):
+        yield "agent", "has 'agent' beside 'agents' or 'parts'; keep one of them"
+    if phase.parallel != "competitive_parallel":
+        if "merge" in phase.model_fields_set:
+            yield "merge", f"has 'merge', which only a competition has; it is {phase.parallel}"
+        if phase.enough is not None:
+            yield "enough", f"has 'enough', which only a competition has; it is {phase.parallel}"
+    if phase.parts and phase.parallel != "subtask_parallel":
+        yield "parts", f"has parts; write  parallel: subtask_parallel  for them, not {phase.parallel}"
+    match phase.parallel:
+        case "serial":
+            if phase.agents:
+                yield "agents", "is serial and has 'agents'; name one 'agent', or say how they work in 'parallel'"
+            elif phase.agent is None and phase.id not in members and NAME.fullmatch(phase.id):
+                yield "id", f"names no agent, and no member has its name; {nearest(phase.id, members).rstrip('.')}"
+        case "subtask_parallel":
+            if phase.agents and phase.parts:
+                yield "agents", "has 'agents' and 'parts'; each part names its agent, so keep one of them"
+            yield from _part_flaws(phase.parts)
+        case "competitive_parallel":
+            yield from _competition_flaws(phase, competitors_of(phase, members, lead))
+
+
+def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
+    seen = set[str]()
+    for part in parts:
+        if part.id in seen:
+            yield "parts", f"has two parts {name_text(part.id)}; give one of them another id"
+        if not NAME.fullmatch(part.id):
+            yield "parts", f"has a part {name_text(part.id)}; a name has letters, digits, '.', '_' and '-'"
+        seen.add(part.id)
+
+
+def _competition_flaws(phase: Phase, competitors: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if phase.agent is not None:
+        yield "agent", "is a competition and has 'agent'; name the competitors in 'agents'"
+    elif len(competitors) < LEAST_COMPETITORS:
+        yield "agents", f"is a competition of {len(competitors)}; name two or more agents"
+    elif phase.enough is not None and phase.enough >= len(competitors):
+        yield "enough", f"has enough: {phase.enough}, and {len(competitors)} competitors; fewer would end it early"
+
+
+def _strangers(phase: Phase, members: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of agents that are no members; each once."""
+    if phase.agent is not None and phase.agent not in members:
+        yield "agent", phase.agent
+    for field, names in (("agents", phase.agents), ("parts", [part.agent for part in phase.parts])):
+        for name in dict.fromkeys(names):
+            if name not in members:
+                yield field, name
+
+
+def _text_flaws(phase: Phase, index: int) -> Iterator[Flaw]:
+    """Yield invalid conditions and tasks, and those that read phases which they do not need."""
+    texts: list[tuple[str, Condition | Template]] = []
+    if phase.when is not None:
+        texts.append(("when", Condition(phase.when)))
+    texts += [("task", Template(text)) for text in (phase.task,) if text is not None]
+    texts += [("parts", Template(part.task)) for part in phase.parts if part.task is not None]
+    for field, text in texts:
+        at = ("steps", index, field)
+        if problem := text.problem(PHASE_VARIABLES):
+            yield Flaw(f"the phase {name_text(phase.id)}: {problem}", at)
+            continue
+        for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
+            if key not in phase.needs:
+                reads = f"reads {name_text(key)}, which is not among its needs; add it"
+                yield Flaw(f"the phase {name_text(phase.id)} {reads}", at)

@@ -1,0 +1,64 @@
+"""Every mistake in a plan is found at once, each with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
+from teamwright.experts.collaboration.plan_check import competitors_of, phase_flaws, plan_problems
+
+MEMBERS, LEAD = ("lead", "a", "b", "c"), "lead"
+SPLIT, RACE = "subtask_parallel", "competitive_parallel"
+
+
+def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
+    return tuple(Phase.model_validate(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "text"),
+    [
+        ({"agents": ["a", "b"]}, "agents", "is serial and has 'agents'"),
+        ({"id": "x"}, "id", "names no agent"),
+        ({"agent": "d"}, "agent", "names 'd', which is no member"),
+        ({"agent": "a", "merge": "vote"}, "merge", "only a competition"),
+        ({"agent": "a", "enough": 1}, "enough", "only a competition"),
+        ({"id": "a", "parts": [{"id": "p", "agent": "b"}]}, "parts", "subtask_parallel"),
+        ({"parallel": SPLIT, "agents": ["a"], "parts": [{"id": "p", "agent": "b"}]}, "agents", "keep one of them"),
+        ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "z"}]}, "parts", "no member"),
+        ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "a"}] * 2}, "parts", "two parts 'p'"),
+        ({"parallel": SPLIT, "parts": [{"id": "p q", "agent": "a"}]}, "parts", "a name has letters"),
+        ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "a", "task": "{{ nothing }}"}]}, "parts", "nothing"),
+        ({"parallel": RACE, "agents": ["a"]}, "agents", "a competition of 1"),
+        ({"parallel": RACE, "agents": ["a", "b"], "enough": 2}, "enough", "fewer would end it early"),
+        ({"parallel": RACE, "agent": "a"}, "agent", "name the competitors"),
+        ({"agent": "a", "task": "{{ outputs.y }}"}, "task", "not among its needs"),
+        ({"agent": "a", "when": "1 +"}, "when", "condition"),
+        ({"agent": "a", "needs": ["nowhere"]}, "needs", "nowhere"),
+        ({"agent": "a", "evaluate": {"criteria": [{"id": "q", "judge": "Good?"}]}}, "evaluate", "needs a judge"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text: str) -> None:  # A-03
+    found = phase_flaws(phases({"id": "p", **row}), MEMBERS, LEAD)
+    assert [(flaw.at[:3], text in flaw.text) for flaw in found] == [(("steps", 0, field), True)], found
+
+
+def test_all_mistakes_are_found_at_once() -> None:  # A-03
+    rows = phases({"id": "p", "needs": ["q"]}, {"id": "q", "needs": ["p"], "agent": "z"}, {"id": "r", "agents": ["a"]})
+    found = plan_problems(CollaborationPlan(steps=rows), MEMBERS, LEAD)
+    assert len(found) == 4
+    assert "'p' needs 'q' needs 'p'" in found[0]
+
+
+def test_tasks_read_variables_and_the_phases_that_they_need() -> None:
+    rows = phases({"id": "a"}, {"id": "b", "needs": ["a"], "task": "{{ outputs.a }} {{ variables.topic }} {{ task }}"})
+    assert phase_flaws(rows, MEMBERS, LEAD) == []
+
+
+def test_without_names_all_members_but_the_lead_compete() -> None:
+    (row,) = phases({"id": "p", "parallel": RACE})
+    assert competitors_of(row, MEMBERS, LEAD) == ("a", "b", "c")
+    assert phase_flaws((row,), MEMBERS, LEAD) == []
+    assert phase_flaws((row,), ("lead", "a"), LEAD)
