@@ -108,22 +108,27 @@ def crash() -> object:
     raise RuntimeError("the evaluator is broken")
 
 
-@pytest.mark.parametrize(
-    ("answer", "outcome"),
-    [
-        (crash, "review_exceeded"),
-        (lambda: None, "review_exceeded"),
-        (lambda: "pass", "review_exceeded"),
-        (lambda: {"outcome": "passed"}, "review_exceeded"),
-        (lambda: {"outcome": "pass", "criteria": [{"id": "a"}]}, "review_exceeded"),
-        (lambda: EvaluationVerdict(outcome="pass"), "revise"),
-        (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a"),)), "revise"),
-        (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("x"), passed("y"))), "revise"),
-        (lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))), "review_exceeded"),
-        (lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)), "review_exceeded"),
-    ],
-    ids=["crash", "nothing", "text", "misspelt", "half", "no-criteria", "one-of-two", "others", "denied", "auto-pass"],
-)
+ANSWERS = {
+    "a crash": (crash, "review_exceeded"),
+    "nothing": (lambda: None, "review_exceeded"),
+    "a text": (lambda: "pass", "review_exceeded"),
+    "an unknown outcome": (lambda: {"outcome": "passed"}, "review_exceeded"),
+    "a result without a mark": (lambda: {"outcome": "pass", "criteria": [{"id": "a"}]}, "review_exceeded"),
+    "a pass without criteria": (lambda: EvaluationVerdict(outcome="pass"), "revise"),
+    "a pass without one of them": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a"),)), "revise"),
+    "a pass of others": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("x"), passed("y"))), "revise"),
+    "no review in spite of marks": (
+        lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))),
+        "review_exceeded",
+    ),
+    "a pass with a warning": (
+        lambda: EvaluationVerdict(outcome="auto_pass_with_warning", criteria=(passed("a"),)),
+        "review_exceeded",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "outcome"), ANSWERS.values(), ids=ANSWERS)
 async def test_what_is_not_explicitly_passed_does_not_pass(answer: Any, outcome: str) -> None:  # K-08
     _, writer = drafts("a text", evaluate=AnyEvaluator(words("a", "b"), answer))
     result, events = await run(Team("t", members=[writer]))
