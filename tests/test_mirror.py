@@ -136,6 +136,7 @@ COVERED_BY = {
     "values/events/budget.py": "values/test_event_schema.py",
     "values/events/custom.py": "values/test_event_schema.py",
     "values/events/person.py": "values/test_event_schema.py",
+    "values/events/plan.py": "values/test_event_schema.py",
     "values/events/run.py": "values/test_event_schema.py",
     "values/events/step.py": "values/test_event_schema.py",
     "values/events/team.py": "values/test_event_schema.py",

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
     from teamwright.values.events.fold import Fold, fold
     from teamwright.values.events.person import PersonAnswered, PersonAsked
+    from teamwright.values.events.plan import (
+        TeamMerged,
+        TeamPhase,
+        TeamPlanChanged,
+        TeamPlanProposed,
+        TeamPlanStatus,
+    )
     from teamwright.values.events.run import (
         Origin,
         RunAborted,
@@ -146,6 +153,11 @@ __all__ = [
     "TeamEvaluationStarted",
     "TeamGoalReached",
     "TeamHandoff",
+    "TeamMerged",
+    "TeamPhase",
+    "TeamPlanChanged",
+    "TeamPlanProposed",
+    "TeamPlanStatus",
     "TeamPlanned",
     "TeamReopened",
     "TeamRouted",
@@ -178,6 +190,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",
         "teamwright.values.events.fold": "Fold fold",
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
+        "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """
             Origin RunAborted RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
             RunNotified RunPaused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired TimerSet

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         route_change,
     )
     from teamwright.experts.collaboration.difference import PlanDifference, plan_difference
-    from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+    from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
@@ -34,6 +34,7 @@ __all__ = [
     "Phase",
     "PlanChange",
     "PlanDifference",
+    "Roster",
     "Rubric",
     "affected_experts",
     "apply_change",
@@ -52,7 +53,7 @@ __getattr__, __dir__ = lazy_names(
             "PlanChange affected_experts apply_change change_between change_problems pin_conflicts route_change"
         ),
         "teamwright.experts.collaboration.difference": "PlanDifference plan_difference",
-        "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase",
+        "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase Roster",
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",

@@ -16,16 +16,16 @@ from teamwright.experts.collaboration.change import (
     route_change,
 )
 from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 
-MEMBERS, LEAD = ("lead", "a", "b", "c", "d"), "lead"
+TEAM = Roster(("lead", "a", "b", "c", "d"), "lead")
 PLAN = CollaborationPlan(
     steps=(Phase(id="a", status="completed"), Phase(id="b", needs=("a",)), Phase(id="c", needs=("b",)), Phase(id="d"))
 )
 
 
 def problems(change: PlanChange, plan: CollaborationPlan = PLAN) -> list[str]:
-    return change_problems(plan, change, MEMBERS, LEAD)
+    return change_problems(plan, change, TEAM)
 
 
 def test_a_change_adds_replaces_and_removes_and_is_numbered() -> None:
@@ -48,7 +48,7 @@ def test_a_change_adds_replaces_and_removes_and_is_numbered() -> None:  # A-07
         (PlanChange(put=(Phase(id="b"),), remove=("b",)), "twice"),
         (PlanChange(remove=("b",)), "needs 'b'"),
         (PlanChange(put=(Phase(id="b", needs=("c",)),)), "in a circle"),
-        (PlanChange(put=(Phase(id="e", agent="z"),)), "no member"),
+        (PlanChange(put=(Phase(id="e", agent="z"),)), "not of the team"),
         (PlanChange(put=(Phase(id="d", status="completed"),)), "a run keeps the status"),
     ],
 )
@@ -69,9 +69,9 @@ def test_a_change_that_leaves_no_phase_is_refused() -> None:
 
 def test_those_of_changed_phases_and_of_phases_that_need_them_are_affected() -> None:
     after = apply_change(PLAN, PlanChange(put=(Phase(id="b", needs=("a",), agent="d"),)))
-    assert affected_experts(PLAN, after, MEMBERS, LEAD) == ("d", "b", "c")
+    assert affected_experts(PLAN, after, TEAM) == ("d", "b", "c")
     variables = apply_change(PLAN, PlanChange(variables={"n": 1}))
-    assert affected_experts(PLAN, variables, MEMBERS, LEAD) == ("b", "c", "d")
+    assert affected_experts(PLAN, variables, TEAM) == ("b", "c", "d")
 
 
 def test_what_a_person_edited_is_pinned_field_by_field() -> None:

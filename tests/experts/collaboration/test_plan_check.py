@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
-from teamwright.experts.collaboration.plan_check import competitors_of, phase_flaws, plan_problems
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
+from teamwright.experts.collaboration.plan_check import phase_flaws, plan_problems
 
-MEMBERS, LEAD = ("lead", "a", "b", "c"), "lead"
+TEAM = Roster(("lead", "a", "b", "c"), "lead")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"
 
 
@@ -22,12 +22,12 @@ def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
     [
         ({"agents": ["a", "b"]}, "agents", "is serial and has 'agents'"),
         ({"id": "x"}, "id", "names no agent"),
-        ({"agent": "d"}, "agent", "names 'd', which is no member"),
+        ({"agent": "d"}, "agent", "names 'd', which is not of the team"),
         ({"agent": "a", "merge": "vote"}, "merge", "only a competition"),
         ({"agent": "a", "enough": 1}, "enough", "only a competition"),
         ({"id": "a", "parts": [{"id": "p", "agent": "b"}]}, "parts", "subtask_parallel"),
         ({"parallel": SPLIT, "agents": ["a"], "parts": [{"id": "p", "agent": "b"}]}, "agents", "keep one of them"),
-        ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "z"}]}, "parts", "no member"),
+        ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "z"}]}, "parts", "not of the team"),
         ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "a"}] * 2}, "parts", "two parts 'p'"),
         ({"parallel": SPLIT, "parts": [{"id": "p q", "agent": "a"}]}, "parts", "a name has letters"),
         ({"parallel": SPLIT, "parts": [{"id": "p", "agent": "a", "task": "{{ nothing }}"}]}, "parts", "nothing"),
@@ -41,24 +41,24 @@ def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
     ],
 )
 def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text: str) -> None:
-    found = phase_flaws(phases({"id": "p", **row}), MEMBERS, LEAD)
+    found = phase_flaws(phases({"id": "p", **row}), TEAM)
     assert [(flaw.at[:3], text in flaw.text) for flaw in found] == [(("steps", 0, field), True)], found
 
 
 def test_all_mistakes_are_found_at_once() -> None:
     rows = phases({"id": "p", "needs": ["q"]}, {"id": "q", "needs": ["p"], "agent": "z"}, {"id": "r", "agents": ["a"]})
-    found = plan_problems(CollaborationPlan(steps=rows), MEMBERS, LEAD)
+    found = plan_problems(CollaborationPlan(steps=rows), TEAM)
     assert len(found) == 4
     assert "'p' needs 'q' needs 'p'" in found[0]
 
 
 def test_tasks_read_variables_and_the_phases_that_they_need() -> None:
     rows = phases({"id": "a"}, {"id": "b", "needs": ["a"], "task": "{{ outputs.a }} {{ variables.topic }} {{ task }}"})
-    assert phase_flaws(rows, MEMBERS, LEAD) == []
+    assert phase_flaws(rows, TEAM) == []
 
 
 def test_without_names_all_members_but_the_lead_compete() -> None:
     (row,) = phases({"id": "p", "parallel": RACE})
-    assert competitors_of(row, MEMBERS, LEAD) == ("a", "b", "c")
-    assert phase_flaws((row,), MEMBERS, LEAD) == []
-    assert phase_flaws((row,), ("lead", "a"), LEAD)
+    assert row.workers(TEAM) == ("a", "b", "c")
+    assert phase_flaws((row,), TEAM) == []
+    assert phase_flaws((row,), Roster(("lead", "a"), "lead"))

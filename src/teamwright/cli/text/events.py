@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
+from teamwright.cli.text.plan_events import plan_note
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
 from teamwright.values.events.agent import (
@@ -464,7 +465,7 @@ def _note_of_plan(event: Event) -> str | None:
             how = "and agreed" if settled else "and did not agree"
             return f"{' and '.join(between)} exchanged {count_text(messages, 'message')} {how}; the lead decides"
         case _:
-            return None
+            return plan_note(event)
 
 
 def detail_text(event: Event) -> str | None:

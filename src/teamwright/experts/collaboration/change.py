@@ -6,15 +6,15 @@ A change never touches a phase that has started: what is done stays done. Whatev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from teamwright.errors import nearest
 from teamwright.experts.collaboration.difference import PlanDifference, phase_fields, plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins
-from teamwright.experts.collaboration.plan_check import competitors_of, plan_problems
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins, Roster
+from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.values.models import Value
 from teamwright.values.text.display import name_text
 
@@ -60,14 +60,14 @@ def route_change(plan: CollaborationPlan, change: PlanChange, author: Author) ->
     return "ask_person" if pin_conflicts(plan, change) else "apply"
 
 
-def change_problems(plan: CollaborationPlan, change: PlanChange, members: Collection[str], lead: str) -> list[str]:
+def change_problems(plan: CollaborationPlan, change: PlanChange, team: Roster) -> list[str]:
     """Return every reason why a change can't be made, as sentences; empty if it can."""
     found = [*_impossible(plan, change)]
     if not found:
         after = _changed_plan(plan, change)
         if isinstance(after, str):
             return [after]
-        found += plan_problems(after, members, lead)
+        found += plan_problems(after, team)
     return found
 
 
@@ -85,9 +85,7 @@ def pin_conflicts(plan: CollaborationPlan, change: PlanChange) -> list[str]:
     return list(_pin_conflicts(plan, change))
 
 
-def affected_experts(
-    before: CollaborationPlan, after: CollaborationPlan, members: Collection[str], lead: str
-) -> tuple[str, ...]:
+def affected_experts(before: CollaborationPlan, after: CollaborationPlan, team: Roster) -> tuple[str, ...]:
     """Return the experts that a change has to be announced to.
 
     They are those of changed phases, before and after, and of open phases that need one of them; where variables
@@ -98,7 +96,7 @@ def affected_experts(
     phases = [*found.added, *found.removed, *(phase for phase, _ in found.changed)]
     phases += [before.phases[phase.id] for phase, _ in found.changed]
     phases += [one for one in after.steps if one.is_open and (found.variables or not touched.isdisjoint(one.needs))]
-    return tuple(dict.fromkeys(name for one in phases for name in one.experts or competitors_of(one, members, lead)))
+    return tuple(dict.fromkeys(name for one in phases for name in one.experts or one.workers(team)))
 
 
 def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:

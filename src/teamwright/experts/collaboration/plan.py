@@ -6,7 +6,7 @@ milestone is what `evaluate` says.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -23,6 +23,19 @@ SETTLED: frozenset[PhaseStatus] = frozenset(("completed", "skipped"))
 """Phases that are over: their dependents may start."""
 BOOKKEEPING = frozenset(("status", "version", "pins"))
 """Fields of phases and plans that a run keeps, which are no part of what people and planners write."""
+
+
+class Roster(NamedTuple):
+    """The names in a team: its members in order, its lead, and other agents that may judge."""
+
+    members: tuple[str, ...]
+    lead: str
+    helpers: tuple[str, ...] = ()
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The members besides the lead, each once."""
+        return tuple(name for name in dict.fromkeys(self.members) if name != self.lead)
 
 
 class Part(Value):
@@ -69,6 +82,10 @@ class Phase(Step):
         """The members that the phase names, each once; empty if the lead chooses them."""
         named = (part.agent for part in self.parts) if self.parts else self.agents
         return tuple(dict.fromkeys(named)) or ((self.agent or self.id,) if self.parallel == "serial" else ())
+
+    def workers(self, team: Roster) -> tuple[str, ...]:
+        """Return who works on it side by side: those that it names, or else all members but the lead."""
+        return self.agents or team.workers
 
     @property
     def is_settled(self) -> bool:

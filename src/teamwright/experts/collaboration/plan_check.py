@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from teamwright.errors import nearest
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.planning.graph import MOST_SUGGESTIONS
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
@@ -20,33 +20,30 @@ PHASE_VARIABLES = (*STEP_VARIABLES, "variables")
 LEAST_COMPETITORS = 2
 
 
-def plan_problems(plan: CollaborationPlan, members: Collection[str], lead: str) -> list[str]:
-    """Return every mistake in a plan for these members, as sentences."""
-    return [flaw.text for flaw in phase_flaws(plan.steps, members, lead)]
+def plan_problems(plan: CollaborationPlan, team: Roster) -> list[str]:
+    """Return every mistake in a plan of this team, as sentences."""
+    return [flaw.text for flaw in phase_flaws(plan.steps, team)]
 
 
-def phase_flaws(phases: Sequence[Phase], members: Collection[str], lead: str) -> list[Flaw]:
+def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Flaw]:
     """Return every mistake in the phases, with its path: `steps`, the index of the phase, and the field."""
     found = list(plan_flaws(phases))
     strangers = 0
     for index, phase in enumerate(phases):
-        for field, text in _form_flaws(phase, members, lead):
+        for field, text in _form_flaws(phase, team):
             found.append(Flaw(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
-        for field, name in _strangers(phase, members):
+        for field, name in _strangers(phase, team):
             strangers += 1
-            hint = f"; {nearest(name, members)}" if strangers <= MOST_SUGGESTIONS else ""
-            text = f"the phase {name_text(phase.id)} names {name_text(name)}, which is no member{hint.rstrip('.')}"
+            hint = f"; {nearest(name, team.members)}" if strangers <= MOST_SUGGESTIONS else ""
+            text = (
+                f"the phase {name_text(phase.id)} names {name_text(name)}, which is not of the team{hint.rstrip('.')}"
+            )
             found.append(Flaw(text, ("steps", index, field)))
         found += _text_flaws(phase, index)
     return found
 
 
-def competitors_of(phase: Phase, members: Collection[str], lead: str) -> tuple[str, ...]:
-    """Return who works on a phase side by side: those that it names, or else all members but the lead."""
-    return phase.agents or tuple(name for name in dict.fromkeys(members) if name != lead)
-
-
-def _form_flaws(phase: Phase, members: Collection[str], lead: str) -> Iterator[tuple[str, str]]:
+def _form_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
     """Yield fields that do not fit how the phase runs, each with what is wrong."""
     if phase.agent is not None and (phase.agents or phase.parts):
         yield "agent", "has 'agent' beside 'agents' or 'parts'; keep one of them"
@@ -61,14 +58,14 @@ def _form_flaws(phase: Phase, members: Collection[str], lead: str) -> Iterator[t
         case "serial":
             if phase.agents:
                 yield "agents", "is serial and has 'agents'; name one 'agent', or say how they work in 'parallel'"
-            elif phase.agent is None and phase.id not in members and NAME.fullmatch(phase.id):
-                yield "id", f"names no agent, and no member has its name; {nearest(phase.id, members).rstrip('.')}"
+            elif phase.agent is None and phase.id not in team.members and NAME.fullmatch(phase.id):
+                yield "id", f"names no agent, and no member has its name; {nearest(phase.id, team.members).rstrip('.')}"
         case "subtask_parallel":
             if phase.agents and phase.parts:
                 yield "agents", "has 'agents' and 'parts'; each part names its agent, so keep one of them"
             yield from _part_flaws(phase.parts)
         case "competitive_parallel":
-            yield from _competition_flaws(phase, competitors_of(phase, members, lead))
+            yield from _competition_flaws(phase, phase.workers(team))
 
 
 def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
@@ -90,14 +87,16 @@ def _competition_flaws(phase: Phase, competitors: Sequence[str]) -> Iterator[tup
         yield "enough", f"has enough: {phase.enough}, and {len(competitors)} competitors; fewer would end it early"
 
 
-def _strangers(phase: Phase, members: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the names of agents that are no members; each once."""
-    if phase.agent is not None and phase.agent not in members:
-        yield "agent", phase.agent
-    for field, names in (("agents", phase.agents), ("parts", [part.agent for part in phase.parts])):
-        for name in dict.fromkeys(names):
-            if name not in members:
+def _strangers(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
+    """Yield the names of agents that are no members, and of judges that the team does not know; each once."""
+    named = {"agent": phase.agent, "agents": phase.agents, "parts": [part.agent for part in phase.parts]}
+    for field, names in named.items():
+        for name in dict.fromkeys((names,) if isinstance(names, str) else names or ()):
+            if name not in team.members:
                 yield field, name
+    for name in phase.evaluate.judges if phase.evaluate is not None else ():
+        if name not in (*team.members, *team.helpers, team.lead):
+            yield "evaluate", name
 
 
 def _text_flaws(phase: Phase, index: int) -> Iterator[Flaw]:

@@ -38,6 +38,13 @@ from teamwright.values.events.budget import (
 )
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.plan import (
+    TeamMerged,
+    TeamPhase,
+    TeamPlanChanged,
+    TeamPlanProposed,
+    TeamPlanStatus,
+)
 from teamwright.values.events.run import (
     RunAborted,
     RunCheckpoint,
@@ -91,6 +98,7 @@ Fact = (
     | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
     | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
+    | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused

@@ -1,0 +1,42 @@
+"""What the terminal says about a team's plan while it runs."""
+
+from __future__ import annotations
+
+from teamwright.values.events.event import Event
+from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.text.display import count_text
+
+FIRST = 1
+
+
+def plan_note(event: Event) -> str | None:
+    """Return the line for a change of a plan, of its status or of a phase; none for other events."""
+    match event.fact:
+        case TeamPlanChanged(version=version, difference=lines, by=by):
+            whose = by or "a person"
+            what = count_text(len(lines), "line") if version == FIRST else "; ".join(lines)
+            return f"plan of {whose}: {what}" if version == FIRST else f"plan, version {version} of {whose}: {what}"
+        case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
+            return f"the plan is {status}{f': {reason}' if reason else ''}"
+        case TeamPlanProposed(by=by, to=to, approved=approved, reason=reason):
+            decided = f"{to or 'a person'} {'approves' if approved else 'refuses'}"
+            return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"
+        case _:
+            return _phase_note(event)
+
+
+def _phase_note(event: Event) -> str | None:
+    match event.fact:
+        case TeamPhase(phase=phase, status="in_progress", attempt=attempt, members=members):
+            again = "" if attempt == FIRST else f", attempt {attempt}"
+            return f"phase {phase} starts{again}: {', '.join(members)}"
+        case TeamPhase(phase=phase, status=status, attempt=attempt):
+            return f"phase {phase} {'is ' if status != 'failed' else ''}{status}"
+        case TeamMerged(phase=phase, winner=winner, by=by, tied=tied, votes=votes):
+            if not winner:
+                return f"phase {phase}: {by} merged the answers"
+            how = f"by {count_text(sum(map(bool, votes.values())), 'vote')}" if votes else f"as {by} decided"
+            tie = f", a tie that {by} broke" if tied and votes else ""
+            return f"phase {phase}: {winner} wins {how}{tie}"
+        case _:
+            return None

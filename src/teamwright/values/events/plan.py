@@ -1,0 +1,74 @@
+"""Facts about a team's plan while it runs: its versions, proposals, phases, and how answers became one."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from teamwright.values.models import JsonValue, Record
+
+
+class TeamPlanChanged(Record, frozen=True):
+    """A new version of a team's plan, made by a member or, with an empty `by`, by a person; the first is the plan.
+
+    `difference` says what changed, a line each, and `to` are the members that it is announced to.
+    """
+
+    kind: ClassVar = "team.plan_changed"
+    version: int
+    plan: JsonValue
+    lead: str = ""
+    by: str = ""
+    difference: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TeamPlanStatus(Record, frozen=True):
+    """How far a team's plan is now."""
+
+    kind: ClassVar = "team.plan_status"
+    status: Literal["draft", "confirmed", "executing", "completed", "failed", "fallback"]
+    version: int
+    reason: str = ""
+
+
+class TeamPlanProposed(Record, frozen=True):
+    """A member's proposal to change the plan, and what `to` decided; an empty `to` is a person.
+
+    `difference` is empty, and `reason` says why, where the proposal can't be used.
+    """
+
+    kind: ClassVar = "team.plan_proposed"
+    by: str
+    to: str = ""
+    approved: bool = False
+    difference: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class TeamPhase(Record, frozen=True):
+    """A phase of a plan started, was completed, skipped, or failed, in its `attempt`th attempt."""
+
+    kind: ClassVar = "team.phase"
+    phase: str
+    status: Literal["in_progress", "completed", "skipped", "failed"]
+    attempt: int = 1
+    members: tuple[str, ...] = ()
+
+
+class TeamMerged(Record, frozen=True):
+    """The answers of a competition became one. `winner` is the entry that counts, empty if they were merged.
+
+    `votes` are the entries that members voted for, by member; an empty one is an abstention. `tied` are the entries
+    between which `by` decided.
+    """
+
+    kind: ClassVar = "team.merged"
+    phase: str
+    merge: Literal["best", "vote", "fusion"]
+    entries: tuple[str, ...]
+    winner: str = ""
+    by: str = ""
+    votes: dict[str, str] = {}
+    tied: tuple[str, ...] = ()
+    reason: str = ""

@@ -1,0 +1,51 @@
+"""The terminal says what became of a plan in one line each."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.cli.text.plan_events import plan_note
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.events.run import TimerFired
+
+
+@pytest.mark.parametrize(
+    ("fact", "line"),
+    [
+        (TeamPlanChanged(version=1, plan={}, by="lead", difference=("+ a", "+ b")), "plan of lead: 2 lines"),
+        (TeamPlanChanged(version=2, plan={}, difference=("+ c", "- b")), "plan, version 2 of a person: + c; - b"),
+        (TeamPlanStatus(status="executing", version=1), None),
+        (TeamPlanStatus(status="fallback", version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
+        (TeamPlanProposed(by="x", to="lead", reason="dear"), "x proposes to change the plan; lead refuses: dear"),
+        (TeamPlanProposed(by="x", approved=True), "x proposes to change the plan; a person approves"),
+        (TeamPhase(phase="a", status="in_progress", members=("x", "y")), "phase a starts: x, y"),
+        (TeamPhase(phase="a", status="in_progress", attempt=2, members=("x",)), "phase a starts, attempt 2: x"),
+        (TeamPhase(phase="a", status="completed"), "phase a is completed"),
+        (TeamPhase(phase="a", status="failed"), "phase a failed"),
+        (TeamMerged(phase="a", merge="fusion", entries=("1", "2"), by="lead"), "phase a: lead merged the answers"),
+        (
+            TeamMerged(phase="a", merge="best", entries=("1", "2"), winner="2", by="lead"),
+            "phase a: 2 wins as lead decided",
+        ),
+        (
+            TeamMerged(phase="a", merge="vote", entries=("1", "2"), winner="2", votes={"x": "2", "y": ""}),
+            "phase a: 2 wins by 1 vote",
+        ),
+        (
+            TeamMerged(
+                phase="a",
+                merge="vote",
+                entries=("1", "2"),
+                winner="2",
+                votes={"x": "2", "y": "1"},
+                tied=("1", "2"),
+                by="z",
+            ),
+            "phase a: 2 wins by 2 votes, a tie that z broke",
+        ),
+        (TimerFired(), None),
+    ],
+)  # fmt: skip
+def test_a_line_says_what_became_of_the_plan(fact: Fact, line: str | None) -> None:
+    assert plan_note(Event(run_id="r", number=1, time=0, scope="", place="", fact=fact)) == line
