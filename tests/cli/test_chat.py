@@ -81,6 +81,14 @@ def test_undo_in_a_fork_ends_at_the_first_turn(call: Call, desk: Path) -> None:
     assert "There is no turn to undo." in said.err
 
 
+def test_undo_in_a_fork_goes_on_with_inherited_turns_after_its_own(call: Call, desk: Path) -> None:
+    said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/fork side\nthree\n/undo\n/undo\nfour\n")
+    assert "undone: three\n" in said.err
+    assert "undone here: two\n" in said.err
+    messages = call("runs", "conversation", "side", "--json").json["messages"]
+    assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "four"]
+
+
 def test_a_fork_whose_turn_was_undone_can_be_forked_again(call: Call, desk: Path) -> None:
     call("chat", desk, "--conversation", "talk", stdin="one\n/fork side\ntwo\n/undo\n/fork again\nthree\n")
     messages = call("runs", "conversation", "again", "--json").json["messages"]

@@ -75,6 +75,42 @@ async def test_a_conversation_can_begin_from_a_turn_of_another(engine: Engine) -
         await engine.run(TEAM, "more", conversation="branch", continues=last)
 
 
+async def test_a_fork_without_own_turns_goes_back_by_those_that_it_began_with(engine: Engine) -> None:
+    for task in ("one", "two"):
+        await engine.run(TEAM, task, conversation="talk")
+    two = (await engine.conversations.read("talk")).last_run
+    await engine.run(TEAM, "aside", conversation="branch", continues=two)
+    undone = [await engine.conversations.undo("branch") for _ in range(2)]
+    assert [(turn.task, turn.inherited) for turn in undone] == [("aside", False), ("two", True)]
+    assert [turn.task for turn in (await engine.conversations.read("talk")).turns] == ["one", "two"]
+    assert (await engine.run(TEAM, "other", conversation="branch")).output == "other after 2"
+    assert [(await engine.conversations.undo("branch")).task for _ in range(2)] == ["other", "one"]
+    with pytest.raises(UsageError, match="no turn to undo"):
+        await engine.conversations.undo("branch")
+    assert (await engine.run(TEAM, "anew", conversation="branch")).output == "anew after 0"
+
+
+async def test_a_fork_keeps_turns_that_are_undone_elsewhere(engine: Engine) -> None:
+    for task in ("one", "two"):
+        await engine.run(TEAM, task, conversation="talk")
+    two = (await engine.conversations.read("talk")).last_run
+    await engine.run(TEAM, "aside", conversation="branch", continues=two)
+    await engine.conversations.undo("branch")
+    await engine.conversations.undo("talk")
+    assert (await engine.run(TEAM, "other", conversation="branch")).output == "other after 4"
+
+
+async def test_undoing_a_forked_run_goes_back_to_what_it_continued(engine: Engine) -> None:
+    for task in ("one", "two"):
+        await engine.run(TEAM, task, conversation="talk")
+    two = (await engine.conversations.read("talk")).last_run
+    assert two is not None
+    forked = await engine.fork(two, team=TEAM, task="another two")
+    await engine.run(TEAM, "aside", conversation="branch", continues=forked.run_id)
+    assert [(await engine.conversations.undo("branch")).task for _ in range(2)] == ["aside", "another two"]
+    assert (await engine.run(TEAM, "other", conversation="branch")).output == "other after 2"
+
+
 async def test_a_fork_of_a_turn_is_no_turn_of_the_conversation(engine: Engine) -> None:
     turn = await engine.run(TEAM, "one", conversation="talk")
     await engine.fork(turn.run_id, team=TEAM, task="another")

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ConversationTurn:
-    """One turn: the run, its task and its answer."""
+    """One turn: the run, its task and its answer.
+
+    It is `inherited` by a fork of the conversation that it is a turn of.
+    """
 
     run_id: str
     task: str
     output: str | None
     status: Status
     usage: Usage
+    inherited: bool = False
 
     @classmethod
     def of(cls, history: RunHistory, status: Status) -> Self:
@@ -38,6 +42,16 @@ class ConversationTurn:
         """Read a turn from the start and the end of its run."""
         output = str(bodies.value(ended.output)) if ended.output else None
         return cls(run_id, str(bodies.value(started.task)), output, ended.status, ended.usage)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """What `runs conversation` prints of a turn."""
+        return {
+            "run_id": self.run_id,
+            "task": self.task,
+            "output": self.output,
+            "status": self.status,
+            "usage": self.usage.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)

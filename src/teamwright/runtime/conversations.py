@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,12 +17,12 @@ from teamwright.history.conversation import ConversationHistory, ConversationSum
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, check_record
 from teamwright.journal.errors import damaged
-from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.names import check_name
-from teamwright.values.people.interventions import UNDO_VERSION, Undo
+from teamwright.values.people.interventions import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
 from teamwright.values.results import FINAL
 
 if TYPE_CHECKING:
@@ -86,28 +87,57 @@ class Conversations:
         """Return the run of the newest turn, even if it was undone; `None` if there is no such conversation."""
         return next(iter(await self._journal.runs(1, conversation=check_name("conversation", name))), None)
 
+    async def _require_last(self, name: str) -> RunSummary:
+        last = await self.last(name)
+        if last is None:
+            raise UnknownName("conversation", name, [one.name for one in await self.list()])
+        return last
+
     async def head(self, name: str) -> str | None:
         """Return the run that the next turn continues: the last that was not undone, or the one that a fork began from.
 
         Raises `UnknownName` if there is no such conversation.
         """
-        last = await self.last(name)
-        if last is None:
-            raise UnknownName("conversation", name, [one.name for one in await self.list()])
-        return await self._head(last)
+        head, _ = await self._head(await self._require_last(name))
+        return head
 
     async def undo(self, name: str, *, by: str = "") -> ConversationTurn:
-        """Withdraw the last turn of a conversation and return it; its run stays in the journal."""
+        """Withdraw the last turn of a conversation and return it; its run stays in the journal.
+
+        Once a fork has no turns of its own, it goes back by one of those that it began with; the conversation that was
+        forked keeps them.
+        """
         async with self._starting(name):
-            head = await self.head(name)
-            summary = None if head is None else await self._journal.find(head)
-            if summary is None or summary.conversation != name:
+            last = await self._require_last(name)
+            if last.status not in FINAL:
+                raise ConversationBusy(name, last.id, last.status)
+            head, own = await self._head(last)
+            if head is None:
                 raise UsageError(f"The conversation {name!r} has no turn to undo.")
-            if summary.status not in FINAL:
-                raise ConversationBusy(name, summary.id, summary.status)
-            turn = ConversationTurn.of(await self._runs.history(summary.id), summary.status)
-            await self._journal.send(turn.run_id, Undo(version=UNDO_VERSION, by=by))
-            return turn
+            turn = await self.turn(head)
+            if head == own:
+                await self._journal.send(own, Undo(version=UNDO_VERSION, by=by))
+                return turn
+            await self._journal.send(own, Undo(version=INHERITED_UNDO_VERSION, by=by, inherited=head))
+            return replace(turn, inherited=True)
+
+    async def turn(self, run_id: str) -> ConversationTurn:
+        """Return one turn, of whichever conversation."""
+        history = await self._runs.history(run_id)
+        summary = await self._journal.find(run_id)
+        return ConversationTurn.of(history, summary.status if summary else "interrupted")
+
+    async def before(self, run_id: str) -> str | None:
+        """Return the run that a run continues; of a fork, the one that the forked run continues."""
+        while True:
+            events = await self._journal.read(run_id, limit=1)
+            if not events:
+                raise await run_not_found(self._journal, run_id)
+            started = events[0].fact
+            origin = started.origin if isinstance(started, RunStarted) else None
+            if origin is None or origin.how == "continue":
+                return None if origin is None else origin.run_id
+            run_id = origin.run_id
 
     @asynccontextmanager
     async def next_turn(self, name: str, begin_from: str | None = None) -> AsyncGenerator[str | None]:
@@ -128,7 +158,8 @@ class Conversations:
                 )
             if last.status not in FINAL:
                 raise ConversationBusy(name, last.id, last.status)
-            yield await self._head(last)
+            head, _ = await self._head(last)
+            yield head
 
     @asynccontextmanager
     async def _starting(self, name: str) -> AsyncGenerator[None]:
@@ -145,14 +176,20 @@ class Conversations:
                 await anyio.sleep(0.01)
             yield
 
-    async def _head(self, last: RunSummary) -> str | None:
-        """Return the last turn that was not undone; `None` if all were."""
-        run_id: str | None = last.id
-        while run_id is not None and await self._is_undone(run_id):
-            started = (await self._journal.read(run_id, limit=1))[0].fact
-            origin = started.origin if isinstance(started, RunStarted) else None
-            run_id = None if origin is None else origin.run_id
-        return run_id
+    async def _head(self, last: RunSummary) -> tuple[str | None, str]:
+        """Return the run that the next turn continues, `None` if all were undone, and the oldest own turn on the way.
 
-    async def _is_undone(self, run_id: str) -> bool:
-        return any(isinstance(item.intervention, Undo) for item in await self._journal.inbox(run_id))
+        A turn that was undone in another conversation is still part of the forks of it.
+        """
+        run_id: str | None = last.id
+        own, undone = last.id, set[str]()
+        while run_id is not None:
+            summary = await self._journal.find(run_id)
+            if summary is not None and summary.conversation == last.conversation:
+                own = run_id
+                sent = [item.intervention for item in await self._journal.inbox(run_id)]
+                undone.update(one.inherited or run_id for one in sent if isinstance(one, Undo))
+            if run_id not in undone:
+                break
+            run_id = await self.before(run_id)
+        return run_id, own

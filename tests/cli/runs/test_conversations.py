@@ -1,4 +1,4 @@
-"""`teamwright run --conversation`, and the commands that list and print conversations."""
+"""`teamwright run --conversation`, and the commands that list and print conversations and undo turns."""
 
 from pathlib import Path
 
@@ -61,3 +61,27 @@ def test_mistakes_are_refused_before_anything_runs(call: Call, desk: Path) -> No
     missing = call("runs", "conversation", "tlak")
     assert missing.code == 2
     assert "did you mean 'talk'" in missing.err
+
+
+def test_the_last_turn_can_be_undone_outside_a_chat(call: Call, desk: Path) -> None:
+    for task in ("I am Ada.", "What is my name?"):
+        call("run", desk, task, "--conversation", "talk")
+    first = call("runs", "conversation", "talk", "--json").json["turns"][0]["run_id"]
+    undone = call("runs", "undo", "talk", "--json")
+    assert undone.code == 0
+    assert (undone.json["name"], undone.json["undone"]["task"], undone.json["continues"]) == (
+        "talk", "What is my name?", first,
+    )  # fmt: skip
+    assert call("runs", "conversation", "talk").out == "> I am Ada.\n\nHello, Ada.\n"
+    assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
+    assert (call("runs", "undo", "talk").code, len(call("runs", "list", "--json").json)) == (2, 2)
+    assert "did you mean 'talk'" in call("runs", "undo", "tlak").err
+
+
+def test_undoing_a_turn_that_has_not_ended_cancels_it(call: Call, desk: Path) -> None:
+    approved = DESK.replace("{model: primary}", "{model: primary, approve: {before: true}}")
+    (desk / "team.yaml").write_text(approved, encoding="utf-8")
+    assert call("run", desk, "I am Ada.", "--conversation", "talk", "--no-input").code == 7
+    assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
+    assert [run["status"] for run in call("runs", "list", "--json").json] == ["cancelled"]
+    assert "has no turns: all were undone" in call("runs", "conversation", "talk").out

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from teamwright.cli.interactive.drive import ViewOptions, drive, is_free
+from teamwright.cli.interactive.undo import undo_turn, undone_text
 from teamwright.cli.terminal.output import one_line, result_stream, say, write_json_line, write_result
 from teamwright.cli.text.events import failure_text, price_text, question_text, seconds_text, status_text, usage_text
 from teamwright.cli.views.chat import ChatView, can_stream
@@ -140,23 +141,15 @@ class ChatSession:
     async def undo(self) -> str:
         """Withdraw the last turn, after cancelling it if it has not ended.
 
-        In a fork without turns of its own, go back by one of the turns that it begins with; they stay where they were.
+        In a fork whose first turn is still to come, go back by one of the turns that it begins with.
         """
-        last = await self.engine.conversations.last(self.name)
-        if last is None:
-            return await self._undo_inherited()
-        if last.status not in FINAL:
-            await self.engine.runs.cancel(last.id, STOPPED)
-        undone = await self.engine.conversations.undo(self.name)
-        return f"undone: {one_line(undone.task)}"
-
-    async def _undo_inherited(self) -> str:
+        if await self.engine.conversations.last(self.name) is not None:
+            return undone_text(await undo_turn(self.engine, self.name))
         if self.begin_from is None:
             raise UsageError("There is no turn to undo.")
-        history = await self.engine.runs.history(self.begin_from)
-        origin = history.started.origin
-        self.begin_from = None if origin is None else origin.run_id
-        return f"undone here: {one_line(history.task)}"
+        turn = await self.engine.conversations.turn(self.begin_from)
+        self.begin_from = await self.engine.conversations.before(self.begin_from)
+        return undone_text(replace(turn, inherited=True))
 
     async def fork(self, name: str) -> str:
         """Go on in a new conversation that begins like this one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_engine, with_journal, with_run
-from teamwright.cli.runs.conversations import conversation, conversations
+from teamwright.cli.runs.conversations import conversation, conversations, undo
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
 from teamwright.cli.runs.what_if import what_if
@@ -125,6 +125,7 @@ def tail(
 
 app.command()(conversations)
 app.command()(conversation)
+app.command()(undo)
 app.command()(logs)
 app.command()(diff)
 app.command()(checkpoints)

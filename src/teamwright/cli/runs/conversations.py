@@ -1,4 +1,4 @@
-"""`teamwright runs conversations` and `conversation`: list conversations, and print one of them."""
+"""`teamwright runs conversations`, `conversation` and `undo`: list conversations, print one, undo its last turn."""
 
 from __future__ import annotations
 
@@ -52,19 +52,37 @@ def conversation(name: Name, json: Json = False, out: Out = None) -> int:
     return with_engine(work)
 
 
+def undo(
+    name: Name,
+    by: Annotated[str, typer.Option("--by", help="Who undoes it, which is recorded.")] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Withdraw the last turn of a conversation: the next turn continues from the one before.
+
+    A turn that has not ended is cancelled first. The run of the turn stays in the journal. A fork without turns of its
+    own goes back by one of those that it began with, which stay where they were.
+    """
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.interactive.undo import undo_turn, undone_text
+
+        undone = await undo_turn(engine, name, by=by)
+        if json:
+            next_after = await engine.conversations.head(name)
+            write_json({"name": name, "undone": undone.to_json(), "continues": next_after}, out)
+        else:
+            write_result(undone_text(undone), out)
+        return 0
+
+    return with_engine(work)
+
+
 def _to_json(found: ConversationHistory) -> dict[str, JsonValue]:
     return {
         "name": found.name,
-        "turns": [
-            {
-                "run_id": turn.run_id,
-                "task": turn.task,
-                "output": turn.output,
-                "status": turn.status,
-                "usage": turn.usage.to_json(),
-            }
-            for turn in found.turns
-        ],
+        "turns": [turn.to_json() for turn in found.turns],
         "messages": [one.to_json() for one in found.messages],
         "usage": found.usage.to_json(),
     }

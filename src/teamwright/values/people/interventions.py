@@ -46,9 +46,13 @@ class Undo(Record, frozen=True, tag_field="kind", tag="undo"):
     version: int
     """The schema version that added this kind: an older program says that it is too old to read it."""
     by: str = ""
+    inherited: str = ""
+    """The run of an earlier conversation that is withdrawn from a fork of it, in the inbox of a turn of the fork."""
 
 
 UNDO_VERSION = 2
+INHERITED_UNDO_VERSION = 3
+"""The schema version that added `Undo.inherited`."""
 
 
 class ActionClaim(Record, frozen=True, tag_field="kind", tag="claim"):
