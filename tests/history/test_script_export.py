@@ -76,6 +76,30 @@ async def test_a_run_with_a_real_client_replays_as_a_script(tmp_path: Path) -> N
     ]
 
 
+async def test_own_tools_that_are_named_like_the_tool_for_answers_are_called_again() -> None:
+    made: list[int] = []
+
+    def final_result(n: int) -> str:
+        """Note a number."""
+        made.append(n)
+        return "noted"
+
+    answers: list[ChatAnswer] = [
+        CallTools(calls=(ToolCall(name="final_result", args={"n": 1}),)),
+        CallTools(calls=(ToolCall(name="final_result_2", args={"n": 7}),)),
+    ]
+    with ModelServer(lambda _: answers.pop(0)) as server:
+        model = ServerModel(url=server.url, name="tiny")
+        agent = ModelAgent("a", model=model, tools=[final_result], output_schema=NUMBER, output_mode="tool")
+        async with Engine("memory") as engine:
+            first = await engine.run(Team("t", members=[agent]), "Go")
+            script = await to_script(engine.journal, await engine.runs.history(first.run_id))
+            scripted = ScriptedAgent("a", script, tools=[final_result], output_schema=NUMBER)
+            second = await engine.run(Team("t", members=[scripted]), "Go")
+    assert first.data == second.data == {"n": 7}
+    assert made == [1, 1]
+
+
 @pytest.mark.parametrize(
     "text", ["plain", "two\nlines\n", "  led by blanks\nand more", "tab\tand \x1b[31m", "größe: 漢字"]
 )

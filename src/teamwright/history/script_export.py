@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -15,7 +15,14 @@ from teamwright.history.history import RunHistory
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
-from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallRejected,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+)
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -24,8 +31,8 @@ from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.manifest import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
-OUTPUT_TOOL = "final_result"
-"""The name that pydantic-ai gives to the tool for structured output."""
+ANSWER_TOOL = "final_result"
+"""How the name of the tool for structured answers begins; a tool of the agent may be named so too."""
 
 
 async def to_script(journal: Journal, history: RunHistory) -> Script:
@@ -44,6 +51,8 @@ class _ScriptFold:
         self._responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
         self._model_calls: set[str] = set()
         self._turns_with_calls: set[str] = set()
+        self._tools: defaultdict[str, set[str]] = defaultdict(set)
+        """The tools that each turn has called, and the agents that it has asked as tools."""
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
@@ -51,26 +60,36 @@ class _ScriptFold:
             case AgentCalled(effect="model"):
                 self._model_calls.add(event.key)
                 self._turns_with_calls.add(parent_key(event.key))
+            case AgentCalled(name=name) | AgentCallRejected(name=name) | AgentAsked(member=name):
+                self._tools[self._record.turn_of(event.scope)].add(name)
             case AgentReturned(body=body) if event.key in self._model_calls:
                 self._responses[self._record.turn_of(event.scope)].append(decode_body(self._bodies[body]))
             case AgentReplied() | AgentFailed() as ending if (
                 event.key in self._responses or event.key in self._turns_with_calls
             ):
                 member = self._record.asks[event.key].asked.member
-                self.rules.extend(_turn_rules(self._record, member, self._responses.pop(event.key, []), ending))
+                calls = list(self._calls_of(event.key))
+                self.rules.extend(_turn_rules(self._record, member, calls, ending))
             case _:
                 pass
 
+    def _calls_of(self, turn: str) -> Iterator[ToolRule]:
+        """Yield the tool calls in the responses of a turn, without those that give its answer."""
+        tools = self._tools.pop(turn, set[str]())
+        for response in self._responses.pop(turn, []):
+            for call in _tool_calls(response):
+                if not call.name.startswith(ANSWER_TOOL) or call.name in tools:
+                    yield call
+
 
 def _turn_rules(
-    record: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
+    record: RunRecord, member: str, calls: Iterable[ToolRule], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
     """Yield a rule for each tool call of a turn, then one for its reply or failure."""
     transfer = ending.transfer_to if isinstance(ending, AgentReplied) else None
-    for response in responses:
-        for tool in _tool_calls(response):
-            if tool.name != TERMINATE and not (transfer and tool.name == transfer_tool_name(transfer)):
-                yield Rule(agent=member, tool=tool, times=1)
+    for tool in calls:
+        if tool.name != TERMINATE and not (transfer and tool.name == transfer_tool_name(transfer)):
+            yield Rule(agent=member, tool=tool, times=1)
     if isinstance(ending, AgentFailed):
         if ending.error in FAILURES:
             # No bound on `times`: a replay may retry as often as the recorded run did.
@@ -104,7 +123,7 @@ def _tool_calls(response: JsonValue) -> Iterator[ToolRule]:
         case {"parts": list(parts)}:
             for part in parts:
                 match part:
-                    case {"part_kind": "tool-call", "tool_name": str(name)} if not name.startswith(OUTPUT_TOOL):
+                    case {"part_kind": "tool-call", "tool_name": str(name)}:
                         yield ToolRule(name=name, args=_arguments(part.get("args")))
                     case _:
                         pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from teamwright.cli.text.tool_calls import FOLDED, folded_line, folded_value, whole_text, with_texts
+from teamwright.cli.text.tool_calls import FOLDED, call_text, folded_line, folded_value, whole_text, with_texts
+from teamwright.values.events.agent import AgentCalled
 
 SECRET = "sk-proj-abcdefghijklmnop123456"
 
@@ -59,3 +60,10 @@ def test_values_follow_their_sentence() -> None:
     assert with_texts("calls the tool t", {"arguments": {"n": 1}}, full=False) == 'calls the tool t: {"n": 1}'
     assert with_texts("Did you mean u?", {"arguments": {"n": 1}}, full=False) == 'Did you mean u? ({"n": 1})'
     assert with_texts("t returned", {"result": "a\nb"}, full=True) == "t returned:\na\nb"
+
+
+def test_a_call_whose_outcome_is_unknown_is_not_said_to_be_made_again() -> None:
+    called = AgentCalled(effect="tool", name="pay", request="", attempt=2)
+    assert call_text(called) == "calls the tool pay, attempt 2"
+    in_doubt = AgentCalled(effect="tool", name="pay", request="", attempt=2, in_doubt=True)
+    assert call_text(in_doubt) == "returns to its interrupted call of the tool pay, attempt 2"

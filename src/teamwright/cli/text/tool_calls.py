@@ -109,8 +109,10 @@ class ToolCalls:
 
 
 def call_text(called: AgentCalled) -> str:
-    """What a member calls, as a sentence about it."""
+    """What a member calls, as a sentence about it; a tool call in doubt is not always made again."""
     what = f"calls the {called.effect}" if called.method is None else ACTIONS[called.method]
+    if called.in_doubt and called.effect == "tool" and called.method is None:
+        what = "returns to its interrupted call of the tool"
     return f"{what} {called.name}{f', attempt {called.attempt}' if called.attempt > 1 else ''}"
 
 
