@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from teamwright import Engine
+from teamwright import Engine, load_team
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
@@ -30,6 +30,20 @@ async def lacking(*members: Any) -> list[str]:
         with pytest.raises(ManifestError) as raised:
             await check_ready(Team("t", members=members), models)
     return [one.message for one in raised.value.problems]
+
+
+CLUSTER = """\
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Agent
+metadata: {name: helper}
+spec: {prompt: Help., modelRef: {name: gpt}}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata: {name: t}
+spec: {members: [{name: helper, type: agent}], strategy: sequential}
+"""
+"""An agent whose model no file declares."""
 
 
 async def test_everything_that_is_missing_is_reported_at_once_with_the_agents() -> None:
@@ -57,6 +71,15 @@ async def test_a_run_of_a_team_made_in_python_does_not_start_with_a_name_that_is
             "the agent 'a': 'openai' is a provider without a model; write  openai:NAME",
             "the agent 'b': 'gpt-5' is not a model; write provider:name, local or local:FILE",
         ]
+        assert await engine.runs.list() == []
+
+
+async def test_a_run_of_a_loaded_team_does_not_start_with_a_model_that_only_a_cluster_knows(tmp_path: Path) -> None:
+    (tmp_path / "ark.yaml").write_text(CLUSTER, encoding="utf-8")
+    team = load_team(tmp_path / "ark.yaml")
+    async with Engine("memory") as engine:
+        with pytest.raises(ManifestError, match="the agent 'helper': 'gpt' is not a model"):
+            await engine.run(team, "go")
         assert await engine.runs.list() == []
 
 

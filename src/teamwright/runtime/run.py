@@ -114,7 +114,7 @@ class Run:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or driver_lock(journal, run_id)
         self._record = record or RunRecord()
-        if record is None and team.declared is None:  # a manifest was checked when it was loaded
+        if record is None:
             team.check_start(self._agents)
         self._pause_reason: StopReason | None = None
         self._is_over = False

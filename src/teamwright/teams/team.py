@@ -158,10 +158,12 @@ class Team(PolicyAttributes):
         """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
 
         `agents` is what `everyone` returned, here and below: a team may have thousands, and a start needs them often.
+        A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
-        self._check_fallbacks(agents)
-        self._check_keys(agents)
-        check_evaluations(agents)
+        if self.declared is None:
+            self._check_fallbacks(agents)
+            self._check_keys(agents)
+            check_evaluations(agents)
         if any(agent.kind == "model" for agent in agents):
             from teamwright.teams.preflight import check_declared
 
