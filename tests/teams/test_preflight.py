@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from teamwright import Engine, load_team
+from teamwright import Engine
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent

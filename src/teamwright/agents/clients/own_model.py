@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, TypeGuard, cast
 
 from teamwright.agents.clients.providers import provider_hint, unknown_provider
@@ -22,9 +23,22 @@ if TYPE_CHECKING:
 SUPPORT = {"supports_tools": True, "supports_json_object_output": False, "supports_json_schema_output": False}
 """What a model may support, and whether it does if its profile does not say."""
 
-
-CLIENT_KEYS = ("api_key", "auth_token")
-"""The attributes under which the clients of providers keep their key."""
+CLIENT_KEYS = (
+    "api_key",  # OpenAI, Anthropic, Groq
+    "auth_token",  # Anthropic
+    "_azure_ad_token",  # Azure
+    "_api_client.api_key",  # Google
+    "_api_client._credentials.token",
+    "sdk_configuration.security.api_key",  # Mistral
+    "_request_signer._credentials.secret_key",  # Bedrock
+    "_request_signer._credentials.token",
+    "_request_signer._credentials._secret_key",  # of credentials that are refreshed
+    "_request_signer._credentials._token",
+    "_request_signer._auth_token.token",
+    "_client_wrapper._token",  # Cohere
+    "token",  # Hugging Face
+)
+"""Where the clients of providers keep their keys."""
 
 
 def is_own_model(value: object) -> TypeGuard[OwnModel]:
@@ -109,11 +123,17 @@ def own_secrets(model: OwnModel) -> Iterator[str]:
         if one is not model:
             yield from own_secrets(one)
     client: object = getattr(model, "client", None)
-    keys: list[object] = [getattr(client, name, None) for name in CLIENT_KEYS]
+    keys = [reduce(_attribute, path.split("."), client) for path in CLIENT_KEYS]
     settings = cast("Mapping[str, object]", model.settings or {})
-    headers = cast("Mapping[str, object]", settings.get("extra_headers") or {})
-    keys += [value for name, value in headers.items() if is_secret("extra_headers", name)]
+    for sent in (settings.get("extra_headers"), _attribute(client, "_custom_headers")):
+        headers = cast("Mapping[str, object]", sent or {})
+        keys += [value for name, value in headers.items() if is_secret("extra_headers", name)]
     yield from (key for key in keys if isinstance(key, str) and key.strip())
+
+
+def _attribute(thing: object, name: str) -> object:
+    """Return an attribute of an object or a tuple without calling a property, which might fetch new credentials."""
+    return vars(thing).get(name) if hasattr(thing, "__dict__") else getattr(thing, name, None)
 
 
 def _alternatives(model: OwnModel) -> Sequence[OwnModel]:
