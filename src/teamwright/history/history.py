@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
+from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED
 from teamwright.agents.prices import is_local_model
 from teamwright.agents.summary import summary_message
 from teamwright.errors import UsageError, nearest
@@ -29,6 +30,7 @@ from teamwright.history.checkpoints import (
 from teamwright.history.ending import STOPPED, iso
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
+from teamwright.history.review_retry import before_review
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import (
@@ -269,6 +271,10 @@ class RunHistory:
         Other members keep their replies, and the member that failed last keeps its successful calls. Where the team
         failed for another reason, the last reply is asked for again.
         """
+        if self.record.ended is not None and self.record.ended.stop_reason == REVIEW_EXCEEDED:
+            review = before_review(self.events, self.record)
+            if review is not None:
+                return review
         last = self._ending_to_retry()
         if last is None:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")

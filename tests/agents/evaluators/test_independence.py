@@ -39,3 +39,11 @@ def test_a_judge_that_is_evaluated_itself_is_refused() -> None:
 
 def test_judges_are_among_the_agents_of_a_team() -> None:
     assert [one.name for one in evaluated_team(ONE, OTHER, require=False).everyone()] == ["t", "writer", "critic"]
+
+
+def test_an_author_does_not_judge_its_own_work() -> None:
+    evaluator = WordEvaluator(words(judge="writer"))
+    writer = FunctionAgent("writer", lambda text: text, evaluate=evaluator)
+    evaluator.judges = (writer,)
+    with pytest.raises(ManifestError, match="'writer' can't judge its own work"):
+        check_evaluations([writer])

@@ -32,7 +32,7 @@ def runs(call: Call, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("runs")
 def test_json_has_every_figure_by_its_name(call: Call) -> None:  # Z-12
     found = call("runs", "kpi", "well", "--json").json
-    assert {*FIGURES, "run_id", "team", "status", "stop_reason", "assumed", "gates"} == found.keys()
+    assert {*FIGURES, "run_id", "team", "status", "stop_reason", "assumed", "judged", "gates"} == found.keys()
     assert (found["total_tokens"], found["coordination_ratio"], found["pass_rate"], found["steps"]) == (
         180,
         0.0,

@@ -71,7 +71,7 @@ SCHEMA = {"type": "object", "required": ["title"], "properties": {"title": {"typ
         ({"length": {"min": 2, "max": 3}}, "abc", "abcd", "it has 4 characters, and 2 to 3 are wanted"),
         ({"length": {"min": 2}}, "abc", "a", "it has 1 characters, and at least 2 are wanted"),
         ({"contains": "[1]"}, "see [1]", "see [2]", "it does not contain '[1]'"),
-        ({"regex": r"\[\d+\]"}, "see [7]", "see 7", r"nothing matches '\\[\\d+\\]'"),
+        ({"regex": r"\[\d+\]"}, "see [7]", "see 7", r"nothing matches '\[\d+\]'"),
         ({"json_schema": SCHEMA}, '{"title": "A"}', '{"title": 1}', "title"),
         ({"json_schema": SCHEMA}, ' {"title": "A"} ', "no JSON", "it is not JSON"),
         ({"python": f"{HERE}:is_short"}, "short", "rather long", "the check says no"),

@@ -34,6 +34,28 @@ async def test_a_program_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) ->
     assert "OPENAI_API_KEY" not in output
 
 
+async def test_a_program_works_in_an_empty_folder_that_is_deleted() -> None:
+    program = "import os; open('left.txt', 'w').close(); print(os.getcwd(), os.listdir('.'))"
+    _, output = await run_command((PYTHON, "-c", program), "")
+    folder, _, files = output.partition(" ")
+    assert (files, Path(folder).exists()) == ("['left.txt']", False)
+
+
+async def test_no_shell_reads_the_arguments() -> None:
+    _, output = await run_command((PYTHON, "-c", "import sys; print(sys.argv[1])", "$HOME; ls *"), "")
+    assert output == "$HOME; ls *"
+
+
+async def test_a_relative_path_leads_to_the_program_from_where_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "check"
+    program.write_text("#!/bin/sh\nexit 4\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert await run_command(("./check",), "") == (4, "")
+
+
 async def test_a_program_that_can_not_be_started_is_an_error() -> None:
     with pytest.raises(AgentError, match="'no-such-program' can't be started"):
         await run_command(("no-such-program",), "")

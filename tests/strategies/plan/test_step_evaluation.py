@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from teamwright import load_team
-from teamwright.errors import ManifestError
+from teamwright.errors import ManifestError, UsageError
 from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Settings
 from teamwright.teams.team import Team
@@ -81,6 +81,23 @@ teams:
     texts = "\n".join(map(str, caught.value.problems))
     assert "rounds" in texts
     assert "nobody" in texts
+
+
+def test_the_author_of_a_step_can_not_be_its_judge() -> None:
+    made = FakeMembers()
+    with pytest.raises(UsageError, match="the step 'a': 'a' can't judge its own work"):
+        Team("t", members=made.members("a b"), strategy="dag", options=steps(judge="a"))
+
+
+async def test_an_author_that_is_chosen_at_run_time_does_not_judge_its_own_work() -> None:
+    made = FakeMembers()
+    options: dict[str, Any] = {"steps": [{"id": "draft", "evaluate": {**DECLARED, "judge": "a"}}]}
+    members = [made.member("lead", "a good text"), made.member("a", "a good text")]
+    team = Team("t", members=members, strategy="star_team", options=options)
+    result, events = await run(team)
+    assert result.stop_reason == "review_exceeded"
+    (verdict,) = [event.fact.verdict for event in events if isinstance(event.fact, TeamEvaluationResult)]
+    assert verdict.feedback == "the judge 'a' of 'a' can't judge its own work"
 
 
 def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs of the user

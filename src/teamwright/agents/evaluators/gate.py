@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.agents.evaluators.protocol import Evaluator, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
@@ -107,10 +108,7 @@ class EvaluationRounds:
             rubric_version=declared.version,
         )
         await self._ctx.emit(started, key=f"{key}/started")
-        asked = Message(name="user", content=self._turn.task, role="user")
-        # The work is the task: it is never cut, and its text is stored once.
-        question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
-        verdict = completed(_verdict_in(await self._ctx.ask(self._evaluator, question, key=key)), declared)
+        verdict = completed(await self._ask_evaluator(reply, key), declared)
         verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self._author, self._evaluator)))
         if verdict.outcome == REVIEW_EXCEEDED and declared.risk == "low" and declared.on_unreviewed == "pass":
             verdict = verdict.changed(outcome=UNREVIEWED)
@@ -120,6 +118,16 @@ class EvaluationRounds:
         await self._ctx.emit(result, key=f"{key}/result")
         self.verdicts.append(verdict)
         return verdict
+
+    async def _ask_evaluator(self, reply: Reply, key: str) -> EvaluationVerdict:
+        """Ask the evaluator, unless the author of a step turned out to be its own judge or to have its model."""
+        for judge in self._evaluator.judges if self._evaluator.declaration.asks_judges else ():
+            if problem := dependence_of(judge, self._author, self._evaluator.declaration):
+                return EvaluationVerdict(outcome=REVIEW_EXCEEDED, feedback=problem)
+        asked = Message(name="user", content=self._turn.task, role="user")
+        # The work is the task: it is never cut, and its text is stored once.
+        question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
+        return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
     def revision_turn(self, reply: Reply) -> Turn:
         """Begin the next round: return the author's next turn, with its answers so far and the verdict on each."""

@@ -9,6 +9,7 @@ from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.policy import declaration_of
 from teamwright.agents.evaluators.protocol import models_within
 from teamwright.errors import ManifestError, Problem
+from teamwright.values.specs.evaluation import Evaluate
 
 
 def check_evaluations(agents: Sequence[AgentLike]) -> None:
@@ -20,17 +21,21 @@ def check_evaluations(agents: Sequence[AgentLike]) -> None:
             continue
         declared = declaration_of(evaluator)
         for judge in judges_of(agent):
-            if judge is agent or any(evaluator_of(one) is not None for one in _within(judge)):
-                reason = "is evaluated itself" if judge is not agent else "can't judge its own work"
-                problems.append(f"the judge {judge.name!r} of {agent.name!r} {reason}; name another agent")
-            elif declared.require_other_model and (same := models_within(agent) & models_within(judge)):
-                names = ", ".join(sorted(same))
-                problems.append(
-                    f"the judge {judge.name!r} has the model of {agent.name!r}, {names}, and the evaluation requires"
-                    " another one; give the judge another model"
-                )
+            if judge is not agent and any(evaluator_of(one) is not None for one in _within(judge)):
+                problems.append(f"the judge {judge.name!r} of {agent.name!r} is evaluated itself; name another agent")
+            elif problem := dependence_of(judge, agent, declared):
+                problems.append(f"{problem}; name another agent or model")
     if problems:
         raise ManifestError([Problem(text) for text in dict.fromkeys(problems)])
+
+
+def dependence_of(judge: AgentLike, author: AgentLike, declared: Evaluate) -> str:
+    """Return why a judge is not independent of an author as the evaluation requires it; empty if it is."""
+    if judge is author:
+        return f"the judge {judge.name!r} of {author.name!r} can't judge its own work"
+    if declared.require_other_model and (same := models_within(author) & models_within(judge)):
+        return f"the judge {judge.name!r} has the model of {author.name!r}, {', '.join(sorted(same))}, which is refused"
+    return ""
 
 
 def _within(agent: AgentLike) -> list[AgentLike]:

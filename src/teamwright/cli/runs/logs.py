@@ -38,7 +38,7 @@ from teamwright.values.events.budget import (
 )
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunNotified, RunStarted, ScopeExpired
-from teamwright.values.events.team import TeamStarted
+from teamwright.values.events.team import TeamEvaluationResult, TeamStarted
 from teamwright.values.events.workspace import WorkspaceConflicted
 from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
@@ -280,6 +280,8 @@ def _level(event: Event) -> str:
             return "debug"
         case AgentCalled() | RunNotified(error=str()):
             return "warning"
+        case TeamEvaluationResult(verdict=verdict):
+            return "warning" if verdict.warnings or verdict.outcome not in ("pass", "revise") else "info"
         case fact if isinstance(fact, WARNINGS):
             return "warning"
         case _:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
 from teamwright.cli.text.plan_events import plan_note
+from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
 from teamwright.values.events.agent import (
@@ -95,6 +96,7 @@ ERROR_WORDS = {
     "crash": "the agent's code raised an exception",
     "cancelled": "cancelled",
     "rejected": "a person rejected it",
+    "review_exceeded": "its work did not pass its review",
 }
 
 READ_BY = {
@@ -166,6 +168,7 @@ WHY: dict[tuple[Status, StopReason | None], str] = {
     ("completed", "max_turns"): "The team reached its turn limit, which its manifest treats as success.",
     ("completed", None): "The team finished; the last reply is the answer.",
     ("failed", "max_turns"): "The team reached its turn limit, which its manifest treats as a failure.",
+    ("failed", "review_exceeded"): "Work did not pass its review, or could not be reviewed.",
     ("failed", None): "A member failed and the team can't continue without it.",
     ("degraded", "budget"): "The next call would have exceeded the budget; the result is the output until then.",
     ("degraded", None): "The team finished, with warnings.",
@@ -262,6 +265,8 @@ USUAL = (
 
 def mark_of(event: Event) -> Literal["·", "!"]:
     """The mark before a note: `!` for something out of the ordinary."""
+    if isinstance(event.fact, TeamEvaluationResult):
+        return "·" if is_plain_pass(event.fact.verdict) else "!"
     return "·" if isinstance(event.fact, USUAL) else "!"
 
 
@@ -432,10 +437,8 @@ def _note_of_team(event: Event) -> str | None:
             return f"stopped by {limit} ({most}): {kind} from {by} is dropped, {fact.chain_text}"
         case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
             return f"{by} reached the goal; {at_work} running are cancelled, {count_text(waiting, 'reaction')} dropped"
-        case TeamEvaluationResult(member=member, verdict=verdict):
-            failed = ", ".join(one.id for one in verdict.criteria if not one.passed)
-            missed = f" ({failed})" if failed else ""
-            return f"the work of {member} is evaluated: {verdict.outcome}, score {verdict.score:.2f}{missed}"
+        case TeamEvaluationResult() as fact:
+            return evaluation_text(fact)
         case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
             why = f", because {reason}" if reason else ""
             return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"

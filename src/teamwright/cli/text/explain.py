@@ -39,7 +39,7 @@ from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed,
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, RunLogged
-from teamwright.values.events.team import TeamPlanned, TeamStarted
+from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStarted
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, iso
 from teamwright.values.text.display import count_text, number_text
@@ -77,6 +77,8 @@ class ExplainedEvent:
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
+        fact = self.event.fact
+        verdict = {"verdict": fact.verdict.to_json()} if isinstance(fact, TeamEvaluationResult) else {}
         return {
             "number": self.event.number,
             "at": iso(self.event.time),
@@ -88,6 +90,7 @@ class ExplainedEvent:
             "text": self.text,
             "total_tokens": self.tokens,
             "seconds": round(self.seconds, 3),
+            **verdict,
             **self.tool,
         }
 
@@ -327,6 +330,9 @@ def _lines(entry: ExplainedEvent, began: float, *, full: bool) -> list[str]:
     if not entry.said:
         who = f"{entry.member} {LOGGED.get(entry.level, '')}" if entry.member else ""
         names = entry.lists_tools and not full
+        asks_judge = entry.purpose == "judge" and isinstance(entry.event.fact, AgentAsked)
+        if asks_judge and not full:  # the prompts of judges begin alike
+            return [f"  {when:<11} {indent}{who}· {entry.text} to judge"]
         texts = {name: tool_names(text) for name, text in entry.tool.items()} if names else entry.tool
         said = with_texts(" ".join(clean(entry.text).split()), texts, full=full)
         shown, *rest = said.split("\n")

@@ -50,6 +50,8 @@ class ToolLines:
         """The lines about an agent that a member asks as a tool, with the task."""
         if self._calls.asker_of(event) is None:
             return []
+        if asked.purpose == "judge" and not self._full:  # the prompts of judges begin alike
+            return [f"{SYMBOL} asks {asked.member} to judge"]
         task = (await event_texts(self._journal, event))[event.number].get("task")
         first, *rest = (whole_text(task).splitlines() or ["(empty)"]) if self._full else [folded_line(task)]
         return [f"{SYMBOL} asks {asked.member}: {first}", *(f"  {line}" for line in rest)]

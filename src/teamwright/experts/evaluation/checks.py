@@ -96,7 +96,7 @@ def _finder(criterion: Criterion, work: str) -> Callable[[], Awaitable[Finding]]
 
 
 def _search(pattern: str, work: str) -> Finding:
-    return _finding(PatternSearch().found(pattern, work), f"nothing matches {cut(pattern, 80)!r}")
+    return _finding(PatternSearch().found(pattern, work), f"nothing matches '{cut(pattern, 80)}'")
 
 
 def _fit(schema: dict[str, JsonValue], work: str) -> Finding:

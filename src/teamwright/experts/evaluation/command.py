@@ -1,6 +1,7 @@
 """Runs a program that checks a text. It gets the text on stdin and no secrets, and leaves nothing behind.
 
-On cancellation and on a timeout, the program and all that it started in its session are killed.
+No shell reads its arguments, and it works in an empty folder that is deleted afterwards. On cancellation and on a
+timeout, the program and all that it started in its session are killed.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ SHOWN_BYTES = 400
 async def run_command(command: Sequence[str], text: str) -> tuple[int, str]:
     """Return the exit code of a program that gets this text, and the end of its output."""
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    with tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             process = await asyncio.create_subprocess_exec(
-                *command,
+                *_located(command),
+                cwd=folder,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -48,3 +50,9 @@ async def run_command(command: Sequence[str], text: str) -> tuple[int, str]:
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - SHOWN_BYTES))
         return process.returncode, output.read().decode("utf-8", "replace").strip()
+
+
+def _located(command: Sequence[str]) -> list[str]:
+    """Return the command with the program where a relative path to it led, before the folder changes."""
+    program, *arguments = command
+    return [os.path.abspath(program) if os.path.dirname(program) else program, *arguments]  # noqa: PTH100, PTH120

@@ -1,15 +1,13 @@
-"""Checks `evaluate` of agents and teams: its evaluator, its judges, its schemas and its functions."""
+"""Checks `evaluate` of agents and teams: its evaluator, its judges and its criteria."""
 
 from __future__ import annotations
 
-from typing import cast
-
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from teamwright.agents.evaluators.registry import evaluator_names
-from teamwright.agents.schemas.declaration import schema_fault
-from teamwright.documents.nodes import Fields, Items, place_at, plain, shown
+from teamwright.documents.nodes import Fields, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
+from teamwright.manifests.checks.judges import check_criteria
 from teamwright.manifests.checks.teams import check_reference
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.specs.evaluation import Evaluate
@@ -32,10 +30,7 @@ def check_evaluation(owner: Declaration, declared: Declarations, report: Problem
             report.problem(judge.place, f"{owner.words} can't judge its own work", "name another agent")
         else:
             check_reference(str(judge.value), judge.place, "", owner.words, declared, report)
-    criteria = node.get("criteria")
-    for item in criteria.items if isinstance(criteria, Items) else ():
-        if isinstance(item, Fields):
-            _check_criterion(item, owner, report)
+    check_criteria(node, owner.words, report)
     try:
         evaluate = Evaluate.model_validate(plain(node))
     except ValidationError as error:
@@ -56,9 +51,3 @@ def _check_evaluator(node: Fields, owner: Declaration, report: ProblemReport) ->
     hint = report.near(name, evaluator_names()) if evaluator_names() else NOT_INSTALLED
     place = owner.fields.key_place("evaluate") if written is None else written.place
     report.problem(place, f"{owner.words}: there is no evaluator {shown(name)}", hint)
-
-
-def _check_criterion(fields: Fields, owner: Declaration, report: ProblemReport) -> None:
-    schema = fields.get("json_schema")
-    if isinstance(schema, Fields) and (fault := schema_fault(cast("dict[str, JsonValue]", plain(schema)))):
-        report.problem(place_at(schema, fault.at), f"{owner.words}: 'json_schema' is not a JSON Schema: {fault.text}")

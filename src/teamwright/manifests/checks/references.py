@@ -18,6 +18,7 @@ from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
 from teamwright.manifests.checks.evaluations import check_evaluation
+from teamwright.manifests.checks.judges import check_criteria, check_judges, step_evaluations
 from teamwright.manifests.checks.model_settings import INLINE_MODELS
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.checks.unused_fields import check_unused_fields
@@ -43,10 +44,14 @@ def check(declared: Declarations, report: ProblemReport, *, models_replaced: boo
         _check_fallback(team, "recovery", declared, report)
         _check_optional_or_critical(team, report)
         check_evaluation(team, declared, report)
+        for one in step_evaluations(team):
+            check_criteria(one.node, one.words, report)
         _check_people(team, report)
         for file, place in team.fields.texts("attachments"):
             _check_attachment(file, place, team, report)
     check_teams(declared, report)
+    if not models_replaced:
+        check_judges(declared, report, default_model(declared))
     for model in declared.every("model"):
         _check_model(model.node, model, report)
     for tool in declared.every("tool"):

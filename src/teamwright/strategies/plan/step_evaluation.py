@@ -35,6 +35,9 @@ def evaluation_problems(step: Step) -> list[str]:
     if step.evaluate is None:
         return []
     problems = [f"the step {name_text(step.id)}: {text}" for text in step.evaluate.problems()]
+    author = step.agent or step.id
+    if author in step.evaluate.judges:
+        problems.append(f"the step {name_text(step.id)}: {name_text(author)} can't judge its own work")
     try:
         check_evaluator_name(step.evaluate.evaluator)
     except UsageError as error:
