@@ -131,6 +131,7 @@ COVERED_BY = {
     "testing/agent_trial.py": "testing/test_agent.py",
     "testing/strategy_trial.py": "strategies/test_conformance.py",
     "values/turns/artifacts.py": "runtime/context/test_workspace.py",
+    "values/limits/closing_ask.py": "budget/test_holdback.py",
     "values/limits/degradation.py": "runtime/admission/test_ladder.py",
     "values/events/agent.py": "values/test_event_schema.py",
     "values/events/body.py": "values/test_event_schema.py",

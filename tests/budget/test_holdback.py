@@ -6,6 +6,7 @@ import pytest
 
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage
 
@@ -27,7 +28,7 @@ def ask(holdback: Holdback, usage: Usage, reserved: int = 1000) -> None:
 
 def test_nothing_is_kept_before_there_is_something_to_close() -> None:  # Z-10
     team = account(tokens=10_000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     holdback.ask_begins(closing=False)
     holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
     assert team.kept == [0, 0, 0], "the first turn may use the whole budget"
@@ -39,7 +40,7 @@ def test_the_estimate_grows_with_the_replies_that_the_closing_ask_reads() -> Non
     team = account(tokens=10_000)
     kept: list[int] = []
     for reads in (None, 1):
-        holdback = Holdback(team, [(reads, 0)])
+        holdback = Holdback(team, [ClosingAsk("lead", reads)])
         for _ in range(4):
             ask(holdback, used(100))
         kept.append(team.kept[0])
@@ -50,7 +51,7 @@ def test_the_estimate_grows_with_the_replies_that_the_closing_ask_reads() -> Non
 
 def test_other_texts_that_the_closing_ask_reads_count_too() -> None:
     team = account(tokens=10_000)
-    ask(Holdback(team, [(0, 4000)]), used(100))
+    ask(Holdback(team, [ClosingAsk("lead", 0, 4000)]), used(100))
     assert team.kept[0] == 1000 + 1000 + 200
 
 
@@ -58,13 +59,13 @@ def test_nested_teams_together_keep_at_most_nine_tenths_of_a_limit() -> None:
     outer = account(tokens=1000)
     inner = Account("inner", None, outer)
     for team in (outer, inner):
-        ask(Holdback(team, [(None, 0)]), used(100, 5000), reserved=5000)
+        ask(Holdback(team, [ClosingAsk("lead")]), used(100, 5000), reserved=5000)
     assert outer.kept == [900, 0, 2]
 
 
 def test_of_a_reply_that_others_get_as_an_envelope_only_that_is_read() -> None:
     team = account(tokens=10_000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     for _ in range(4):
         holdback.ask_begins(closing=False)
         holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
@@ -74,7 +75,7 @@ def test_of_a_reply_that_others_get_as_an_envelope_only_that_is_read() -> None:
 
 def test_replies_count_as_many_tokens_as_are_reserved_for_one_of_a_prompt() -> None:
     team = account(tokens=10_000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     for _ in range(3):
         ask(holdback, used(100, prompt=250))
     assert team.kept[0] == 1000 + 4 * 3 * 100 + 200, "bytes are reserved, four for a token"
@@ -82,7 +83,7 @@ def test_replies_count_as_many_tokens_as_are_reserved_for_one_of_a_prompt() -> N
 
 def test_money_is_kept_at_the_highest_price_of_a_call() -> None:
     team = account(usd=1)
-    holdback = Holdback(team, [(0, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead", 0)])
     for price in (2, 1):
         holdback.ask_begins(closing=False)
         holdback.call_reserved(1000, 200, Cost(1200, 1200 * price, 1))
@@ -92,7 +93,7 @@ def test_money_is_kept_at_the_highest_price_of_a_call() -> None:
 
 def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
     team = account(tokens=1000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     for tokens in (30, 70, 50):
         holdback.ask_begins(closing=False)
         holdback.ask_ended(used(0, tokens), closing=False)
@@ -101,7 +102,7 @@ def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
 
 def test_an_ask_that_fails_is_nothing_to_close_with() -> None:
     team = account(tokens=1000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     holdback.ask_begins(closing=False)
     holdback.ask_ended(None, closing=False)
     assert team.kept == [0, 0, 0]
@@ -109,13 +110,13 @@ def test_an_ask_that_fails_is_nothing_to_close_with() -> None:
 
 def test_a_small_budget_is_never_all_kept_back() -> None:
     team = account(tokens=1000, calls=1)
-    ask(Holdback(team, [(None, 0)]), used(100, 5000), reserved=5000)
+    ask(Holdback(team, [ClosingAsk("lead")]), used(100, 5000), reserved=5000)
     assert team.kept == [900, 0, 0]
 
 
 def test_while_a_closing_ask_runs_nothing_is_kept_back() -> None:  # Z-10
     team = account(tokens=10_000)
-    holdback = Holdback(team, [(None, 0)])
+    holdback = Holdback(team, [ClosingAsk("lead")])
     ask(holdback, used(100))
     holdback.ask_begins(closing=True)
     assert team.kept == [0, 0, 0]

@@ -1,16 +1,21 @@
 """What a team keeps back of its budget for its closing asks: the answer of its lead, an aggregator, a last review.
 
 The estimate follows the work: the prompt of a closing ask grows with the replies that it will read. It is an estimate
-and no promise, and at most nine tenths of a limit, so that a team with a small budget works before it closes.
+and no promise, and never a whole limit, so that a team with a small budget works before it closes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from teamwright.budget.ledger import AMPLE_OUTPUT, NO_COST, USEFUL_OUTPUT, Account, Cost
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
+
+MOST_KEPT_PERCENT = 90
+"""The largest part of a limit that is kept back."""
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far a closing reply may be."""
@@ -19,41 +24,58 @@ LEAST_REPLIES = 3
 """Replies after which the largest of them says how large others will be."""
 
 
-class Holdback:
-    """What one team keeps back. Nothing is kept before its first reply, unless asks run side by side: there would be
-    nothing to close.
+@dataclass(slots=True)
+class _Requests:
+    """What the reservations of model requests say. `price` is the highest one, in picodollars per token."""
 
-    `closing` has an item for each closing ask: how many replies it reads, `None` for all of them, and how many
-    characters besides.
+    count: int = 0
+    first_prompt: int = 0
+    prompt_tokens: int = 0
+    largest_cap: int = 0
+    price: float = 0.0
+
+    def add(self, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
+        self.count += 1
+        self.first_prompt = self.first_prompt or prompt_tokens
+        self.prompt_tokens += prompt_tokens
+        self.largest_cap = max(self.largest_cap, AMPLE_OUTPUT if cap is None else cap)
+        self.price = max(self.price, cost.usd / max(1, cost.tokens))
+
+
+@dataclass(slots=True)
+class _Replies:
+    """What the usage of replies says. `read_tokens` and `largest_read` count what others read of them."""
+
+    count: int = 0
+    requests: int = 0
+    input_tokens: int = 0
+    longest_output: int = 0
+    most_used: int = 0
+    read_tokens: int = 0
+    largest_read: int = 0
+
+    def add(self, usage: Usage, read: int) -> None:
+        self.count += 1
+        self.requests += usage.requests
+        self.input_tokens += usage.input_tokens
+        self.longest_output = max(self.longest_output, usage.output_tokens)
+        self.most_used = max(self.most_used, usage.total_tokens)
+        self.read_tokens += read
+        self.largest_read = max(self.largest_read, read)
+
+
+class Holdback:
+    """What one team keeps back for its closing asks.
+
+    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close.
     """
 
-    __slots__ = (
-        "_account",
-        "_calls",
-        "_closing",
-        "_first_prompt",
-        "_input_tokens",
-        "_kept",
-        "_largest_cap",
-        "_largest_reply",
-        "_longest_output",
-        "_most_used",
-        "_price",
-        "_prompt_tokens",
-        "_replies",
-        "_reply_tokens",
-        "_requests",
-        "_running",
-        "_running_closing",
-    )
+    __slots__ = ("_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing")
 
-    def __init__(self, account: Account, closing: Sequence[tuple[int | None, int]]) -> None:
-        self._account, self._closing = account, list(closing)
-        self._kept, self._price = NO_COST, 0.0
+    def __init__(self, account: Account, closing: Sequence[ClosingAsk]) -> None:
+        self._account, self._closing, self._kept = account, tuple(closing), NO_COST
+        self._requests, self._replies = _Requests(), _Replies()
         self._running = self._running_closing = 0
-        self._calls = self._first_prompt = self._prompt_tokens = self._largest_cap = 0
-        self._requests = self._input_tokens = self._longest_output = self._most_used = 0
-        self._replies = self._reply_tokens = self._largest_reply = 0
 
     def ask_begins(self, *, closing: bool) -> None:
         """Count an ask of the team. While a closing one runs, nothing is kept back: it was kept for that one."""
@@ -63,11 +85,7 @@ class Holdback:
 
     def call_reserved(self, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
         """Learn from the reservation of a model request: its prompt, its output cap, and its whole cost."""
-        self._calls += 1
-        self._first_prompt = self._first_prompt or prompt_tokens
-        self._prompt_tokens += prompt_tokens
-        self._largest_cap = max(self._largest_cap, AMPLE_OUTPUT if cap is None else cap)
-        self._price = max(self._price, cost.usd / max(1, cost.tokens))
+        self._requests.add(prompt_tokens, cap, cost)
         self._update()
 
     def ask_ended(self, usage: Usage | None, *, closing: bool, read: int | None = None) -> None:
@@ -75,53 +93,48 @@ class Holdback:
         self._running -= 1
         self._running_closing -= closing
         if usage is not None:
-            self._replies += 1
-            self._requests += usage.requests
-            self._input_tokens += usage.input_tokens
-            self._longest_output = max(self._longest_output, usage.output_tokens)
-            self._most_used = max(self._most_used, usage.total_tokens)
-            reply = usage.output_tokens if read is None else min(read, usage.output_tokens)
-            self._reply_tokens += reply
-            self._largest_reply = max(self._largest_reply, reply)
+            self._replies.add(usage, usage.output_tokens if read is None else min(read, usage.output_tokens))
         self._update()
 
     def release(self) -> None:
         """Keep nothing back any longer: the team has ended."""
-        self._closing.clear()
+        self._closing = ()
         self._update()
 
     def _update(self) -> None:
-        has_begun = self._replies > 0 or self._running > 1
+        has_begun = self._replies.count > 0 or self._running > 1
         kept = self._estimate() if self._closing and has_begun and not self._running_closing else NO_COST
         if kept != self._kept:
             self._kept, before = kept, self._kept
             self._account.keep_back(before, kept)
 
     def _estimate(self) -> Cost:
-        tokens = sum(self._tokens(reads, characters) for reads, characters in self._closing)
-        most = Cost(tokens, ceil(tokens * self._price), len(self._closing))
+        """Return what all closing asks will need, as far as the limits around the team leave room for it."""
+        tokens = sum(map(self._tokens, self._closing))
+        most = [tokens, ceil(tokens * self._requests.price), len(self._closing)]
         for level in self._account.chain():
             for index, limit in level.bounds:
-                others = level.kept[index] - self._kept[index]
-                if most[index] > (bound := max(0, limit * 9 // 10 - others)):
-                    most = Cost(*(bound if place == index else value for place, value in enumerate(most)))
-        return most
+                kept_by_others = level.kept[index] - self._kept[index]
+                most[index] = min(most[index], max(0, limit * MOST_KEPT_PERCENT // 100 - kept_by_others))
+        return Cost(*most)
 
-    def _tokens(self, reads: int | None, characters: int) -> int:
+    def _tokens(self, ask: ClosingAsk) -> int:
         """Return the tokens of a closing ask: the first prompt, the texts that it reads, and its own reply."""
-        if not self._calls:  # no model was asked yet, or none at all
-            return self._most_used
-        reply = self._largest_reply
-        if self._replies < LEAST_REPLIES:
-            reply = max(reply, min(USEFUL_OUTPUT, self._largest_cap))
-        read = self._reply_tokens + self._running * reply if reads is None else reads * reply
-        read += characters / CHARACTERS_PER_TOKEN
-        output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * self._longest_output)) if self._replies else AMPLE_OUTPUT
-        return self._first_prompt + ceil(self._excess * read) + min(output, self._largest_cap)
+        requests, replies = self._requests, self._replies
+        if not requests.count:  # no model was asked yet, or none at all
+            return replies.most_used
+        reply = replies.largest_read
+        if replies.count < LEAST_REPLIES:
+            reply = max(reply, min(USEFUL_OUTPUT, requests.largest_cap))
+        read = replies.read_tokens + self._running * reply if ask.reads is None else ask.reads * reply
+        read += ask.characters / CHARACTERS_PER_TOKEN
+        output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else AMPLE_OUTPUT
+        return requests.first_prompt + ceil(self._excess * read) + min(output, requests.largest_cap)
 
     @property
     def _excess(self) -> float:
         """How many tokens are reserved for one of a prompt: more than one where its tokens can only be bounded."""
-        if not (self._requests and self._input_tokens):
+        requests, replies = self._requests, self._replies
+        if not (replies.requests and replies.input_tokens):
             return 1.0
-        return max(1.0, (self._prompt_tokens / self._calls) / (self._input_tokens / self._requests))
+        return max(1.0, (requests.prompt_tokens / requests.count) / (replies.input_tokens / replies.requests))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.policy import UNSET, Policy
@@ -45,6 +45,14 @@ class TimeLimit(Protocol):
         ...
 
 
+class AskedWith(NamedTuple):
+    """An attempt at an ask: its member, its turn, and what the team had cut back for it."""
+
+    member: AgentLike
+    turn: Turn
+    cutback: Cutback
+
+
 class DegradationLadder(Protocol):
     """What a team reduces while its budget is under pressure."""
 
@@ -65,12 +73,16 @@ class DegradationLadder(Protocol):
         """Apply or undo at most one rung before an ask begins."""
         ...
 
-    def cut_back_for(self, scope: Scope, place: str, member: AgentLike, turn: Turn, failure: Failure) -> None:
+    def cut_back_for(self, scope: Scope, place: str, asked: AskedWith, failure: Failure) -> None:
         """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`."""
         ...
 
     def is_cut_back_at(self, scope: Scope, place: str) -> bool:
         """Return whether rungs were applied for an attempt at this place; those of the record are applied now."""
+        ...
+
+    def ask_begins(self) -> None:
+        """Count an ask of the team that runs from now on."""
         ...
 
     def ask_ended(self, key: str) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from teamwright.strategies.expressions.condition import Condition
     from teamwright.strategies.expressions.template import Template
     from teamwright.strategies.protocol import (
-        ClosingAsk,
         Flaw,
         Members,
         NoOptions,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.talk import Talk
+    from teamwright.values.limits.closing_ask import ClosingAsk
     from teamwright.values.models import Value
     from teamwright.values.results import Outcome, StopReason
     from teamwright.values.specs.manifest import AgentName, MemberName, Share
@@ -82,9 +82,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.diagram": "Arrow Node Sketch places",
         "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.expressions.template": "Template",
-        "teamwright.strategies.protocol": (
-            "ClosingAsk Flaw Members NoOptions Outlook Settings Strategy StrategyLike Task"
-        ),
+        "teamwright.strategies.protocol": ("Flaw Members NoOptions Outlook Settings Strategy StrategyLike Task"),
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",
@@ -92,6 +90,7 @@ __getattr__, __dir__ = lazy_names(
             "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings EnvelopeNote envelope_tokens"
         ),
         "teamwright.values.specs.manifest": "AgentName MemberName Share",
+        "teamwright.values.limits.closing_ask": "ClosingAsk",
         "teamwright.values.models": "Value",
         "teamwright.values.results": "Outcome StopReason",
         "teamwright.values.turns.messages": "History",

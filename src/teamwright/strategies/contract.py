@@ -24,7 +24,8 @@ from teamwright.agents.contract.user_attributes import (
 )
 from teamwright.errors import UsageError, as_sentence, nearest
 from teamwright.strategies.diagram import Sketch
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import Share

@@ -15,6 +15,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.diagram import Sketch, places
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import Share
@@ -27,18 +28,6 @@ V = TypeVar("V", bound=Value)
 
 Outlook = Mapping[str, int]
 """Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
-
-
-class ClosingAsk(NamedTuple):
-    """An ask that ends the work of a team, such as the answer of its lead. A part of the budget is kept back for it.
-
-    `reads` is the number of replies in its prompt; `None` for all of them. `characters` is the length of other texts in
-    it that no earlier prompt had, such as the chunks of a fan-out.
-    """
-
-    member: str
-    reads: int | None = None
-    characters: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy
 from teamwright.errors import NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
@@ -19,7 +18,7 @@ from teamwright.strategies import Members, Outcome, Task
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.events.budget import BudgetDegraded, BudgetRefused
+from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
 from teamwright.values.limits.degradation import Cutback, Degradation
 from teamwright.values.limits.usage import Usage
@@ -363,63 +362,3 @@ async def test_the_former_name_of_the_cutback_works_with_a_warning(share: Share)
     team = Team("t", members=[FunctionAgent("a", str.upper)], strategy=FunctionStrategy(read), share=share)
     async with Engine("memory") as engine:
         assert (await engine.run(team, "go")).output == "read"
-
-
-class Dear:
-    """A member whose request costs 300 tokens, or 60 with its economy model."""
-
-    kind = "model"
-
-    def __init__(self, name: str, tiers: list[str]) -> None:
-        self.name, self.tiers, self.policy = name, tiers, Policy(economy="local:small")
-
-    async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        self.tiers.append(turn.tier)
-        cost = 60 if turn.tier == "economy" else 300
-
-        async def call(attempt: Attempt) -> Returned:
-            return Returned("x", Usage(requests=1, input_tokens=cost - 10, output_tokens=10))
-
-        await ctx.effect("request", Effect("model", "m", f"request {turn.tier}", call, cost - 10, 0, 10))
-        return Reply.of(self.name, f"{self.name} is done")
-
-
-def dear_team(policy: Degradation, tiers: list[str]) -> Team:
-    """Two rounds of two members that need 1200 tokens; after three turns there is no room for a fourth at its price."""
-    members = [Dear(name, tiers) for name in "ab"]
-    options: dict[str, JsonValue] = {"steps": [{"id": f"s{n}", "agent": "ab"[n % 2]} for n in range(4)]}
-    return Team("t", members=members, strategy="dag", options=options, limits=Limits(tokens=1100), degradation=policy)
-
-
-async def test_a_refusal_tries_the_remaining_rungs_before_it_stands() -> None:  # Z-11
-    tiers: list[str] = []
-    result, taken = await played(dear_team("auto", tiers))
-    assert result.status == "completed"
-    assert "economy" in tiers
-    assert any("economy" in one.rung and "left" in one.reason for one in taken)
-    stands, untouched = await played(dear_team("none", []))
-    assert (stands.stop_reason, untouched) == ("budget", [])
-
-
-async def test_a_run_killed_around_a_refusal_ends_as_if_it_had_not_been() -> None:  # Z-11
-    whole = MemoryJournal()
-    async with Engine(whole) as engine:
-        expected = await engine.run(dear_team("auto", []), "go", run_id="r")
-        events = await engine.journal.read("r")
-    refused = next(event.number for event in events if isinstance(event.fact, BudgetRefused))
-    for number in range(refused - 1, len(events)):
-        async with Engine(await cut(whole, number)) as engine:
-            result = await engine.resume("r", team=dear_team("auto", []))
-            assert rungs(await engine.journal.read("r")) == rungs(events)
-        assert (result.status, result.output) == (expected.status, expected.output)
-        assert result.usage.total_tokens <= 1100
-
-
-async def test_a_rung_is_not_undone_for_what_it_saves() -> None:  # Z-11
-    tiers: list[str] = []
-    members = [Dear(f"m{number}", tiers) for number in range(10)]
-    team = Team("t", members=members, share="output", limits=Limits(tokens=2100), degradation="auto")
-    result, taken = await played(team)
-    assert result.status == "completed"
-    assert [(one.rung, one.undone) for one in taken] == [("economy", False), ("economy", True)]
-    assert tiers == ["primary"] + ["economy"] * 6 + ["primary"] * 3, "undone once the rest can be paid in full"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from itertools import accumulate
+
 import pytest
 
 from teamwright.budget.ledger import Account, Cost
@@ -16,8 +19,8 @@ def account(tokens: int, spent: int = 0) -> Account:
 def forecast_after(costs: list[int], expected: int) -> Forecast:
     """A team of asks without estimates, some of which have ended at these costs."""
     forecast = Forecast({f"step-{number}": 0 for number in range(1, expected + 1)})
-    for number, cost in enumerate(costs, start=1):
-        forecast.ask_ended(f"step-{number}", (sum(costs[: number - 1]) + cost, 0))
+    for number, charged in enumerate(accumulate(costs), start=1):
+        forecast.ask_ended(f"step-{number}", (charged, 0))
     return forecast
 
 
@@ -55,7 +58,7 @@ def test_talk_between_expected_asks_counts_towards_the_next_of_them() -> None:  
     pressure = forecast.pressure(account(100, 100))
     assert pressure is not None
     assert pressure.share == 2.0
-    assert (forecast.asks_done, forecast.asks_ended) == (2, 3)
+    assert forecast.asks_ended == 3
 
 
 def test_prompts_that_grow_are_expected_to_grow_on() -> None:  # Z-11
@@ -99,7 +102,31 @@ def test_where_the_asks_are_unknown_one_more_is_expected_besides_what_is_kept_ba
 
 
 def test_an_ask_counts_once_and_one_that_was_not_predicted_never() -> None:
-    forecast = Forecast({"a": 10})
-    for key in ("a/work", "a/work", "z"):
-        forecast.ask_ended(key, (1, 0))
-    assert forecast.asks_done == 1
+    forecast = Forecast({"a": 10, "b": 10})
+    for number, key in enumerate(("a/work", "a/work", "z"), start=1):
+        forecast.ask_ended(key, (10 * number, 0))
+    assert forecast.trends == (Trend(1), Trend(0)), "what is charged between two expected asks belongs to the second"
+    forecast.ask_ended("b", (40, 0))
+    assert forecast.trends == (Trend(2), Trend(0))
+
+
+def test_a_forecast_takes_as_long_after_ten_thousand_asks_as_after_a_hundred() -> None:  # Z-11
+    """Python's own calls are counted, those of built-in functions and of generators included."""
+
+    def calls_of_one_ask(asks: int) -> int:
+        forecast, team = forecast_after([100] * asks, 2 * asks), account(1_000_000)
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            forecast.ask_ended(f"step-{asks + 1}", (100 * (asks + 1), 0))
+            forecast.pressure(team)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert calls_of_one_ask(10_000) == calls_of_one_ask(100)

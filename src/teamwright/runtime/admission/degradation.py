@@ -6,7 +6,7 @@ run applies the recorded decisions at the same ask and never decides again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from teamwright.agents.contract.attributes import policy_of
@@ -17,7 +17,7 @@ from teamwright.budget.money import dollars
 from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
-from teamwright.runtime.scope import AskPerson, Scope
+from teamwright.runtime.scope import AskedWith, AskPerson, Scope
 from teamwright.strategies.contract import lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
@@ -92,6 +92,11 @@ class Degradation:
         """Return the turn with as much of its history as members receive now."""
         return _shortened(turn, self.cutback)
 
+    def ask_begins(self) -> None:
+        """Count an ask of the team that runs from now on."""
+        self._running_asks += 1
+        self._traits.peak_concurrency = max(self._traits.peak_concurrency, self._running_asks)
+
     def ask_ended(self, key: str) -> None:
         """Count an ask of the team as done."""
         self._running_asks -= 1
@@ -110,30 +115,38 @@ class Degradation:
                 self._declined = True
             for fact in recorded or ():
                 self._apply(fact, scope.run)
-        self._running_asks += 1
-        self._traits.peak_concurrency = max(self._traits.peak_concurrency, self._running_asks)
 
-    def cut_back_for(self, scope: Scope, place: str, member: AgentLike, turn: Turn, failure: Failure) -> None:
+    def cut_back_for(self, scope: Scope, place: str, asked: AskedWith, failure: Failure) -> None:
         """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`; none if no rung does.
 
         With the policy `ask` a refusal stands, since no person consented.
         """
-        if self._asks_person:
+        if self._asks_person or (self.is_cut_back_at(scope, place) and self._is_cheaper(asked, self.cutback)):
             return
-        helps = self.is_cut_back_at(scope, place) and self._is_cheaper(member, turn, self.cutback)
-        taken: list[tuple[Rung, Cutback]] = []
-        for rung, lower in () if helps else self._next_rungs():
-            taken.append((rung, lower))
-            if helps := self._is_cheaper(member, turn, lower):
-                break
-        if helps:
-            for rung, lower in taken:
-                self._record(scope, place, rung, lower, failure.message, undone=False)
+        for rung, cutback in self._rungs_for(asked):
+            self._record(scope, place, rung, cutback, failure.message, undone=False)
             self._cut_back_at.add(join_key(scope.path, place))
 
-    def _is_cheaper(self, member: AgentLike, turn: Turn, cutback: Cutback) -> bool:
-        """Return whether a turn costs less with this cutback."""
-        return self._tier(member, cutback) != turn.tier or _shortened(turn, cutback) is not turn
+    def _rungs_for(self, asked: AskedWith) -> Sequence[tuple[Rung, Cutback]]:
+        """Return the rungs that make an ask cheaper, each with all that is cut back with it; empty if none does.
+
+        One may have been applied since the ask began. Else they are the next ones, up to the first that helps.
+        """
+        if self._applied and self._is_cheaper(asked, self.cutback):
+            return [(self._applied[-1].rung, self.cutback)]
+        rungs = list(self._next_rungs())
+        for count, (_, cutback) in enumerate(rungs, start=1):
+            if self._is_cheaper(asked, cutback):
+                return rungs[:count]
+        return ()
+
+    def _is_cheaper(self, asked: AskedWith, cutback: Cutback) -> bool:
+        """Return whether an ask costs less with this cutback."""
+        if self._tier(asked.member, cutback) == "economy" != asked.turn.tier:
+            return True
+        earlier, recent = asked.cutback.recent, cutback.recent
+        is_shorter = recent is not None and (earlier is None or recent < earlier)
+        return is_shorter and _shortened(asked.turn, cutback) is not asked.turn
 
     def is_cut_back_at(self, scope: Scope, place: str) -> bool:
         """Return whether rungs were applied for an attempt at this place; those of the record are applied now."""
@@ -222,6 +235,8 @@ class Degradation:
             run.report_mismatch_at(None, f"that the rung {fact.rung!r} was {done}", "knows none that could be")
         elif fact.undone:
             self._applied.pop()
+        elif fact.posture == self.cutback:  # for an ask that began before this rung was applied
+            return
         else:
             self._applied.append(AppliedRung(rung, self.cutback, self._forecast.trends))
         self._forecast.restart_trends()

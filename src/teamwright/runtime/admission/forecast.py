@@ -43,6 +43,34 @@ Trends = tuple[Trend, Trend]
 """The trends of tokens and money, by the index of their unit."""
 
 
+class CostSeries:
+    """The costs of asks in their order, as the sums that their trend needs: adding one takes the same time always."""
+
+    __slots__ = ("_by_place", "_count", "_sum", "first")
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self._count = 0
+        self._sum = self._by_place = 0.0
+
+    def add(self, cost: float) -> None:
+        """Add the cost of the next ask."""
+        if self.first is None:
+            self.first = cost
+        self._sum += cost
+        self._by_place += self._count * cost
+        self._count += 1
+
+    def trend(self) -> Trend:
+        """Return the trend of the costs, by least squares; it never falls. Expects at least one cost."""
+        count, mean = self._count, self._sum / self._count
+        if count < LEAST_FOR_TREND:
+            return Trend(mean)
+        middle, spread = (count - 1) / 2, count * (count**2 - 1) / 12
+        growth = max(0.0, (self._by_place - middle * self._sum) / spread)
+        return Trend(mean + growth * (count - middle), growth)
+
+
 class Forecast:
     """The asks that a team has done and those still expected.
 
@@ -57,11 +85,11 @@ class Forecast:
         self._is_estimated = bool(estimates)
         usual = sum(estimates) / len(estimates) if estimates else 1.0
         self._expected = {key: float(tokens or usual) for key, tokens in outlook.items()}
+        self._weight = sum(self._expected.values())
         self._charged: tuple[int, int] = (0, 0)
-        self._costs: tuple[list[float], list[float]] = ([], [])
+        self._costs = CostSeries(), CostSeries()
         self._earlier: Trends | None = None
         self.asks_ended: int = 0
-        self.asks_done: int = 0
 
     def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
         """Count the ask with this key, relative to the team.
@@ -72,28 +100,31 @@ class Forecast:
         known = key if key in self._expected else root_key(key)
         if known not in self._expected and self._is_known:
             return
-        weight = self._expected.pop(known, 1.0)
-        self.asks_done += 1
-        for index, (now, before) in enumerate(zip(charged, self._charged, strict=True)):
-            self._costs[index].append((now - before) / weight)
+        weight = 1.0
+        if known in self._expected:
+            weight = self._expected.pop(known)
+            self._weight -= weight
+        for costs, now, before in zip(self._costs, charged, self._charged, strict=True):
+            costs.add((now - before) / weight)
         self._charged = charged
 
     @property
     def trends(self) -> Trends | None:
         """The trends since the team last changed what it cuts back; `None` while there is nothing to go by."""
-        if self._costs[TOKENS]:
-            return _trend(self._costs[TOKENS]), _trend(self._costs[USD])
+        if self.first_costs is not None:
+            return self._costs[TOKENS].trend(), self._costs[USD].trend()
         return self._earlier or ((Trend(1.0), Trend()) if self._is_estimated else None)
 
     @property
     def first_costs(self) -> tuple[float, float] | None:
         """What the first ask cost since the team last changed what it cuts back."""
-        return (self._costs[TOKENS][0], self._costs[USD][0]) if self._costs[TOKENS] else None
+        tokens, usd = self._costs[TOKENS].first, self._costs[USD].first
+        return None if tokens is None or usd is None else (tokens, usd)
 
     def restart_trends(self) -> None:
         """Take only the asks from now on as typical, because the team cuts back something or no longer does."""
         self._earlier = self.trends
-        self._costs = ([], [])
+        self._costs = CostSeries(), CostSeries()
 
     def pressure(self, account: Account, trends: Trends | None = None) -> Pressure | None:
         """Return the limit that the team's work will come closest to; `None` while there is nothing to go by.
@@ -104,8 +135,8 @@ class Forecast:
         if assumed is None:
             return None
         found: list[Pressure] = []
-        count, weight = len(self._expected), sum(self._expected.values())
-        usual = weight / count if count else 1.0
+        count = len(self._expected)
+        usual = self._weight / count if count else 1.0
         for index in (TOKENS, USD):
             remaining, next_ask = usual * assumed[index].total(count), usual * assumed[index].next
             for level in account.chain():
@@ -115,14 +146,3 @@ class Forecast:
                         forecast = level.spent[index] + max(remaining, at_least)
                         found.append(Pressure(forecast / max(1, limit), BUDGET_UNITS[index], forecast, limit))
         return max(found, default=None)
-
-
-def _trend(costs: list[float]) -> Trend:
-    """Return the trend of these costs, by least squares; it never falls."""
-    count, mean = len(costs), sum(costs) / len(costs)
-    if count < LEAST_FOR_TREND:
-        return Trend(mean)
-    middle = (count - 1) / 2
-    spread = sum((place - middle) ** 2 for place in range(count))
-    growth = max(0.0, sum((place - middle) * (cost - mean) for place, cost in enumerate(costs)) / spread)
-    return Trend(mean + growth * (count - middle), growth)

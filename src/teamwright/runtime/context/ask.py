@@ -21,13 +21,14 @@ from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.turn_outcome import clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
-from teamwright.runtime.scope import Scope
+from teamwright.runtime.scope import AskedWith, Scope
 from teamwright.strategies.contract import closing_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key, with_attempt
+from teamwright.values.limits.degradation import NO_CUTBACK
 from teamwright.values.limits.limits import tighter
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -39,10 +40,13 @@ RecordedEnding = tuple[Reply | Failure, Event | None]
 class Ask:
     """One ask of a member, as seen by the scope that asks. `key` is claimed already.
 
-    `new_context` creates the context that the member works with.
+    `new_context` creates the context that the member works with. `first` is the number of its first attempt. A turn
+    that `is_cut_back` has as much of its history as members receive now.
     """
 
-    __slots__ = ("_key", "_member", "_policy", "_scope", "attempt", "gate", "new_context", "turn")
+    __slots__ = (
+        "_cutback", "_key", "_member", "_policy", "_scope", "_whole", "attempt", "gate", "new_context", "turn",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,15 +58,41 @@ class Ask:
         policy: Policy,
         first: int = 1,
         gate: ApprovalGate | None = None,
+        *,
+        is_cut_back: bool = False,
     ) -> None:
         self._scope, self._member, self._key, self.new_context = scope, member, key, new_context
-        self.turn, self._policy, self.attempt, self.gate = turn, policy, first, gate
+        self._policy, self.attempt, self.gate = policy, first, gate
+        self.turn = self._whole = turn
+        self._cutback = NO_CUTBACK
+        if (ladder := scope.degradation) is not None:
+            self._cutback = ladder.cutback
+            self.turn = turn if is_cut_back else ladder.shorten(turn)
 
     async def resolve(self) -> Reply | Failure:
+        """Return the ending of the ask. If the budget refused it, it is made again with less as long as that helps."""
+        ending = await self._resolve_attempt()
+        while isinstance(ending, Failure) and ending.error == "budget" and self._cut_back():
+            ending = await self._resolve_attempt()
+        return ending
+
+    def _cut_back(self) -> bool:
+        """Turn to the next attempt, with less; returns whether the team has cut back anything for it."""
+        ladder = self._scope.degradation
+        if ladder is None or not ladder.is_cut_back_at(self._scope, with_attempt(self._key, self.attempt + 1)):
+            return False
+        self.attempt += 1
+        if ladder.cutback.recent != self._cutback.recent:
+            self.turn = ladder.shorten(self._whole)
+        self._cutback = ladder.cutback
+        return True
+
+    async def _resolve_attempt(self) -> Reply | Failure:
         """Return the recorded ending in its place in journal order, or let the member take its turn."""
         scope, run = self._scope, self._scope.run
         if self.gate is not None:
             self.turn = await self.gate.approve_task(self.turn)
+            self._whole = replace(self._whole, task=self.turn.task)
         place, full, recorded = self._find_recorded()
         if full in run.reached_asks:  # under another spelling: `a/b` here, and `b` in the scope `a`
             raise DuplicateKey(full)
@@ -78,11 +108,13 @@ class Ask:
             reply = recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
             return self._deliver(full, reply, run.record.deliveries.arrivals[full])
         child, seconds = self._begin(place, full, recorded)
-        ending = await self._take_turn(child, place, seconds, recorded)
-        if child.holdback is not None and child.holdback is not scope.holdback:
-            child.holdback.release()
+        try:
+            ending = await self._take_turn(child, place, seconds, recorded)
+        finally:
+            if child.holdback is not None and child.holdback is not scope.holdback:
+                child.holdback.release()
         if isinstance(ending, Failure) and ending.error == "budget" and not child.charges.calls and child.in_agent:
-            self._cut_back(ending)
+            self._take_rungs(ending)
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
             run.record.reopened_teams.discard(full)
@@ -92,12 +124,13 @@ class Ask:
             await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
         return self._deliver(full, ending, event)
 
-    def _cut_back(self, refused: Failure) -> None:
+    def _take_rungs(self, refused: Failure) -> None:
         """Apply rungs for the next attempt at a turn whose first call was refused, in one batch with its ending."""
         scope = self._scope
         if scope.degradation is not None and not scope.run.closing:
             place = with_attempt(self._key, self.attempt + 1)
-            scope.degradation.cut_back_for(scope, place, self._member, self.turn, refused)
+            asked = AskedWith(self._member, self.turn, self._cutback)
+            scope.degradation.cut_back_for(scope, place, asked, refused)
 
     def _find_recorded(self) -> tuple[str, str, RecordedAsk | None]:
         """Return the place and key of the ask, and what is recorded there.
@@ -340,7 +373,7 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     if child.account is not None and isinstance(member, Team):
         closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))
         if closing:
-            child.holdback = Holdback(child.account, [(one.reads, one.characters) for one in closing])
+            child.holdback = Holdback(child.account, closing)
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
     if policy.compact is not None:

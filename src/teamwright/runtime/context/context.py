@@ -16,6 +16,7 @@ from msgspec import structs
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
+from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.agents.evaluators.protocol import require_evaluator
 from teamwright.budget.holdback import Holdback
@@ -35,7 +36,7 @@ from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.key import join_key, with_attempt
+from teamwright.values.key import join_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
@@ -43,8 +44,6 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-NO_ENDING = Failure(member="", error="cancelled", message="")
-"""Stands for the ending of an ask that is stopped."""
 ENVELOPE_CHARACTERS = 512
 """The size of an envelope besides its summary, about."""
 
@@ -84,32 +83,8 @@ class RunContext:
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
         place = scope.claim(key)
-        ladder = scope.degradation if scope.decides_degradation else None
-        holdback = None if scope.in_agent else scope.holdback
-        if holdback is not None:
-            holdback.ask_begins(closing=turn.closing)
-        if ladder is not None:
-            await ladder.consider(scope, place, partial(ask_person_at, scope))
-        redactor = run.redactor
-        # Runs of format 1 recorded the digest of the unredacted task.
-        if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
-            turn = structs.replace(turn, task=task)
         policy = policy_of(member)
-        gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
-        ending = NO_ENDING
-        try:
-            ask = Ask(scope, member, self._shortened(turn), place, RunContext, policy, gate=gate)
-            ending = await ask.resolve()
-            while self._is_cut_back(ending, ask, place):
-                ask = Ask(scope, member, self._shortened(turn), place, RunContext, policy, ask.attempt + 1, gate)
-                ending = await ask.resolve()
-            if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
-                ending = await AskRecovery(ask, scope, member, place).resolve(ending)
-        finally:
-            if holdback is not None:
-                _report_ending(holdback, ending, turn)
-            if ladder is not None:
-                ladder.ask_ended(join_key(scope.path, place))
+        ending = await self._ask_in_team(member, turn, place, policy)
         if policy.evaluate is not None and evaluated and turn.purpose == "work":
             evaluator = require_evaluator(repr(member.name), policy.evaluate)
             ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
@@ -117,21 +92,45 @@ class RunContext:
             return ending.changed(optional=True)
         return ending
 
+    async def _ask_in_team(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Reply | Failure:
+        """Resolve an ask; the holdback and the ladder of the team count it while it runs."""
+        scope = self._scope
+        holdback = None if scope.in_agent else scope.holdback
+        ladder = scope.degradation if scope.decides_degradation else None
+        if holdback is not None:
+            holdback.ask_begins(closing=turn.closing)
+        ending: Reply | Failure | None = None
+        is_counted = False
+        try:
+            if ladder is not None:
+                await ladder.consider(scope, place, partial(ask_person_at, scope))
+                ladder.ask_begins()
+                is_counted = True
+            ending = await self._resolve(member, turn, place, policy)
+            return ending
+        finally:
+            if holdback is not None:
+                _report_ending(holdback, ending, turn)
+            if ladder is not None and is_counted:
+                ladder.ask_ended(join_key(scope.path, place))
+
+    async def _resolve(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Reply | Failure:
+        """Ask the member, and recover from its failure."""
+        scope, run = self._scope, self._scope.run
+        redactor = run.redactor
+        # Runs of format 1 recorded the digest of the unredacted task.
+        if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
+            turn = structs.replace(turn, task=task)
+        gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
+        ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
+        ending = await ask.resolve()
+        if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
+            ending = await AskRecovery(ask, scope, member, place).resolve(ending)
+        return ending
+
     async def _ask_again(self, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
         """Ask a member for a revision, which the gate of its first reply evaluates."""
         return await self.ask(member, turn, key=key, evaluated=False)
-
-    def _shortened(self, turn: Turn) -> Turn:
-        """Return the turn with as much of its history as members receive now."""
-        ladder = self._scope.degradation
-        return turn if ladder is None else ladder.shorten(turn)
-
-    def _is_cut_back(self, ending: Reply | Failure, ask: Ask, place: str) -> bool:
-        """Return whether an ask that the budget refused is made again, cheaper."""
-        ladder = self._scope.degradation
-        if ladder is None or not isinstance(ending, Failure) or ending.error != "budget":
-            return False
-        return ladder.is_cut_back_at(self._scope, with_attempt(place, ask.attempt + 1))
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Make one call to the outside world, or return its recorded result."""
@@ -212,8 +211,11 @@ class RunContext:
         return max(self._scope.run.now, self._scope.answered_at)
 
 
-def _report_ending(holdback: Holdback, ending: Reply | Failure, turn: Turn) -> None:
-    """Tell the holdback of the team what the turn used, and how much of the reply others read."""
+def _report_ending(holdback: Holdback, ending: Reply | Failure | None, turn: Turn) -> None:
+    """Tell the holdback of the team what the turn used, and how much of the reply others read.
+
+    An ask that was stopped has no `ending`.
+    """
     usage = ending.usage if isinstance(ending, Reply) else None
     read = None
     if turn.handoff is not None:  # others read an envelope

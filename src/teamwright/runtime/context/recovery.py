@@ -83,7 +83,17 @@ class AskRecovery:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
-        ask = Ask(self._scope, member, self._turn, self._key, self._new_context, policy_of(member), first, gate)
+        ask = Ask(
+            self._scope,
+            member,
+            self._turn,
+            self._key,
+            self._new_context,
+            policy_of(member),
+            first,
+            gate,
+            is_cut_back=True,
+        )
         ending = await ask.resolve()
         self._attempt = ask.attempt
         return ending

@@ -15,9 +15,10 @@ from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.events.team import TeamRouted
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import name_text

@@ -12,8 +12,9 @@ from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at
 from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
 from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 

@@ -9,8 +9,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 
 

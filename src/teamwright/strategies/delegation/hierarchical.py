@@ -27,10 +27,11 @@ from teamwright.strategies.delegation.decisions import (
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName

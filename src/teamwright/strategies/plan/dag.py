@@ -16,8 +16,9 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.names import NAME
 from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step

@@ -16,8 +16,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Task
+from teamwright.strategies.protocol import Flaw, Members, Task
 from teamwright.strategies.talk import BUDGET, Talk, is_unaffordable
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, JsonSchema
 from teamwright.values.specs.plan import Step

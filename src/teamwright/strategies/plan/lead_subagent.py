@@ -14,8 +14,9 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.plan.hub import Hub, Round
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import MemberName
 

@@ -13,7 +13,8 @@ from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 
 
