@@ -7,9 +7,9 @@ import re
 from teamwright.documents.nodes import Fields, Node, Scalar, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.values.secrets.classification import is_secret, is_written_out
+from teamwright.values.text.web_address import is_web_address
 
 IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
-WEB_ADDRESS = re.compile(r"https?://\S+")
 
 
 def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> None:
@@ -30,7 +30,7 @@ def import_path_in(fields: Fields, name: str = "function") -> Scalar | None:
 
 def check_web_address(address: Scalar | None, owner: str, report: ProblemReport, hint: str = "") -> None:
     """Report a text that is not an http address; one with a variable in it can't be checked."""
-    if address and "${" not in str(address.value) and not WEB_ADDRESS.fullmatch(str(address.value)):
+    if address and not is_web_address(str(address.value)):
         report.problem(address.place, f"{owner}: {shown(str(address.value))} is not an http address", hint)
 
 

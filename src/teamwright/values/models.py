@@ -6,7 +6,7 @@ created by the thousand (messages, replies, facts): light as a tuple, and valida
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct, structs
@@ -32,8 +32,8 @@ else:
                 from teamwright.values.text.validation_messages import reasons_of
 
                 raise InvalidValue(cls.__name__, reasons_of(error, fields, cls)) from None
-            if converted := list(conversions(made, fields)):
-                raise InvalidValue(cls.__name__, converted)
+            if mistakes := [*conversions(made, fields), *all_mistakes(made, fields)]:
+                raise InvalidValue(cls.__name__, mistakes)
             return made
 
 
@@ -49,6 +49,16 @@ def conversions(made: BaseModel, fields: dict[str, object]) -> Iterator[str]:
             yield f"{name}: expects {CONVERTED[type(read)]}, found {found_text(value)}"
 
 
+def all_mistakes(made: BaseModel, fields: dict[str, object]) -> Iterator[str]:
+    """Yield the mistakes of a value and of those values in it that were given as a dict."""
+    if isinstance(made, Value):
+        yield from made.mistakes()
+    for name, value in fields.items():
+        read: object = made.__dict__.get(name)
+        if isinstance(value, dict) and isinstance(read, BaseModel):
+            yield from (f"{name}.{text}" for text in all_mistakes(read, cast("dict[str, object]", value)))
+
+
 CONVERTED: dict[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 """Types to which pydantic converts what was meant as something else."""
 
@@ -60,6 +70,13 @@ class Value(BaseModel, metaclass=_Constructor):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
+
+    def mistakes(self) -> Iterable[str]:
+        """Return what the types do not refuse and the checks of manifests do; only a constructor asks for it.
+
+        Records are read without it, since newer checks must not prevent a resume.
+        """
+        return ()
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

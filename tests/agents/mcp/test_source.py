@@ -23,7 +23,7 @@ from teamwright.agents.mcp.source import McpServer, McpSource
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import AgentError, CallInDoubt, LimitReached, ServiceError, ToolError, UsageError
+from teamwright.errors import AgentError, CallInDoubt, InvalidValue, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.manifests.load import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
@@ -228,6 +228,18 @@ async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) 
     with pytest.raises(UsageError, match="either a command or a url"):
         async with Toolbox([McpSpec(mcp=McpTool())]).open(Recording().ctx):
             pass
+
+
+def test_settings_of_a_server_that_have_no_effect_are_refused_in_python() -> None:
+    with pytest.raises(InvalidValue) as raised:
+        McpTool(url="ftp://far", args=("a",), env={"A": "b"})
+    assert str(raised.value) == (
+        "McpTool: args: goes with 'command', which is not there; env: goes with 'command', which is not there;"
+        " url: 'ftp://far' is not an http address."
+    )
+    with pytest.raises(InvalidValue, match=r"McpSpec: mcp.headers: goes with 'url', which is not there"):
+        McpSpec(mcp={"command": "x", "headers": {"A": "b"}})  # pyright: ignore[reportArgumentType]
+    assert McpTool.model_validate({"command": "x", "headers": {"A": "b"}}).headers == {"A": "b"}  # as in a record
 
 
 async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:

@@ -68,7 +68,7 @@ async def ask(turn: Turn, ctx: Context) -> str:
 
 
 def painter(webhook: str | None, name: str = "painter") -> Team:
-    notify = Notify(webhook=webhook) if webhook else None
+    notify = Notify.model_validate({"webhook": webhook}) if webhook else None
     return Team("paint", members=[FunctionAgent(name, ask)], notify=notify)
 
 

@@ -30,7 +30,7 @@ from teamwright.documents.problems import ProblemReport
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.events.agent import McpMethod
 from teamwright.values.limits.reply import MAX_BYTES
-from teamwright.values.specs.manifest import McpSpec, McpTool, ToolSpec
+from teamwright.values.specs.manifest import MCP_NEEDS, McpSpec, McpTool, ToolSpec
 from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ LISTING_SECONDS = 120.0
 """How long a server may take to list its tools, or to give a resource or a prompt; it starts within this time too."""
 MOST_PAGES = 100
 """How many pages the list of its tools may have."""
-NEEDED = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
-"""Settings that make sense only with another one."""
 BARE_COMMAND = re.compile(r"[\w.+-]+")
 """Matches a command that is looked up, and has neither a path nor a variable."""
 
@@ -117,7 +115,7 @@ class McpKind(ToolKind[McpTool]):
             return
         if server.has("command") == server.has("url"):
             report.problem(server.place, f"{owner}: an MCP server needs either 'command' or 'url'", "give one of them")
-        for name, needs in NEEDED.items():
+        for name, needs in MCP_NEEDS.items():
             if server.has(name) and not server.has(needs):
                 report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
         for name in ("env", "headers"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import b64decode
+from collections.abc import Iterable
 from typing import Literal, cast
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from teamwright.errors import UsageError
 from teamwright.values.models import JsonValue, Value
 from teamwright.values.people.confirmations import check_confirmation, is_confirmation
 from teamwright.values.people.questions import APPROVE, EDIT, REJECT, Answer, Question
+from teamwright.values.text.web_address import is_web_address
 
 CHOICES = (APPROVE, EDIT, REJECT)
 SECRET_PREFIX = "whsec_"
@@ -41,6 +43,10 @@ class Notify(Value):
     secret: str | None = Field(
         default=None, description="signs each request as Standard Webhooks does: whsec_ and base64; ${NAME} as above"
     )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return an address that is none, without showing it: it may be a secret."""
+        return () if is_web_address(self.webhook) else ("webhook: is not an http address",)
 
 
 def signing_key(secret: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
@@ -20,6 +21,7 @@ from teamwright.values.people.approvals import Approve, Notify
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
+from teamwright.values.text.web_address import is_web_address
 from teamwright.values.turns.envelope import EnvelopeSettings
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -83,6 +85,10 @@ class ServerModel(Pace):
     output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
     context: int | None = Field(default=None, ge=1, description=CONTEXT)
 
+    def mistakes(self) -> Iterable[str]:
+        """Return an address that is none."""
+        return () if is_web_address(self.url) else (f"url: {self.url!r} is not an http address",)
+
 
 CacheMode = Literal["auto", "off"]
 """Whether requests ask their provider to cache prompts, where it has to be asked."""
@@ -138,6 +144,10 @@ class FunctionTool(Value):
         return self
 
 
+MCP_NEEDS = {"args": "command", "cwd": "command", "env": "command", "env_allow": "command", "headers": "url"}
+"""Settings of an MCP server that have an effect only with another one."""
+
+
 class McpTool(Value):
     """An MCP server, by command or URL."""
 
@@ -158,6 +168,14 @@ class McpTool(Value):
     prompts: dict[str, dict[str, str]] = Field(
         default={}, description="prompts, with their arguments, that are added to the agent's instructions"
     )
+
+    def mistakes(self) -> Iterable[str]:
+        """Return settings that have no effect, and an address that is none."""
+        for name, needs in MCP_NEEDS.items():
+            if getattr(self, name) and getattr(self, needs) is None:
+                yield f"{name}: goes with {needs!r}, which is not there"
+        if self.url is not None and not is_web_address(self.url):
+            yield f"url: {self.url!r} is not an http address"
 
 
 class McpSpec(Value):
