@@ -19,6 +19,7 @@ TeamwrightError
 │   ├── RunNotFound
 │   ├── RunIsLive                 a process drives it
 │   ├── NotResumable
+│   ├── InterventionRefused       the run can't take what a person sent it
 │   ├── ConversationBusy          the last turn of a conversation has not ended
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
@@ -192,6 +193,10 @@ class RunIsLive(RunError):
 
 class NotResumable(RunError):
     """The run has ended, or something that it needs is missing."""
+
+
+class InterventionRefused(RunError):
+    """The run can't take what a person sent it; the text says why."""
 
 
 class ConversationBusy(RunError):

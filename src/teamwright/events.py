@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         BudgetExceeded,
         BudgetMisreported,
         BudgetOpened,
+        BudgetRaised,
         BudgetRefused,
         BudgetThrottled,
         BudgetUnpriced,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from teamwright.values.events.run import (
         Origin,
         RunAborted,
+        RunApplied,
         RunCheckpoint,
         RunEnded,
         RunInterrupted,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         RunMeasured,
         RunNotified,
         RunPaused,
+        RunRefused,
         RunResumed,
         RunStarted,
         ScopeExpired,
@@ -111,6 +114,7 @@ __all__ = [
     "BudgetExceeded",
     "BudgetMisreported",
     "BudgetOpened",
+    "BudgetRaised",
     "BudgetRefused",
     "BudgetThrottled",
     "BudgetUnpriced",
@@ -127,6 +131,7 @@ __all__ = [
     "PersonAnswered",
     "PersonAsked",
     "RunAborted",
+    "RunApplied",
     "RunCheckpoint",
     "RunEnded",
     "RunInterrupted",
@@ -135,6 +140,7 @@ __all__ = [
     "RunMeasured",
     "RunNotified",
     "RunPaused",
+    "RunRefused",
     "RunResumed",
     "RunStarted",
     "ScopeExpired",
@@ -183,8 +189,8 @@ __getattr__, __dir__ = lazy_names(
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
-            BudgetAwaited BudgetDegraded BudgetEased BudgetExceeded BudgetMisreported BudgetOpened BudgetRefused
-            BudgetThrottled BudgetUnpriced
+            BudgetAwaited BudgetDegraded BudgetEased BudgetExceeded BudgetMisreported BudgetOpened BudgetRaised
+            BudgetRefused BudgetThrottled BudgetUnpriced
         """,
         "teamwright.values.events.custom": "Custom",
         "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",
@@ -192,8 +198,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
         "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """
-            Origin RunAborted RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
-            RunNotified RunPaused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired TimerSet
+            Origin RunAborted RunApplied RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
+            RunNotified RunPaused RunRefused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired TimerSet
         """,
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """

@@ -10,23 +10,45 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.values.limits.spend_forecast import ConfirmAbove, Quantiles, SpendForecast
     from teamwright.values.people.approvals import Approve, Notify
-    from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Intervention, Mark, Pause, Undo
+    from teamwright.values.people.interventions import (
+        ActionClaim,
+        AddMember,
+        Answered,
+        Cancel,
+        EditPlan,
+        Intervention,
+        Mark,
+        Pause,
+        PauseMember,
+        RaiseBudget,
+        RemoveMember,
+        ResumeMember,
+        Tell,
+        Undo,
+    )
     from teamwright.values.people.questions import Answer, Question
 
 __all__ = [
     "ActionClaim",
+    "AddMember",
     "Answer",
     "Answered",
     "Approve",
     "Cancel",
     "ConfirmAbove",
+    "EditPlan",
     "Intervention",
     "Mark",
     "Notify",
     "Pause",
+    "PauseMember",
     "Quantiles",
     "Question",
+    "RaiseBudget",
+    "RemoveMember",
+    "ResumeMember",
     "SpendForecast",
+    "Tell",
     "Undo",
 ]
 
@@ -35,7 +57,10 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.values.limits.spend_forecast": "ConfirmAbove Quantiles SpendForecast",
         "teamwright.values.people.approvals": "Approve Notify",
-        "teamwright.values.people.interventions": "ActionClaim Answered Cancel Intervention Mark Pause Undo",
+        "teamwright.values.people.interventions": """
+            ActionClaim AddMember Answered Cancel EditPlan Intervention Mark Pause PauseMember RaiseBudget RemoveMember
+            ResumeMember Tell Undo
+        """,
         "teamwright.values.people.questions": "Answer Question",
     },
 )

@@ -144,6 +144,11 @@ class Account:
         money = found[USD]
         return Amounts(tokens=found[TOKENS], usd=None if money is None else dollars(money), calls=found[CALLS])
 
+    def raise_bounds(self, limits: Limits) -> None:
+        """Apply limits that were raised, and serve the calls that fit now."""
+        self.bounds = tuple(_bounds(limits))
+        self.outermost.serve()
+
     def charge(self, cost: Cost) -> None:
         """Add a cost to what this account and its parents have spent."""
         for level in self.chain():

@@ -20,7 +20,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.budget import BudgetOpened
+from teamwright.values.events.budget import BudgetOpened, BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
@@ -96,6 +96,8 @@ class BudgetLevels:
         match event.fact:
             case BudgetOpened() as fact:
                 self._begin(event.scope, fact)
+            case BudgetRaised(limits=limits) if event.scope in self.by_scope:
+                self.by_scope[event.scope].limits = limits
             case ScopeWaited(seconds=seconds) if event.scope in self.by_scope:
                 self.by_scope[event.scope].waited += seconds
             case AgentAsked():

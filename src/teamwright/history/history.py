@@ -42,7 +42,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.budget import BudgetOpened, BudgetRefused
+from teamwright.values.events.budget import BudgetOpened, BudgetRaised, BudgetRefused
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
@@ -53,6 +53,7 @@ from teamwright.values.events.run import (
     RunIntervened,
     RunNotified,
     RunPaused,
+    RunRefused,
     RunResumed,
     RunStarted,
     ScopeExpired,
@@ -74,7 +75,8 @@ ENDINGS = ("agent.replied", "agent.failed")
 REFUSED_TASK = "(This message was refused: {reason})"
 """Stands in later turns for a task that a member's `check_input` refused."""
 DRIVER_FACTS = (
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunAborted, RunNotified, ScopeWaited,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunRefused, RunAborted, RunNotified,
+    ScopeWaited, BudgetRaised,
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.context.steering import apply_pending, raised_limits, receive_steer
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
@@ -56,7 +57,21 @@ from teamwright.values.events.run import (
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.confirmations import confirmation_key
-from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
+from teamwright.values.people.interventions import (
+    ActionClaim,
+    AddMember,
+    Answered,
+    Cancel,
+    EditPlan,
+    Mark,
+    Pause,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Tell,
+    Undo,
+)
 from teamwright.values.people.questions import Answer, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
@@ -64,7 +79,9 @@ from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
-PAUSE_REASONS: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
+PAUSE_REASONS: dict[Reason, StopReason] = {
+    "failure": "retries_exhausted", "approval": "approval", "question": "person", "pause": "pause",
+}  # fmt: skip
 """The stop reason of a run that pauses for people, by the kind of question; the first kind that is open decides."""
 
 
@@ -210,6 +227,7 @@ class Run:
     def _open_budget(self, scope: Scope) -> None:
         """Apply the limits of the run, once they are certain: a person may lower them before the run begins."""
         state = self._state
+        state.limits = raised_limits(state, state.limits)
         if state.limits is not None:
             state.record_limits("", state.limits)
         scope.account = state.open_account("", state.limits, None)
@@ -362,6 +380,8 @@ class Run:
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
+        if self._record.steering:
+            apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))
         history = History.of(self._record.bodies.messages(started.history))
         return Turn(state.task, history, attachments=started.attachments)
@@ -472,6 +492,8 @@ class Run:
             case Mark(name=name, by=by) as mark:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
+            case Tell() | PauseMember() | ResumeMember() | RaiseBudget() | EditPlan() | AddMember() | RemoveMember():
+                receive_steer(state, self._team, item.intervention, item.id)
             case Undo() | ActionClaim():
                 pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
 

@@ -20,13 +20,14 @@ from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.driver.steering import Steering
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import PROMPTS, RUN_FORMAT, RunAborted, ScopeWaited
-from teamwright.values.key import in_scope, is_inside, parent_keys
+from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.people.questions import Answer, Question
@@ -140,6 +141,10 @@ class RunState:
     """Ends the run, after everything recorded has been replayed."""
     actions: ActionLedger | None = None
     """The actions that calls of this run and its forks have made; `None` without a journal."""
+    steering: Steering | None = None
+    """What people have changed in the run; `None` as long as they have changed nothing."""
+    accounts: dict[str, Account] = field(default_factory=dict[str, Account])
+    """The accounts of the run and of its outermost team, by scope."""
     path_locks: PathLocks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -247,7 +252,10 @@ class RunState:
         if limits is None or not limits.bounds_spend:
             return parent
         before = self.record.charges.by_scope.get(scope)
-        return Account(scope, limits, parent, before.cost if before else NO_COST)
+        account = Account(scope, limits, parent, before.cost if before else NO_COST)
+        if not parent_key(scope):
+            self.accounts[scope] = account
+        return account
 
     def record_limits(self, scope: str, limits: Limits) -> None:
         """Record, once, that these limits apply to a scope."""

@@ -13,18 +13,33 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
+from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.runtime.driver.raised_limits import RAISABLE
 from teamwright.runtime.followers.follow import follow
+from teamwright.runtime.followers.receipt import Receipt, Sender
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
+from teamwright.values.limits.limits import Limits
 from teamwright.values.people.approvals import check_answer
-from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
+from teamwright.values.people.interventions import (
+    STEERING_VERSION,
+    Answered,
+    Cancel,
+    Mark,
+    Pause,
+    PauseMember,
+    RaiseBudget,
+    ResumeMember,
+    Steer,
+    Tell,
+)
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, RunResult, RunSummary
 
@@ -176,6 +191,44 @@ class Runs:
         asked = (await self.history(run_id)).questions()
         sent = [item.intervention for item in await self._journal.inbox(run_id)]
         return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
+
+    async def say(self, run_id: str, text: str, *, to: str = "", by: str = "", wait: bool = False) -> Receipt:
+        """Tell all members of a run something, or the member `to`; each reads it with its next turn.
+
+        Returns when the run has accepted the message, with `wait` when a member was asked with it. A run without a
+        driver accepts it when it is resumed. Raises `InterventionRefused` if the run can't take it.
+        """
+        if not isinstance(text, str) or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"The message to a run must be a text, and is {text!r}.")
+        return await self._steer(run_id, Tell(text=text, to=to, by=by, version=STEERING_VERSION), wait=wait)
+
+    async def pause_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
+        """Hold a member before its next turn, while the others continue; `resume_member` lets it go on."""
+        return await self._steer(run_id, PauseMember(member=member, by=by, version=STEERING_VERSION))
+
+    async def resume_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
+        """Let a paused member take its turn. A paused run also needs `engine.resume`."""
+        return await self._steer(run_id, ResumeMember(member=member, by=by, version=STEERING_VERSION))
+
+    async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
+        """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
+        given = value_of("The raised budget", "limits", limits, Limits) or Limits()
+        wanted = {name: value for name, value in given.bounds.given.items() if name in RAISABLE}
+        if not wanted:
+            raise UsageError(f"A raised budget needs a limit: {', '.join(RAISABLE)}.")
+        steer = RaiseBudget(version=STEERING_VERSION, by=by).changed(**wanted)
+        return await self._steer(run_id, steer)
+
+    async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
+        """Send an intervention and return how far it came."""
+        history = await self.history(run_id)
+        if (ended := history.record.ended) is not None:
+            raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")
+        redactor = self._redactor(run_id, history)
+        if isinstance(steer, Tell):
+            steer = steer.changed(text=redactor.text(steer.text))
+        sender = Sender(self._journal, self.follow, run_id, history.number)
+        return await sender.send(steer.changed(by=redactor.text(steer.by)), wait=wait)
 
     async def pause(self, run_id: str) -> RunResult:
         """Pause the run after in-flight calls have finished."""

@@ -24,7 +24,16 @@ from teamwright.agents.contract.user_attributes import (
 )
 from teamwright.errors import UsageError, as_sentence, nearest
 from teamwright.strategies.diagram import Sketch
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
+from teamwright.strategies.protocol import (
+    Flaw,
+    InterventionName,
+    Members,
+    Outlook,
+    Settings,
+    Strategy,
+    StrategyLike,
+    Task,
+)
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -57,6 +66,11 @@ def peers_of(strategy: StrategyLike) -> bool:
 def takes_handoffs(strategy: StrategyLike) -> bool:
     """Return whether a member may name the next speaker."""
     return getattr(strategy, "takes_handoffs", Strategy.takes_handoffs)
+
+
+def interventions_of(strategy: StrategyLike) -> Sequence[InterventionName]:
+    """Return the interventions that a run of the team takes."""
+    return getattr(strategy, "interventions", Strategy.interventions)
 
 
 def problems_of(strategy: StrategyLike, settings: Settings, members: Members) -> Sequence[Flaw | str]:
@@ -127,12 +141,15 @@ def _parameters(method: Callable[..., object]) -> list[str]:
     return [one.name for one in signature(method).parameters.values() if one.default is Parameter.empty]
 
 
+_INTERVENTIONS: tuple[str, ...] = get_args(InterventionName)
+
 OPTIONAL: Mapping[str, Accepts] = {
     "options": _is_options,
     "unused": is_name_list,
     "share": lambda value: value in get_args(Share),
     "peers": lambda value: isinstance(value, bool),
     "takes_handoffs": lambda value: isinstance(value, bool),
+    "interventions": lambda value: is_name_list(value) and set(cast("Sequence[str]", value)) <= set(_INTERVENTIONS),
     "problems": _takes_settings,
     "lead": _takes_settings,
     "sketch": _takes_settings,
@@ -150,6 +167,7 @@ EXPECTED: Mapping[str, str] = {
     "share": f"one of {', '.join(get_args(Share))}",
     "peers": "True or False",
     "takes_handoffs": "True or False",
+    "interventions": f"a tuple of {', '.join(_INTERVENTIONS)}",
     **dict.fromkeys(METHODS, "a method; leave it out for the default"),
 }
 """What each optional attribute must be, for messages."""

@@ -30,6 +30,12 @@ Outlook = Mapping[str, int]
 """Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
 
 
+InterventionName = Literal["say", "pause", "raise_budget", "edit_plan", "add_member", "remove_member"]
+"""What a person can change while a run is going on, besides cancelling it."""
+STEERABLE: tuple[InterventionName, ...] = ("say", "pause", "raise_budget")
+"""The interventions that the engine carries out around the asks of any strategy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a team that its strategy reads."""
@@ -141,7 +147,9 @@ class Strategy(Protocol):
     asks changes. `options` is the model of the strategy's options; without one, any options are accepted. `unused` are
     the team fields that the strategy ignores; a manifest that sets one gets a warning. `share` is the default for teams
     that set none. `peers` says that members also talk to each other; degradation switches that off first.
-    `takes_handoffs` says that a member may name the next speaker.
+    `takes_handoffs` says that a member may name the next speaker. `interventions` are those that a person may send to a
+    run of the team; a strategy that names `edit_plan`, `add_member` or `remove_member` carries them out, see
+    `Context.changes`.
     """
 
     name: str
@@ -151,6 +159,7 @@ class Strategy(Protocol):
     share: Share = "transcript"
     peers: bool = False
     takes_handoffs: bool = False
+    interventions: Sequence[InterventionName] = STEERABLE
 
     if not TYPE_CHECKING:
 

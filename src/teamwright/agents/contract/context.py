@@ -6,7 +6,7 @@ asks agents and agents receive a context, so the minimal agent protocol is decla
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -17,10 +17,13 @@ from teamwright.values.events.event import Fact
 from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
+from teamwright.values.people.interventions import TeamChange
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
+ChangeCheck = Callable[[TeamChange], str | None]
+"""Says why a strategy can't carry out a change now; `None` if it can."""
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -62,6 +65,14 @@ class Context(Protocol):
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person and wait for the answer, however long it takes and across processes."""
+        ...
+
+    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
+        """Return the changes of the team that take effect before the ask with the key `before`, the next of this scope.
+
+        Only the outermost team of a run is changed, and only as its strategy's `interventions` allow. A change for
+        which `check` returns a reason is refused. A replay returns the same changes at the same key.
+        """
         ...
 
     @property

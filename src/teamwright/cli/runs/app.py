@@ -11,6 +11,7 @@ from teamwright.cli.interactive.open import with_engine, with_journal, with_run
 from teamwright.cli.runs.conversations import conversation, conversations, undo
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
+from teamwright.cli.runs.steer import By, Expert, raise_budget, say_to_run, steer
 from teamwright.cli.runs.what_if import what_if
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -137,6 +138,7 @@ app.command("what-if")(what_if)
 def resume(
     run: Run,
     *,
+    expert: Expert = None,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -145,7 +147,7 @@ def resume(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Resume an interrupted or paused run.
+    """Resume an interrupted or paused run; with --expert, let this paused member take its turn.
 
     Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
     folders that were allowed then still are.
@@ -159,7 +161,12 @@ def resume(
         from teamwright.cli.interactive.drive import drive, report_end
         from teamwright.cli.interactive.sys_path import extend_sys_path
         from teamwright.cli.runs.fork import team_allowing
+        from teamwright.cli.runs.steer import report_receipt
 
+        if expert is not None:
+            receipt = await engine.runs.resume_member(found.id, expert)
+            if receipt.status != "sent":
+                return report_receipt(receipt, out, json=json)
         history = await engine.runs.history(found.id)
         extend_sys_path()
         past = list(history.events)
@@ -232,9 +239,18 @@ def cancel(
 
 
 @app.command()
-def pause(run: Run, json: Json = False, out: Out = None) -> int:
-    """Pause a running run after its calls in flight have finished; `runs resume` continues it."""
+def pause(run: Run, expert: Expert = None, by: By = "", json: Json = False, out: Out = None) -> int:
+    """Pause a running run after its calls in flight have finished; `runs resume` continues it.
+
+    With --expert, only this member waits, before its next turn.
+    """
+    if expert is not None:
+        return steer(run, lambda runs, run_id: runs.pause_member(run_id, expert, by=by), out, json=json)
     return _intervene(run, lambda engine, run_id: engine.runs.pause(run_id), out, json=json)
+
+
+app.command("say")(say_to_run)
+app.command("raise-budget")(raise_budget)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
+from teamwright.cli.text.interventions import intervention_text
 from teamwright.cli.text.plan_events import plan_note
 from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
 from teamwright.errors import UsageError
@@ -39,6 +40,7 @@ from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
     Origin,
     RunAborted,
+    RunApplied,
     RunCheckpoint,
     RunEnded,
     RunInterrupted,
@@ -46,6 +48,7 @@ from teamwright.values.events.run import (
     RunLogged,
     RunNotified,
     RunPaused,
+    RunRefused,
     RunResumed,
     RunStarted,
     ScopeExpired,
@@ -237,9 +240,7 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
     fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
     match result.status:
         case "paused" if questions:
-            several = len(questions) > 1
-            commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
-            return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
+            return _steps_of_questions(run, questions, resume)
         case "paused" | "interrupted":
             return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
         case "running":
@@ -257,9 +258,18 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
             return [f'continue the conversation: teamwright run --continue {run} "…"']
 
 
+def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -> list[str]:
+    """Commands that answer what a run waits for; a paused member is resumed together with the run."""
+    if all(one.reason == "pause" for one in questions.values()):
+        return [f"resume with: {answer_command(run, None, one)}" for one in questions.values()]
+    several = len(questions) > 1
+    commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
+    return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
+
+
 USUAL = (
     TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamChannelOpened, TeamChannelClosed,
-    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused,
+    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied,
 )  # fmt: skip
 
 
@@ -282,20 +292,14 @@ def note_text(event: Event) -> str | None:
             return _pause_text(reason)
         case RunIntervened(intervention=Mark()):
             return None  # the checkpoint has an event of its own
-        case RunIntervened() | RunAborted() as fact:
-            return _intervention_text(fact)
+        case RunIntervened() | RunApplied() | RunRefused() | RunAborted() as fact:
+            return intervention_text(fact)
         case ScopeExpired(seconds=seconds):
             return f"time limit of {seconds:g} seconds reached"
         case RunEnded():
             return None
         case _:
             return _note_of_member(event)
-
-
-def _intervention_text(fact: RunIntervened | RunAborted) -> str:
-    if isinstance(fact, RunAborted):
-        return f"aborted by a person after {fact.member} failed"
-    return f"a person sent: {fact.intervention.kind}"
 
 
 def _pause_text(reason: StopReason) -> str:

@@ -7,14 +7,14 @@ through it is recorded.
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from msgspec import structs
 
 from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.context import AgentLike, Branches, ChangeCheck, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
@@ -30,17 +30,19 @@ from teamwright.runtime.context.effect import EffectCall
 from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.context.recovery import AskRecovery
+from teamwright.runtime.context.steering import steer_ask, take_changes
 from teamwright.runtime.context.timer import sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.key import join_key
+from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
+from teamwright.values.people.interventions import TeamChange
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -83,6 +85,8 @@ class RunContext:
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
         place = scope.claim(key)
+        if run.steering is not None:
+            turn = await steer_ask(run.steering, scope, member.name, turn, place)
         policy = policy_of(member)
         ending = await self._ask_in_team(member, turn, place, policy)
         if policy.evaluate is not None and evaluated and turn.purpose == "work":
@@ -145,6 +149,14 @@ class RunContext:
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""
         return await ask_person_at(self._scope, self._scope.claim(key), question)
+
+    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
+        """Return the changes of the team that take effect before the ask with the key `before`."""
+        scope = self._scope
+        if scope.is_closed:
+            await scope.run.park_until_cancelled()
+        steering = scope.run.steering
+        return () if steering is None else take_changes(steering, scope, escape_place(before), check)
 
     @property
     def cutback(self) -> Cutback:

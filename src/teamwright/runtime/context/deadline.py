@@ -75,6 +75,21 @@ class Deadline:
         return timer is not None and time.monotonic() - timer.when() > seconds
 
     @property
+    def is_outermost(self) -> bool:
+        """Whether this is the deadline of the run's own team."""
+        return self._scope.is_outermost
+
+    def extend(self, seconds: float) -> None:
+        """Give the scope this many seconds in all; one whose time is up has ended."""
+        more, self._seconds = seconds - self._seconds, seconds
+        if self._timer is not None:
+            self._remaining = max(0.0, self._timer.when() + more - asyncio.get_running_loop().time())
+            self._timer.cancel()
+            self._start()
+        elif self._paused_at is not None:
+            self._remaining += more
+
+    @property
     def key(self) -> str:
         """The key of the deadline, inside its scope."""
         return self._key

@@ -7,7 +7,7 @@ team; a strategy reaches them only as `reply.full`, for decisions.
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.contract.attributes import policy_of as agent_policy
-from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.contract.context import AgentLike, Branch, Branches, ChangeCheck, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
@@ -30,6 +30,7 @@ from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
+from teamwright.values.people.interventions import TeamChange
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
@@ -265,6 +266,10 @@ class EnvelopeContext:
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person."""
         return await self._inner.ask_person(question, key=key)
+
+    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
+        """Return the changes of the team that take effect before an ask."""
+        return await self._inner.changes(before=before, check=check)
 
     @asynccontextmanager
     async def scope(

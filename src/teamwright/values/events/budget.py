@@ -20,6 +20,13 @@ class BudgetOpened(Record, frozen=True):
     spent: Amounts | None = None
 
 
+class BudgetRaised(Record, frozen=True):
+    """A person raised limits of this scope: these apply from now on."""
+
+    kind: ClassVar = "budget.raised"
+    limits: Bounds
+
+
 class BudgetRefused(Record, frozen=True):
     """A call did not fit the remaining budget of `level`; `kept` of it is kept back for the closing asks of a team."""
 

@@ -32,6 +32,7 @@ from teamwright.values.events.budget import (
     BudgetExceeded,
     BudgetMisreported,
     BudgetOpened,
+    BudgetRaised,
     BudgetRefused,
     BudgetThrottled,
     BudgetUnpriced,
@@ -47,6 +48,7 @@ from teamwright.values.events.plan import (
 )
 from teamwright.values.events.run import (
     RunAborted,
+    RunApplied,
     RunCheckpoint,
     RunEnded,
     RunInterrupted,
@@ -55,6 +57,7 @@ from teamwright.values.events.run import (
     RunMeasured,
     RunNotified,
     RunPaused,
+    RunRefused,
     RunResumed,
     RunStarted,
     ScopeExpired,
@@ -92,7 +95,8 @@ SCHEMA_VERSION = 3
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
 Fact = (
-    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunAborted | RunEnded | RunNotified
+    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunApplied | RunRefused
+    | RunAborted | RunEnded | RunNotified
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
@@ -102,7 +106,8 @@ Fact = (
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused
-    | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
+    | BudgetOpened | BudgetRaised | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled
+    | BudgetEased
     | BudgetMisreported | BudgetAwaited
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
@@ -112,10 +117,11 @@ Fact = (
 
 
 ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunAborted, RunEnded, RunNotified,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunApplied, RunRefused, RunAborted, RunEnded,
+    RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
     AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed, AgentProgressed,
-    BudgetOpened, BudgetRefused, BudgetExceeded, BudgetMisreported, PersonAsked, PersonAnswered,
+    BudgetOpened, BudgetRaised, BudgetRefused, BudgetExceeded, BudgetMisreported, PersonAsked, PersonAnswered,
     WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
 ))  # fmt: skip
 """Facts that only the engine may record, since a run is rebuilt from them."""

@@ -75,11 +75,32 @@ class RunInterrupted(Record, frozen=True):
 
 
 class RunIntervened(Record, frozen=True):
-    """The run processed an intervention from its inbox."""
+    """The run accepted an intervention from its inbox."""
 
     kind: ClassVar = "run.intervened"
     intervention: Intervention
     letter: int
+
+
+class RunApplied(Record, frozen=True):
+    """An accepted intervention took effect here: before the ask with this key, or for the run as a whole.
+
+    A message that members read is `at` this position of the history from now on, for all asks of the scope.
+    """
+
+    kind: ClassVar = "run.applied"
+    intervention: Intervention
+    letter: int
+    at: int | None = None
+
+
+class RunRefused(Record, frozen=True):
+    """The run can't take an intervention from its inbox, for this reason."""
+
+    kind: ClassVar = "run.refused"
+    intervention: Intervention
+    letter: int
+    reason: str
 
 
 class RunAborted(Record, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from teamwright.values.models import Record
+from teamwright.values.models import JsonValue, Record
 from teamwright.values.people.questions import Answer
 
 
@@ -73,4 +73,84 @@ class ActionClaim(Record, frozen=True, tag_field="kind", tag="claim"):
 
 CLAIM_VERSION = 2
 
-Intervention = Answered | Cancel | Pause | Mark | Undo | ActionClaim
+STEERING_VERSION = 3
+"""The schema version that added the kinds below, with which people steer a run."""
+
+
+class Tell(Record, frozen=True, tag_field="kind", tag="say"):
+    """A message to all members of a run, or to the member `to`; each reads it with its next turn."""
+
+    kind: ClassVar = "say"
+    text: str
+    version: int
+    to: str = ""
+    by: str = ""
+
+
+class PauseMember(Record, frozen=True, tag_field="kind", tag="pause_member"):
+    """Hold a member before its next turn; the others continue."""
+
+    kind: ClassVar = "pause_member"
+    member: str
+    version: int
+    by: str = ""
+
+
+class ResumeMember(Record, frozen=True, tag_field="kind", tag="resume_member"):
+    """Let a paused member take its turn."""
+
+    kind: ClassVar = "resume_member"
+    member: str
+    version: int
+    by: str = ""
+
+
+class RaiseBudget(Record, frozen=True, tag_field="kind", tag="raise_budget"):
+    """Raise limits of the run and of its outermost team to these; other limits stay as they are."""
+
+    kind: ClassVar = "raise_budget"
+    version: int
+    tokens: int | None = None
+    usd: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    by: str = ""
+
+
+class EditPlan(Record, frozen=True, tag_field="kind", tag="edit_plan"):
+    """Replace the plan of the outermost team by this one; what is done stays done."""
+
+    kind: ClassVar = "edit_plan"
+    plan: JsonValue
+    version: int
+    by: str = ""
+
+
+class AddMember(Record, frozen=True, tag_field="kind", tag="add_member"):
+    """Add a member to the outermost team; `spec` is its declaration, as in a manifest."""
+
+    kind: ClassVar = "add_member"
+    member: str
+    spec: JsonValue
+    version: int
+    by: str = ""
+
+
+class RemoveMember(Record, frozen=True, tag_field="kind", tag="remove_member"):
+    """Remove a member from the outermost team; what it has done is kept."""
+
+    kind: ClassVar = "remove_member"
+    member: str
+    version: int
+    by: str = ""
+
+
+TeamChange = EditPlan | AddMember | RemoveMember
+"""A change that the strategy of a team carries out."""
+Steer = Tell | PauseMember | ResumeMember | RaiseBudget | TeamChange
+"""An intervention that is accepted or refused by the driver of the run, and then takes effect at a recorded place."""
+
+Intervention = (
+    Answered | Cancel | Pause | Mark | Undo | ActionClaim
+    | Tell | PauseMember | ResumeMember | RaiseBudget | EditPlan | AddMember | RemoveMember
+)  # fmt: skip

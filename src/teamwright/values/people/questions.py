@@ -6,11 +6,13 @@ from typing import Literal
 
 from teamwright.values.models import JsonValue, Record
 
-Reason = Literal["question", "approval", "failure"]
+Reason = Literal["question", "approval", "failure", "pause"]
 ABORT = "abort"
 """The answer to a failure that ends the run, whatever the team's recovery."""
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
 """The decisions about a draft."""
+RESUME = "resume"
+"""The answer that lets a paused member take its turn."""
 
 
 class Question(Record, frozen=True):

@@ -1,0 +1,68 @@
+"""What people have changed in a run, as its record has it: accepted interventions, and where each took effect."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from teamwright.values.events.run import RunApplied, RunIntervened
+from teamwright.values.people.interventions import (
+    AddMember,
+    EditPlan,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Steer,
+    Tell,
+)
+
+
+class RecordedSteering:
+    """The accepted interventions by letter, the places where they took effect, and the members that are paused.
+
+    A fork inherits the places, and with them what was said to its members. It inherits no acceptance: an intervention
+    belongs to the run that it was sent to.
+    """
+
+    __slots__ = ("_pauses", "accepted", "effective", "paused", "places")
+
+    def __init__(self) -> None:
+        self.accepted: dict[int, Steer] = {}
+        self.effective: set[int] = set()
+        """The letters of accepted interventions that have taken effect somewhere."""
+        self.places: defaultdict[str, list[RunApplied]] = defaultdict(list)
+        self.paused: dict[str, int] = {}
+        """The paused members, each with the letter of its pause."""
+        self._pauses: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.accepted or self.places)
+
+    def accept(self, fact: RunIntervened) -> None:
+        """Apply the acceptance of an intervention."""
+        match fact.intervention:
+            case PauseMember(member=member) as pause:
+                self.accepted[fact.letter] = pause
+                self.paused[member] = fact.letter
+            case ResumeMember(member=member) as resume:
+                self.accepted[fact.letter] = resume
+                self.paused.pop(member, None)
+            case Tell() | RaiseBudget() | EditPlan() | AddMember() | RemoveMember() as steer:
+                self.accepted[fact.letter] = steer
+            case _:
+                pass
+
+    def apply(self, key: str, fact: RunApplied, *, inherited: bool) -> None:
+        """Apply the effect of an intervention at a key."""
+        self.places[key].append(fact)
+        if not inherited:
+            self.effective.add(fact.letter)
+
+    def pause_at(self, key: str, member: str) -> None:
+        """Note that a member waits at a key until it is resumed."""
+        self._pauses[key] = member
+
+    def resume_at(self, key: str) -> None:
+        """End the pause of the member that waited at this key, if one did."""
+        if (member := self._pauses.pop(key, None)) is not None:
+            self.paused.pop(member, None)

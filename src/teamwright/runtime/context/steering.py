@@ -1,0 +1,192 @@
+"""Carries out what people change in a live run: messages, pauses of members, raised budgets, changes of the team.
+
+Each intervention is accepted or refused when it arrives, and takes effect at a recorded place: before an ask, or for
+the run as a whole. A replay applies it at the same places and nowhere else, so an ask that has begun in the record
+never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from teamwright.agents.contract.context import ChangeCheck
+from teamwright.runtime.context.approval import BEFORE
+from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.context.question import ask_person_at
+from teamwright.runtime.driver.acceptance import refusal_of
+from teamwright.runtime.driver.steering import Steering
+from teamwright.runtime.run_state import RunState
+from teamwright.runtime.scope import Scope
+from teamwright.teams.team import Team
+from teamwright.values.events.budget import BudgetRaised
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
+from teamwright.values.key import join_key, parent_key
+from teamwright.values.limits.limits import Limits, tighter
+from teamwright.values.people.interventions import (
+    AddMember,
+    EditPlan,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Steer,
+    TeamChange,
+    Tell,
+)
+from teamwright.values.people.questions import RESUME, Answer, Question
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Turn
+
+PAUSED = "paused"
+"""The last part of the key at which a paused member waits."""
+
+
+def steering_of(run: RunState) -> Steering:
+    """Return the interventions of a run; most runs have none, so they are set up with the first one."""
+    if run.steering is None:
+        run.steering = Steering(run.record.steering)
+    return run.steering
+
+
+def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
+    """Accept an intervention from the inbox, or refuse it with the reason."""
+    steering = steering_of(run)
+    if isinstance(steer, Tell):
+        steer = steer.changed(text=run.redactor.text(steer.text))
+    limits = [one for one in map(steering.raised, (run.limits, team.limits)) if one is not None]
+    if (reason := refusal_of(steer, team, limits, steering.paused)) is not None:
+        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
+        return
+    run.recorder.add("", "", RunIntervened(intervention=steer, letter=letter))
+    if isinstance(steer, RaiseBudget | ResumeMember):
+        _apply_to_run(run, team, steer, letter)
+    else:
+        steering.accept(steer, letter)
+
+
+def apply_pending(run: RunState, team: Team) -> None:
+    """Carry out what an earlier driver accepted and that takes effect at once."""
+    for letter, steer in steering_of(run).pending:
+        _apply_to_run(run, team, steer, letter)
+
+
+def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, letter: int) -> None:
+    """Carry out an intervention that takes effect at once."""
+    if isinstance(steer, RaiseBudget):
+        _raise_budget(run, team, steer, letter)
+    else:
+        steering_of(run).accept(steer, letter)
+        for waiting in run.questions.values():
+            question = waiting.question
+            if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
+                waiting.answer.set_result(Answer(text=RESUME, by=steer.by))
+    run.recorder.add("", "", RunApplied(intervention=steer, letter=letter))
+
+
+def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) -> None:
+    """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
+    steering = steering_of(run)
+    steering.raises.pop(letter, None)  # if an earlier driver accepted it
+    before = steering.raised(run.limits), steering.raised(team.limits)
+    steering.accept(steer, letter)
+    run.limits, own = steering.raised(run.limits), steering.raised(team.limits)
+    for scope in sorted(run.record.opened_budgets):
+        limits = own if scope else run.limits
+        if limits is None or parent_key(scope) or limits == before[bool(scope)]:
+            continue
+        run.recorder.add(scope, "", BudgetRaised(limits=limits.bounds))
+        if (account := run.accounts.get(scope)) is not None:
+            account.raise_bounds(limits)
+    seconds = tighter(*(one.seconds if one else None for one in (own, run.limits)))
+    for resource in tuple(run.open_resources):
+        if seconds is not None and isinstance(resource, Deadline) and resource.is_outermost:
+            resource.extend(seconds)
+
+
+async def steer_ask(steering: Steering, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+    """Hold an ask while its member is paused, and return its turn with what people have said.
+
+    Asks inside an agent's turn and those of judges are left alone.
+    """
+    if scope.in_agent or turn.aside or turn.purpose == "judge":
+        return turn
+    await _wait_while_paused(steering, scope, member, place)
+    return _with_messages(steering, scope, member, turn, place)
+
+
+async def _wait_while_paused(steering: Steering, scope: Scope, member: str, place: str) -> None:
+    run, key = scope.run, f"{place}/{PAUSED}"
+    full = join_key(scope.path, key)
+    if full not in run.record.questions:
+        if member not in steering.paused or _has_begun(scope, place):
+            return
+        letter, pause = steering.paused[member]
+        run.recorder.add(scope.path, place, RunApplied(intervention=pause, letter=letter))
+    elif member not in steering.paused:
+        run.answers.setdefault(full, Answer(text=RESUME))
+    question = Question(text=f"{member!r} is paused.", choices=(RESUME,), reason="pause", about=member)
+    await ask_person_at(scope, key, question)
+    if full not in run.record.answers:
+        steering.paused.pop(member, None)
+
+
+def _with_messages(steering: Steering, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+    placed = steering.placed.setdefault(scope.path, {})
+    for fact in steering.recorded.places.get(join_key(scope.path, place), ()):
+        if isinstance(fact.intervention, Tell):
+            placed[fact.letter] = fact
+    if not _has_begun(scope, place):
+        for letter, tell in steering.messages.items():
+            if letter in placed or tell.to not in ("", member) or _message(tell) in turn.history:
+                continue
+            placed[letter] = fact = RunApplied(intervention=tell, letter=letter, at=len(turn.history))
+            scope.run.recorder.add(scope.path, place, fact)
+    said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
+    read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
+    return _insert(turn, read) if read else turn
+
+
+def take_changes(steering: Steering, scope: Scope, place: str, check: ChangeCheck) -> Sequence[TeamChange]:
+    """Return the changes of the team that take effect before the ask at `place`; `check` refuses others.
+
+    Only the outermost team is changed.
+    """
+    run, full = scope.run, join_key(scope.path, place)
+    recorded = [fact.intervention for fact in steering.recorded.places.get(full, ())]
+    found = [one for one in recorded if isinstance(one, EditPlan | AddMember | RemoveMember)]
+    if not scope.is_outermost or _has_begun(scope, place):
+        return found
+    for letter, change in tuple(steering.changes.items()):
+        del steering.changes[letter]
+        if (reason := check(change)) is not None:
+            run.recorder.add(scope.path, place, RunRefused(intervention=change, letter=letter, reason=reason))
+            continue
+        run.recorder.add(scope.path, place, RunApplied(intervention=change, letter=letter))
+        found.append(change)
+    return found
+
+
+def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:
+    """Return limits of the run or of its outermost team as people have raised them."""
+    return limits if run.steering is None else run.steering.raised(limits)
+
+
+def _has_begun(scope: Scope, place: str) -> bool:
+    """Whether an earlier driver has begun the ask, so that nothing new takes effect before it."""
+    record, full = scope.run.record, join_key(scope.path, place)
+    return full in record.asks or join_key(full, BEFORE) in record.questions
+
+
+def _message(tell: Tell) -> Message:
+    """Return the message as members read it."""
+    return Message(name="user", content=tell.text, role="user")
+
+
+def _insert(turn: Turn, read: Sequence[tuple[int, Message]]) -> Turn:
+    """Return the turn with each message at its position in the conversation, or at the end of a shorter one."""
+    messages = list(turn.history)
+    for offset, (at, message) in enumerate(sorted(read, key=lambda one: one[0])):
+        place = max(min(at, len(turn.history)), turn.since or 0)
+        messages.insert(place + offset, message)
+    return structs.replace(turn, history=History.of(messages))

@@ -1,0 +1,69 @@
+"""The interventions of one run, as its driver sees them: accepted, in effect, and still to take effect.
+
+It starts from the record; the code that carries an intervention out keeps it up to date. It records nothing itself.
+"""
+
+from __future__ import annotations
+
+from teamwright.history.record.steering import RecordedSteering
+from teamwright.runtime.driver.raised_limits import raised
+from teamwright.values.events.run import RunApplied
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import (
+    AddMember,
+    EditPlan,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Steer,
+    TeamChange,
+    Tell,
+)
+
+
+class Steering:
+    """What people have changed in a run, and what has yet to take effect; each by the letter of its intervention."""
+
+    __slots__ = ("changes", "messages", "paused", "placed", "raises", "recorded")
+
+    def __init__(self, recorded: RecordedSteering) -> None:
+        self.recorded = recorded
+        self.messages: dict[int, Tell] = {}
+        self.changes: dict[int, TeamChange] = {}
+        """Changes of the team that have not taken effect."""
+        self.paused: dict[str, tuple[int, PauseMember]] = {}
+        self.raises: dict[int, RaiseBudget] = {}
+        self.placed: dict[str, dict[int, RunApplied]] = {}
+        """The messages that the asks of each scope contain."""
+        for letter, steer in recorded.accepted.items():
+            if not (letter in recorded.effective and isinstance(steer, EditPlan | AddMember | RemoveMember)):
+                self.accept(steer, letter)
+        self.paused = {name: one for name, one in self.paused.items() if name in recorded.paused}
+
+    def accept(self, steer: Steer, letter: int) -> None:
+        """Add an accepted intervention."""
+        match steer:
+            case Tell():
+                self.messages[letter] = steer
+            case PauseMember(member=member):
+                self.paused[member] = letter, steer
+            case ResumeMember(member=member):
+                self.paused.pop(member, None)
+            case RaiseBudget():
+                self.raises[letter] = steer
+            case EditPlan() | AddMember() | RemoveMember():
+                self.changes[letter] = steer
+
+    def raised(self, limits: Limits | None) -> Limits | None:
+        """Return limits of the run or of its outermost team as people have raised them."""
+        return raised(limits, self.raises.values())
+
+    @property
+    def pending(self) -> list[tuple[int, RaiseBudget | ResumeMember]]:
+        """What an earlier driver accepted and that takes effect at once, wherever the run is."""
+        return [
+            (letter, steer)
+            for letter, steer in self.recorded.accepted.items()
+            if letter not in self.recorded.effective and isinstance(steer, RaiseBudget | ResumeMember)
+        ]

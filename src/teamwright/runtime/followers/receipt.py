@@ -1,0 +1,68 @@
+"""Sends an intervention to a run in whichever process it is driven, and waits until the run acknowledges it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Literal
+
+from teamwright.errors import InterventionRefused, NotResumable
+from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.events.run import RunApplied, RunEnded, RunIntervened, RunRefused
+from teamwright.values.models import Record
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+    from teamwright.values.people.interventions import Steer
+
+ReceiptStatus = Literal["sent", "accepted", "applied"]
+"""In the inbox of a run without a driver; accepted by its driver; in effect."""
+Follow = Callable[[str, int], AsyncGenerator[Event | AnyDelta]]
+
+
+class Receipt(Record, frozen=True):
+    """How far an intervention has come: `number` and `key` are the event that says so, and its place.
+
+    `letter` identifies the intervention in the inbox and in the events of the run.
+    """
+
+    run_id: str
+    intervention: str
+    letter: int
+    status: ReceiptStatus
+    number: int | None = None
+    key: str = ""
+
+
+class Sender:
+    """Sends one intervention to a run, after the event `number`, and follows what becomes of it."""
+
+    def __init__(self, journal: Journal, follow: Follow, run_id: str, number: int) -> None:
+        self._journal, self._follow, self._run_id, self._number = journal, follow, run_id, number
+
+    async def send(self, steer: Steer, *, wait: bool) -> Receipt:
+        """Send the intervention; wait until it is accepted, or in effect. Raises `InterventionRefused`.
+
+        A run without a driver accepts it when it is resumed.
+        """
+        before = await self._journal.inbox(self._run_id)
+        await self._journal.send(self._run_id, steer)
+        items = await self._journal.inbox(self._run_id, before[-1].id if before else 0)
+        letter = next(item.id for item in items if item.intervention == steer)
+        receipt = Receipt(run_id=self._run_id, intervention=steer.kind, letter=letter, status="sent")
+        async for event in self._follow(self._run_id, self._number):
+            if not isinstance(event, Event):
+                continue
+            match event.fact:
+                case RunIntervened(letter=found) if found == letter:
+                    receipt = receipt.changed(status="accepted", number=event.number, key=event.key)
+                    if not wait:
+                        return receipt
+                case RunApplied(letter=found) if found == letter:
+                    return receipt.changed(status="applied", number=event.number, key=event.key)
+                case RunRefused(letter=found, reason=reason) if found == letter:
+                    raise InterventionRefused(f"Run {self._run_id!r} can't take it: {reason}.")
+                case RunEnded(status=status):
+                    raise NotResumable(f"Run {self._run_id!r} ended ({status}) before it took effect.")
+                case _:
+                    pass
+        return receipt

@@ -1,0 +1,99 @@
+"""Interventions from another process: what the commands print, and what the run makes of them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, write_team
+from tests.cli.test_processes import start
+
+TEAM = """\
+agents:
+  first: {function: 'steps:first'}
+  second: {function: 'steps:second'}
+teams:
+  report: {members: [first, second], limits: {calls: 1}}
+"""
+STEPS = """\
+import pathlib, time
+
+def first(task: str) -> str:
+    while not pathlib.Path({go!r}).exists():
+        time.sleep(0.02)
+    return "first is done"
+
+def second(turn) -> str:
+    return turn.prompt
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Generator[subprocess.Popen[str]]:
+    """A run in another process, whose first member waits for the file `go`."""
+    team = write_team(tmp_path / "team", TEAM)
+    (team / "steps.py").write_text(STEPS.format(go=str(tmp_path / "go")))
+    process = start("run", team, "Go", "--run-id", "one", "--events")
+    assert process.stdout is not None
+    while "agent.called" not in process.stdout.readline():
+        pass
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def ends(process: subprocess.Popen[str], folder: Path) -> int:
+    (folder / "go").touch()
+    process.communicate(timeout=20)
+    return process.returncode
+
+
+def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
+    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+) -> None:
+    assert call("runs", "say", "one", "Be brief.", "--by", "ann").out.startswith("say: accepted (event ")
+    raised = call("runs", "raise-budget", "one", "--max-calls", "5", "--json").json
+    assert {**raised, "number": 0} == {
+        "run_id": "one",
+        "intervention": "raise_budget",
+        "letter": 2,
+        "status": "accepted",
+        "number": 0,
+        "key": "",
+    }
+    assert ends(waiting, tmp_path) == 0
+    assert "Be brief." in call("runs", "show", "one", "--json").json["output"]
+    notes = call("runs", "show", "one").out
+    assert "ann sent: 'Be brief.'" in notes
+    assert "in effect: 'Be brief.'" in notes
+    assert "in effect: raise the budget to 5 calls" in notes
+
+
+def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
+    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+) -> None:
+    assert call("runs", "raise-budget", "one", "--max-calls", "5").code == 0
+    assert call("runs", "pause", "one", "--expert", "second").out.startswith("pause member: accepted")
+    assert ends(waiting, tmp_path) == 7
+    assert "resume with: teamwright runs resume one --expert second" in call("runs", "show", "one").out
+    sent = call("runs", "say", "one", "Welcome back.")
+    assert sent.out == "say: sent\n"
+    assert "the run has no driver; it takes effect after: teamwright runs resume one" in sent.err
+    resumed = call("runs", "resume", "one", "--expert", "second", "--quiet")
+    assert resumed.code == 0
+    assert "Welcome back." in resumed.out
+
+
+def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
+    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+) -> None:
+    refused = call("runs", "say", "one", "Hi", "--to", "secnd")
+    assert refused.code == 1
+    assert "Run 'one' can't take it: there is no member 'secnd'; did you mean 'second'?" in refused.err
+    assert call("runs", "raise-budget", "one").code == 2
+    assert call("runs", "cancel", "one").code == 0
+    assert waiting.wait(20) == 6
+    assert call("runs", "say", "one", "Hi").code == 1
