@@ -22,6 +22,7 @@ from teamwright.agents.schemas.schema import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.experts.evaluation.command import run_command
 from teamwright.values.specs.evaluation import Criterion
+from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
@@ -50,7 +51,7 @@ async def run_check(criterion: Criterion, work: str, ctx: Context) -> CriterionR
 def _simple_finding(criterion: Criterion, work: str) -> Finding | None:
     """Return the finding of a criterion that only looks at the text; `None` for another one."""
     if criterion.non_blank is not None:
-        return _finding(bool(work.strip()), "it is blank")
+        return _finding(not is_blank(work), "it is blank")
     if criterion.contains is not None:
         return _finding(criterion.contains in work, f"it does not contain {cut(criterion.contains, 80)!r}")
     if criterion.length is not None:

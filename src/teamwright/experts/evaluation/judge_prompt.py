@@ -70,11 +70,15 @@ def answer_schema() -> dict[str, JsonValue]:
 
 
 def read_judgement(reply: Reply, work: str) -> JudgeAnswer | ParseFailure:
-    """Return the answer in a judge's reply, unless it is a copy of one that the work contains."""
+    """Return the answer in a judge's reply, unless it gives the marks that an answer in the work gives."""
     answer = read_answer(reply, ANSWERS)
-    if isinstance(answer, JudgeAnswer) and answer in _answers_in(work):
+    if isinstance(answer, JudgeAnswer) and _marks(answer) in map(_marks, _answers_in(work)):
         return ParseFailure("it repeats an answer that stands in the work")
     return answer
+
+
+def _marks(answer: JudgeAnswer) -> set[tuple[str, bool, float | None]]:
+    return {(one.id, one.passed, one.score) for one in answer.criteria}
 
 
 def _answers_in(work: str) -> list[JudgeAnswer]:

@@ -28,6 +28,11 @@ def visible(text: str) -> str:
     return _unseen().sub(lambda found: _shown(found, text), text)
 
 
+def is_blank(text: str) -> bool:
+    """Return whether a text shows nothing: blanks, and characters that nobody sees."""
+    return _seen().search(text) is None
+
+
 def visible_for_editing(text: str) -> tuple[str, list[str]]:
     """Like `visible`, with a number in place of each text that looks like a secret; also return these texts."""
     parts: list[str] = []
@@ -57,6 +62,12 @@ def original(text: str, secrets: Sequence[str] = ()) -> str:
 def _unseen() -> re.Pattern[str]:
     """Control, format, separator, private-use, surrogate and default-ignorable characters."""
     return unicode_pattern(r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}⟨--[\n\t]]")
+
+
+@cache
+def _seen() -> re.Pattern[str]:
+    """Any character that is seen; the blank of Braille is none."""
+    return unicode_pattern(r"[^\s\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]")
 
 
 def _shown(found: re.Match[str], text: str) -> str:
