@@ -13,7 +13,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.events.team import TeamEscalated
+from teamwright.values.events.team import TeamEscalated, TeamEvaluationResult
 from teamwright.values.people.questions import Answer
 from tests.paths import EXAMPLES
 
@@ -227,6 +227,24 @@ async def test_a_release_waits_for_approval_before_it_deploys_and_before_it_anno
     said = {message.name: message.content for message in result.messages}
     assert all(said[name].endswith(words) for name, words in speakers.items())
     assert (result.output or "").endswith(last_words)
+
+
+async def test_release_notes_pass_a_review_in_the_third_round_and_have_the_marks_of_the_final_judge() -> None:  # K-10
+    folder = EXAMPLES / "rubric"
+    async with Engine("memory") as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="notes")
+        events = (await engine.runs.history("notes")).events
+    assert (result.status, result.warnings) == ("completed", ())
+    assert (result.output or "").startswith("**Before you upgrade:** --keep counts days")
+    verdicts = [event.fact for event in events if isinstance(event.fact, TeamEvaluationResult)]
+    assert [(one.member, one.verdict.outcome) for one in verdicts] == [
+        ("collector", "revise"), ("collector", "pass"), ("writer", "revise"), ("writer", "revise"), ("writer", "pass"),
+    ]  # fmt: skip
+    last = verdicts[-1].verdict
+    assert [(one.member, one.scores, one.spread) for one in last.judges] == [
+        ("critic", (0.96, 0.7, 0.92), 0.26), ("chief", (0.82, 0.82, 0.82), 0.0),
+    ]  # fmt: skip
+    assert {one.id: (one.score, one.by) for one in last.criteria}["steps"] == (0.7, "chief")
 
 
 async def test_a_purse_for_twenty_pays_for_twenty_of_sixty_four() -> None:  # Z-10

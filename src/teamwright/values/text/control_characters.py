@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text shows nothing: blanks, and characters that nobody sees."""
+    """Return whether a text shows nothing: blanks, and invisible characters."""
     return _seen().search(text) is None
 
 
