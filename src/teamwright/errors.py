@@ -24,6 +24,7 @@ TeamwrightError
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
 │   ├── MisplacedEffect           a strategy made an effect itself
+│   ├── IllegalMove               a coordinator moved a step to a state that can't follow
 │   ├── MissingDependency         a tool uses an object that the engine was not given
 │   └── VirtualTimeStuck          a wait that virtual time can't end
 ├── LimitReached                  a reservation was refused
@@ -233,6 +234,13 @@ class DuplicateKey(RunError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"The key {key!r} is used twice in one scope; name each ask, effect and scope by its place.")
+
+
+class IllegalMove(RunError):
+    """A coordinator moved a step to a state that can't follow its own, which is a bug in its code."""
+
+    def __init__(self, state: str, to: str) -> None:
+        super().__init__(f"A step can't move from {state!r} to {to!r}; the states of a step say what can follow.")
 
 
 class MisplacedEffect(RunError):

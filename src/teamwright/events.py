@@ -83,9 +83,13 @@ if TYPE_CHECKING:
         TeamHandoff,
         TeamPlanned,
         TeamReopened,
+        TeamRoleBound,
         TeamRouted,
         TeamSelected,
         TeamStarted,
+        TeamStepAssigned,
+        TeamStepCompleted,
+        TeamStepFailed,
         TeamTold,
         TeamToldBack,
     )
@@ -166,9 +170,13 @@ __all__ = [
     "TeamPlanStatus",
     "TeamPlanned",
     "TeamReopened",
+    "TeamRoleBound",
     "TeamRouted",
     "TeamSelected",
     "TeamStarted",
+    "TeamStepAssigned",
+    "TeamStepCompleted",
+    "TeamStepFailed",
     "TeamTold",
     "TeamToldBack",
     "ThinkingDelta",
@@ -204,8 +212,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """
             TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
-            TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamPlanned TeamReopened TeamRouted
-            TeamSelected TeamStarted
+            TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamPlanned TeamReopened
+            TeamRoleBound TeamRouted TeamSelected TeamStarted TeamStepAssigned TeamStepCompleted TeamStepFailed
             TeamTold TeamToldBack
         """,
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",

@@ -21,6 +21,7 @@ STOPPED: dict[str, tuple[Status, StopReason]] = {
     "cancelled": ("cancelled", "cancelled"),
     "max_turns": ("failed", "max_turns"),
     "review_exceeded": ("failed", "review_exceeded"),
+    "planning": ("failed", "planning"),
 }
 """The status and stop reason of failures that are no ordinary error."""
 

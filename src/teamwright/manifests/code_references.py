@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.evaluators.registry import is_own
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
-from teamwright.strategies.registry import BUILT_IN_STRATEGIES
+from teamwright.strategies.registry import is_own as is_own_strategy
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import AgentSpec, InstructionsByFunction, Manifest, TeamSpec, ToolSpec
@@ -39,7 +39,7 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, tool in manifest.tools.items():
         found += _code_of_tool(tool, f"tool {name!r}")
     for name, team in manifest.teams.items():
-        if plain_strategy_name(team.strategy) not in BUILT_IN_STRATEGIES:
+        if not is_own_strategy(plain_strategy_name(team.strategy)):
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
         for evaluate in (team.evaluate, *_evaluations_of_steps(team)):
             found += _code_of_evaluation(evaluate, f"team {name!r}")

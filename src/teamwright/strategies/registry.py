@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "teamwright.strategies"
+OWN_PACKAGE = "teamwright."
 BUILT_IN_STRATEGIES = {
     "sequential": "teamwright.strategies.conversation.sequential:Sequential",
     "round_robin": "teamwright.strategies.conversation.round_robin:RoundRobin",
@@ -65,6 +66,14 @@ def strategy_names() -> list[str]:
     return sorted({*BUILT_IN_STRATEGIES, *_third_party()})
 
 
+def is_own(name: str) -> bool:
+    """Return whether a strategy is of this distribution, so that using it runs no code of others."""
+    if name in BUILT_IN_STRATEGIES:
+        return True
+    point = _third_party().get(name)
+    return point is not None and point.value.startswith(OWN_PACKAGE)
+
+
 def find_strategy(name: str) -> Strategy:
     """Return the strategy with this name, spelt with `-` or `_`, or of this import path.
 
@@ -79,7 +88,7 @@ def find_strategy(name: str) -> Strategy:
     point = _third_party().get(plain)
     if point is None:
         raise UnknownName("strategy", name, strategy_names())
-    if not can_load_code():
+    if not can_load_code() and not is_own(plain):
         return UnloadedStrategy(plain, point.value)
     try:
         strategy = require_strategy(point.load()())

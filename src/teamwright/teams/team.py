@@ -213,7 +213,7 @@ class Team(PolicyAttributes):
             outcome, note = await run_with_envelopes(self.strategy, task, members, ctx, nested=nested)
         else:
             outcome = await run_strategy(self.strategy, task, members, ctx)
-        await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
+        await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages), status=outcome.status))
         if failure := outcome.failure:
             text = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message
             messages = (*outcome.messages, *failure.messages)

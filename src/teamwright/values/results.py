@@ -35,6 +35,8 @@ class Outcome(Record, frozen=True):
     data: JsonValue = None
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
+    status: Literal["", "completed", "degraded", "failed", "timeout"] = ""
+    """How the team ended, for strategies that derive it from the states of their steps; recorded with its ending."""
 
 
 class RunResult(Record, frozen=True):

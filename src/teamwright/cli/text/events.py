@@ -55,6 +55,7 @@ from teamwright.values.events.run import (
 )
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.events.team import (
+    FailureRung,
     TeamBounded,
     TeamChannelClosed,
     TeamChannelOpened,
@@ -65,8 +66,11 @@ from teamwright.values.events.team import (
     TeamGoalReached,
     TeamHandoff,
     TeamPlanned,
+    TeamRoleBound,
     TeamRouted,
     TeamSelected,
+    TeamStepCompleted,
+    TeamStepFailed,
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
@@ -267,8 +271,16 @@ def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -
     return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
 
 
+RUNG_TEXTS: dict[FailureRung, str] = {
+    "retry": "it is tried again",
+    "downgrade_model": "it is tried with a cheaper model",
+    "skip_step": "the team continues without it",
+    "abort_team": "the team fails",
+}
+
 USUAL = (
-    TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamChannelOpened, TeamChannelClosed,
+    TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamRoleBound, TeamChannelOpened,
+    TeamChannelClosed,
     StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied,
 )  # fmt: skip
 
@@ -452,6 +464,8 @@ def _note_of_team(event: Event) -> str | None:
 
 def _note_of_next_speaker(event: Event) -> str | None:
     match event.fact:
+        case TeamHandoff(source=source, to="", reason=reason):
+            return f"a person is needed for the work of {source}: {reason}"
         case TeamHandoff(source=source, to=to):
             return f"{source} hands off to {to}"
         case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
@@ -466,6 +480,12 @@ def _note_of_plan(event: Event) -> str | None:
             led = f", led by {lead}" if lead else ""
             side = f"{width} at once" if width > 1 else "one at a time"
             return f"{topology}: {count_text(steps, 'step')} in {count_text(rounds, 'round')}, {side}{led}"
+        case TeamRoleBound(role=role, member=member) if role != member:
+            return f"{member} has the role {role}"
+        case TeamStepFailed(step=step, member=member, error=error, rung=rung):
+            return f"{member} failed at step {step} ({error}): {RUNG_TEXTS[rung]}"
+        case TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
+            return f"step {step} ended {'with a warning' if state == 'degraded' else 'by ' + state}"
         case TeamChannelOpened(step=step, between=between, reason=reason):
             return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
         case TeamChannelClosed(between=between, messages=messages, settled=settled):

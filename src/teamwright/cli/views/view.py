@@ -107,7 +107,7 @@ class PlainLines:
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
             case AgentFailed() if self._failures.has(event) or (row and row.depth == 0):
                 return None
-            case TeamHandoff(source=source, to=to) if row:
+            case TeamHandoff(source=source, to=to) if row and to:
                 return f"{_name_column(source, row.depth + 1)} · hands off to {to}{self._silent.pop(source, '')}"
             case RunResumed() if not self._numbered:
                 return None

@@ -175,6 +175,7 @@ class Ask:
 
     def _asked_fact(self, child: Scope, seconds: float | None) -> AgentAsked:
         turn, ladder = self.turn, self._scope.degradation
+        tier = turn.tier if ladder is None or turn.tier != "primary" else ladder.tier(self._member)
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
@@ -185,7 +186,7 @@ class Ask:
             purpose=turn.purpose,
             called=child.account is None and self.gate is None and child.policy.one_call,
             left=_remaining(child, seconds),
-            tier="primary" if ladder is None else ladder.tier(self._member),
+            tier=tier,
         )
 
     def _time_limit(self, child: Scope) -> float | None:

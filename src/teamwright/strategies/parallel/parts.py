@@ -5,15 +5,13 @@ Replies are stored by the names of their parts, so the order in which they arriv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.gate import ask_evaluated
-from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import BUDGET, Talk
@@ -25,6 +23,9 @@ from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 MOST_NAMED = 5
 WORK = "work"
 """The key of the one ask of a part, within the branch named after the part."""
+
+PartWork = Callable[[Context, Agent, Turn], Awaitable[Reply | Failure]]
+"""Lets a member work on a part, and returns how that ended."""
 
 
 class FailurePolicy(Value):
@@ -60,11 +61,11 @@ class PartResults:
         member: Agent,
         make_turn: Callable[[], Turn],
         ctx: Context,
-        evaluator: Evaluator | None = None,
+        work: PartWork | None = None,
     ) -> None:
         """Like `ask`, with a turn that is built when the part starts; if building it fails, the part fails.
 
-        With an evaluator, a reply that does not pass is a failure of the part.
+        `work` asks the member however often it takes; by default once.
         """
         if self.is_over:
             return
@@ -73,7 +74,8 @@ class PartResults:
         except ExpressionFailed as error:
             self.fail(name, Failure(member=member.name, error=error.kind, message=str(error)))
         else:
-            self._receive(name, await ask_evaluated(ctx, member, turn, WORK, evaluator))
+            ending = await (ctx.ask(member, turn, key=WORK) if work is None else work(ctx, member, turn))
+            self._receive(name, ending)
 
     async def ask(self, name: str, member: Agent, turn: Turn, ctx: Context) -> None:
         """Let a member work on a part. Call it in a branch of its own."""

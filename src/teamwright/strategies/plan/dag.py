@@ -14,7 +14,13 @@ from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
-from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
+from teamwright.strategies.plan.step_options import (
+    StepOptions,
+    closing_step,
+    plan_flaws,
+    template_flaws,
+    turn_per_step,
+)
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
@@ -66,7 +72,7 @@ class Dag(Strategy):
     def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
         """Return the step that gives the answer, if there is one such step."""
         options = settings.read(DagOptions)
-        closer = next((step for step in options.steps if step.id == _closer(options)), None)
+        closer = next((step for step in options.steps if step.id == closing_step(options.steps, options.answer)), None)
         return () if closer is None else [ClosingAsk(closer.agent or closer.id, len(closer.needs))]
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
@@ -84,7 +90,7 @@ class Dag(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the steps; the messages of the outcome are in topological order, the answer last."""
         options, talk = task.settings.read(DagOptions), Talk(task)
-        workers, closer = NamedWorkers(task, members), _closer(options)
+        workers, closer = NamedWorkers(task, members), closing_step(options.steps, options.answer)
         runner = StepRunner(task, options.steps, options, workers, closing=closer)
         runner.evaluate_steps(members)
         await runner.run(options.max_parallel, ctx)
@@ -122,14 +128,6 @@ class NamedWorkers:
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Do nothing."""
-
-
-def _closer(options: DagOptions) -> str | None:
-    """Return the step that gives the answer: the one that is declared, or else the only one that no other needs."""
-    needed = {need for step in options.steps for need in step.needs}
-    ends = [step.id for step in options.steps if step.id not in needed]
-    closer = options.answer or (ends[0] if len(ends) == 1 else None)
-    return closer if len(options.steps) > 1 and closer in ends else None
 
 
 def _about(step: Step, answer: str | None) -> str:

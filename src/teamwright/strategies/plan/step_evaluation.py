@@ -12,6 +12,7 @@ from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.agents.evaluators.registry import check_evaluator_name, make_evaluator
 from teamwright.errors import UsageError
 from teamwright.strategies.protocol import Members, Settings
+from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
@@ -34,14 +35,20 @@ def evaluation_problems(step: Step) -> list[str]:
     """Return what is wrong with the evaluation of a step."""
     if step.evaluate is None:
         return []
-    problems = [f"the step {name_text(step.id)}: {text}" for text in step.evaluate.problems()]
+    problems = declaration_problems(step.evaluate)
     author = step.agent or step.id
     if author in step.evaluate.judges:
-        problems.append(f"the step {name_text(step.id)}: {name_text(author)} can't judge its own work")
+        problems.append(f"{name_text(author)} can't judge its own work")
+    return [f"the step {name_text(step.id)}: {text}" for text in problems]
+
+
+def declaration_problems(declared: Evaluate) -> list[str]:
+    """Return what is wrong with the declaration of an evaluation."""
+    problems = list(declared.problems())
     try:
-        check_evaluator_name(step.evaluate.evaluator)
+        check_evaluator_name(declared.evaluator)
     except UsageError as error:
-        problems.append(f"the step {name_text(step.id)}: {str(error)[0].lower()}{str(error)[1:].rstrip('.')}")
+        problems.append(f"{str(error)[0].lower()}{str(error)[1:].rstrip('.')}")
     return problems
 
 

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Branches, Context
+from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import critical_path_lengths
@@ -26,14 +27,14 @@ from teamwright.planning.key_locks import Claim, LockTable
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
-from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, result_of
+from teamwright.strategies.parallel.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
 from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import is_unaffordable
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STEP_VARIABLES = ("task", "outputs", "data", "failed")
 """The variables of conditions and templates: the task of the team, and the needed steps by id."""
@@ -77,6 +78,10 @@ class Prelude(NamedTuple):
 
     name: str
     work: Callable[[Context], Awaitable[None]]
+
+
+StepWork = Callable[[Step, Context, Agent, Turn], Awaitable[Reply | Failure]]
+"""Lets the agent of a step work on it with this turn, and returns how that ended."""
 
 
 class StepHooks(Protocol):
@@ -135,10 +140,20 @@ class StepRunner:
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
         self._evaluators: dict[str, Evaluator] = {}
+        self._step_work: StepWork | None = None
 
     def evaluate_steps(self, members: Members) -> None:
         """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
         self._evaluators = step_evaluators(self._steps.values(), members)
+
+    def work_by(self, work: StepWork) -> None:
+        """Let steps be worked on in another way than by one ask of their agent, whose reply is evaluated."""
+        self._step_work = work
+
+    def _work_of(self, step: Step) -> PartWork:
+        if self._step_work is not None:
+            return partial(self._step_work, step)
+        return partial(ask_evaluated, key=WORK, evaluator=self.evaluator_for(step))
 
     def evaluator_for(self, step: Step) -> Evaluator | None:
         """Return the evaluator of a step's results, if it has one."""
@@ -277,11 +292,11 @@ class StepRunner:
         """Ask the worker and process its result."""
         make_turn = partial(self.turn_for, step)
         if step.limits is None and not self._has_owned_keys:
-            await self.results.run(step.id, worker, make_turn, ctx, self.evaluator_for(step))
+            await self.results.run(step.id, worker, make_turn, ctx, self._work_of(step))
         else:
             try:
                 async with self.scope_for(SCOPE, step, ctx) as inner:
-                    await self.results.run(step.id, worker, make_turn, inner, self.evaluator_for(step))
+                    await self.results.run(step.id, worker, make_turn, inner, self._work_of(step))
             except (AgentTimeout, NotOwned) as error:
                 self._fail(step, error)
         await self._hooks.after_step(step, worker, ctx)

@@ -80,9 +80,13 @@ from teamwright.values.events.team import (
     TeamHandoff,
     TeamPlanned,
     TeamReopened,
+    TeamRoleBound,
     TeamRouted,
     TeamSelected,
     TeamStarted,
+    TeamStepAssigned,
+    TeamStepCompleted,
+    TeamStepFailed,
     TeamTold,
     TeamToldBack,
 )
@@ -101,7 +105,8 @@ Fact = (
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
-    | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
+    | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
+    | TeamTold | TeamChannelOpened | TeamChannelClosed
     | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed

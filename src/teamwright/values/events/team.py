@@ -7,7 +7,10 @@ from typing import ClassVar, Literal
 from teamwright.values.models import Record
 from teamwright.values.results import StopReason
 from teamwright.values.turns.envelope import RiskLevel
-from teamwright.values.verdicts import EvaluationVerdict
+from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
+
+FailureRung = Literal["retry", "downgrade_model", "skip_step", "abort_team"]
+"""What happens after a failed attempt at a step, from the cheapest to the last resort."""
 
 
 class TeamStarted(Record, frozen=True):
@@ -25,9 +28,12 @@ class TeamReopened(Record, frozen=True):
 
 
 class TeamEnded(Record, frozen=True):
+    """The ending of a team; `status` is set by strategies that derive it from the states of their steps."""
+
     kind: ClassVar = "team.ended"
     stop_reason: StopReason
     turns: int = 0
+    status: Literal["", "completed", "degraded", "failed", "timeout"] = ""
 
 
 class TeamSelected(Record, frozen=True):
@@ -51,11 +57,12 @@ class TeamRouted(Record, frozen=True):
 
 
 class TeamHandoff(Record, frozen=True):
-    """A member handed its turn to another, which is the next speaker."""
+    """A member handed its turn to another, which is the next speaker. An empty `to` is a person, who is needed."""
 
     kind: ClassVar = "team.handoff"
     source: str
     to: str
+    reason: str = ""
 
 
 class TeamDecided(Record, frozen=True):
@@ -102,6 +109,57 @@ class TeamPlanned(Record, frozen=True):
     workers: tuple[str, ...] = ()
     tokens: int = 0
     reason: str = ""
+
+
+class TeamRoleBound(Record, frozen=True):
+    """A role of a plan was bound to a member with its `capability`; `considered` are all members, in order."""
+
+    kind: ClassVar = "team.role_bound"
+    role: str
+    member: str
+    capability: str = ""
+    considered: tuple[str, ...] = ()
+
+
+class TeamStepAssigned(Record, frozen=True):
+    """A step of a plan was assigned to a member, which starts on it."""
+
+    kind: ClassVar = "team.step_assigned"
+    step: str
+    member: str
+    role: str = ""
+    attempt: int = 1
+
+
+class TeamStepFailed(Record, frozen=True):
+    """A member failed in its `attempt`th attempt at a step, and `rung` is what happens now.
+
+    `passed_over` are the rungs of the failure ladder before it that did not apply.
+    """
+
+    kind: ClassVar = "team.step_failed"
+    step: str
+    member: str
+    attempt: int
+    error: str
+    rung: FailureRung
+    passed_over: tuple[FailureRung, ...] = ()
+
+
+class TeamStepCompleted(Record, frozen=True):
+    """A step of a plan ended in a final state, after `attempts` asks of its members.
+
+    `verdict` is the last one on its work, if any. `nothing_found` says that it has the answer that there is nothing.
+    """
+
+    kind: ClassVar = "team.step_completed"
+    step: str
+    member: str
+    state: Literal["completed", "degraded", "failed", "timeout", "cancelled"]
+    attempts: int = 1
+    verdict: VerdictOutcome | None = None
+    score: float | None = None
+    nothing_found: bool = False
 
 
 class TeamTold(Record, frozen=True):

@@ -55,7 +55,8 @@ class Turn(Struct, frozen=True, dict=True):
     left: Amounts | None = None
     """What remains of the budget when the turn begins, where there is one. The engine sets it."""
     tier: Tier = "primary"
-    """Which model answers, for a member that has a cheaper one. The engine sets it."""
+    """Which model answers, for a member that has a cheaper one. A strategy may ask for it, and the engine sets it where
+    a budget is tight."""
     handoff: EnvelopeLimits | None = None
     """The limits of the envelope, where other members get an envelope in place of the reply."""
     quoting: Quoting = "all"

@@ -1,0 +1,1 @@
+"""Coordinators of expert teams: plan, assign, evaluate, revise, and recover from failures."""

@@ -1,0 +1,200 @@
+"""The expert strategy: plan, bind roles, work on each step until it passes its review, and recover from failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.errors import nearest
+from teamwright.experts.coordination.options import ExpertOptions, ExpertStep
+from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
+from teamwright.experts.coordination.planned_steps import example_plan
+from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
+from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
+from teamwright.experts.coordination.role_binding import RoleBinding, bind_roles, role_of_step
+from teamwright.experts.coordination.step_work import StepAssignment
+from teamwright.planning.graph import StepGraph
+from teamwright.planning.schedule.planner import nodes_of
+from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
+from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
+from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.talk import Talk
+from teamwright.values.results import Outcome
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+class Expert(Strategy):
+    """A plan of steps with roles. Each step is evaluated; a failure ladder and a risk profile decide what is lost."""
+
+    name = "expert"
+    version = 1
+    options = ExpertOptions
+    unused = ("max_turns", "on_max_turns")
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """Check plan, roles, evaluation and risk."""
+        options = settings.read(ExpertOptions)
+        names = {member.name for member in members}
+        found = [
+            *plan_flaws(options.steps),
+            *template_flaws(options.steps),
+            *_role_flaws(options, names),
+            *risk_flaws(options, options.steps),
+        ]
+        if options.steps and options.planner is not None:
+            found.append(Flaw("the plan is either fixed in  steps  or made by the planner; remove one", ("planner",)))
+        ids = {step.id for step in _known_steps(options, members)}
+        if options.answer is not None and options.answer not in ids:
+            hint = nearest(options.answer, ids) if ids else "a planner decides about the steps; remove it"
+            found.append(Flaw(f"there is no step {options.answer!r}; {hint}", ("answer",)))
+        return found
+
+    def lead(self, settings: Settings, members: Members) -> str | None:
+        """Return the planner, if there is one."""
+        return settings.read(ExpertOptions).planner
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """Return one ask for each step, if the plan is known."""
+        steps = _known_steps(settings.read(ExpertOptions), members)
+        return {f"{SCOPE}/{step.id}/{WORK}": step.execution_tokens + step.coordination_tokens for step in steps}
+
+    def closing(self, settings: Settings, members: Members) -> Sequence[ClosingAsk]:
+        """Return the step that gives the answer, if the plan is known and has one."""
+        options = settings.read(ExpertOptions)
+        steps = {step.id: step for step in _known_steps(options, members)}
+        closer = closing_step(list(steps.values()), options.answer)
+        bound = bind_roles(list(steps.values()), effective_roles(options, members), members).by_step
+        if closer is None or closer not in bound:
+            return ()
+        return [ClosingAsk(bound[closer].agent.name, len(steps[closer].needs))]
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """Return the steps and their dependencies; with a planner, the roles that it can use."""
+        options = settings.read(ExpertOptions)
+        roles, steps = effective_roles(options, members), _known_steps(options, members)
+        notes = (f"{options.risk} risk", f"{options.max_parallel} at once")
+        if not steps:
+            planner = Node(id="planner", agent=options.planner or "", label="plan")
+            nodes = [Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items()]
+            arrows = [Arrow(source=planner.id, to=node.id) for node in nodes]
+            return Sketch(nodes=(planner, *nodes), arrows=tuple(arrows), notes=notes)
+        return _plan_sketch(steps, bind_roles(steps, roles, members), notes)
+
+    def example_reply(self, turn: Turn) -> JsonValue:
+        """Return a plan, if the turn asks for one."""
+        return None if turn.output_schema is None else example_plan(turn.output_schema)
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Make the plan, bind its roles and execute it, all within the timeout."""
+        options = task.settings.read(ExpertOptions)
+        return await run_within(options.timeout, ExpertRun(task, options, members), ctx)
+
+
+class ExpertRun:
+    """One run of the strategy."""
+
+    def __init__(self, task: Task, options: ExpertOptions, members: Members) -> None:
+        self._task, self._options, self._members = task, options, members
+        self._plan_run: PlanRun | None = None
+
+    async def run(self, ctx: Context) -> Outcome | None:
+        """Plan, bind and execute; return an outcome if there is no plan."""
+        roles = effective_roles(self._options, self._members)
+        plan = await make_plan(self._task, self._options, roles, self._members, ctx)
+        if isinstance(plan, Reply):
+            talk = Talk(self._task)
+            talk.add(plan)
+            return talk.ended("terminated").changed(status="completed")
+        if isinstance(plan, Failure):
+            return planning_outcome(plan)
+        binding = bind_roles(plan.steps, roles, self._members)
+        if binding.problems:
+            text = "; ".join(binding.problems)
+            return planning_outcome(Failure(member="", error="planning", message=text), plan.warnings)
+        for fact in binding.facts():
+            await ctx.emit(fact)
+        self._plan_run = PlanRun(
+            self._task, self._options, plan, self._assignments(plan, binding), BoundAgents(binding)
+        )
+        await self._plan_run.announce(Expert.name, ctx)
+        await self._plan_run.run(ctx)
+        return None
+
+    async def finish(self, ctx: Context, *, timed_out: bool) -> Outcome:
+        """Return the outcome of the steps; of a team without a plan, that its time is used up."""
+        if self._plan_run is not None:
+            return await self._plan_run.finish(ctx, timed_out=timed_out)
+        text = f"the team used up its {self._options.timeout:g} seconds before it had a plan"
+        return planning_outcome(Failure(member="", error="deadline", message=text))
+
+    def _assignments(self, plan: MadePlan, binding: RoleBinding) -> dict[str, StepAssignment]:
+        options = self._options
+        return {
+            step.id: StepAssignment(
+                step,
+                binding.by_step[step.id].name,
+                binding.by_step[step.id].role,
+                evaluator_of_step(step, options, self._members),
+                options.on_failure,
+                options.auto_pass,
+            )
+            for step in plan.steps
+        }
+
+
+class BoundAgents:
+    """The agents that were bound to the steps at plan time; a retry asks the same one."""
+
+    def __init__(self, binding: RoleBinding) -> None:
+        self._by_step = {step: bound.agent for step, bound in binding.by_step.items()}
+
+    def acquire(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent that is bound to the step."""
+        return self._by_step[step.id]
+
+    def exchange(self, step: Step, failed: Agent) -> Agent:
+        """Return the same agent."""
+        return failed
+
+    def release(self, agent: Agent) -> None:
+        """Do nothing: agents are not counted."""
+
+
+def _known_steps(options: ExpertOptions, members: Members) -> Sequence[ExpertStep]:
+    known = known_plan(options, effective_roles(options, members))
+    return () if known is None else known.steps
+
+
+def _role_flaws(options: ExpertOptions, names: set[str]) -> Iterator[Flaw]:
+    """Yield steps without a role, and a warning for each role that no step has."""
+    roles, used = options.roles, set[str]()
+    for index, step in enumerate(options.steps):
+        name = role_of_step(step, roles)
+        used.add(name)
+        if name in roles or (name in names and (step.role is None or not roles)):
+            continue
+        known, at = (roles or names), ("role" if step.role is not None else "id")
+        text = (
+            f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; {nearest(name, known)}"
+        )
+        yield Flaw(text, ("steps", index, at))
+    for name in roles if options.steps else ():
+        if name not in used:
+            yield Flaw(f"no step has the role {name!r}; remove it", ("roles", name), is_warning=True)
+
+
+def _plan_sketch(steps: Sequence[ExpertStep], binding: RoleBinding, notes: tuple[str, ...]) -> Sketch:
+    by_id, graph = {step.id: step for step in steps}, StepGraph.from_nodes(nodes_of(steps))
+    nodes: list[Node] = []
+    for id_ in graph.order:
+        bound, step = binding.by_step.get(id_), by_id[id_]
+        role = "" if bound is None or bound.name in (id_, bound.agent.name) else f"as {bound.name}"
+        about = " · ".join(filter(None, (role, condition_label(step.when))))
+        nodes.append(Node(id=id_, agent="" if bound is None else bound.agent.name, label=id_, about=about))
+    arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
+    return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)

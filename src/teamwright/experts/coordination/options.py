@@ -1,0 +1,103 @@
+"""The options of coordinators: roles, steps, risk, evaluation, limits, and what happens after a failure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from teamwright.values.limits.limits import Limits
+from teamwright.values.models import Value
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.manifest import AgentName, MemberName
+from teamwright.values.specs.plan import Step
+
+Risk = Literal["low", "medium", "high"]
+RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class Role(Value):
+    """What a step needs from whoever works on it. A member with the required capability is bound to it."""
+
+    description: str = Field(default="", description="what the role is for; a planner reads it")
+    instructions: str = Field(default="", description="stand before the task of each of its steps")
+    capability: str | None = Field(default=None, min_length=1, description="a capability that the member must declare")
+    agent: MemberName | None = Field(default=None, description="the member; by default one that fits")
+    tools: tuple[str, ...] | None = Field(
+        default=None, description="the only tools that its member may use in this role, by tool or by source"
+    )
+    limits: Limits | None = Field(default=None, description="limits of each of its steps")
+
+
+class ExpertStep(Step):
+    """A step of a plan with the role that works on it."""
+
+    role: RoleName | None = Field(default=None, description="the role; by default the role of the step's name")
+    required: bool = Field(default=False, description="whether it can't be skipped: the team fails without it")
+    nothing_found: bool = Field(
+        default=False, description="whether NOTHING FOUND is an answer, which is not evaluated further"
+    )
+
+
+class FailureLadder(Value):
+    """What happens, rung by rung, when a member fails; what no rung settles fails the team."""
+
+    retry: int = Field(default=1, ge=0, le=20, description="how often a step is tried again")
+    downgrade_model: bool = Field(
+        default=True, description="then once with the member's `economy` model, if it has one"
+    )
+    skip_step: bool = Field(default=True, description="then the team continues without the step, with a warning")
+
+
+class CoordinationOptions(Value):
+    """What all coordinators have in common: the risk that decides about evaluation, and the limits of a team."""
+
+    risk: Risk = Field(
+        default="medium",
+        description="of work that did not pass: `medium` and `high` fail the team, `low` continues with a warning;"
+        " `high` evaluates by checks alone",
+    )
+    evaluator: Literal["auto", "agent", "rubric"] = Field(
+        default="auto",
+        description="`rubric`: checks alone; `agent`: a judge is needed; `auto`: a judge where one is named, unless the"
+        " risk is high",
+    )
+    evaluate: Evaluate | None = Field(
+        default=None, description="how steps are evaluated that don't say it themselves; by default they are not blank"
+    )
+    auto_pass: bool = Field(
+        default=False, description="with `risk: low`, whether work counts that could not be reviewed, with a warning"
+    )
+    max_feedback_rounds: int = Field(
+        default=3, ge=1, le=20, description="how often a member is asked for a step, the first time included"
+    )
+    max_parallel: int = Field(default=10, ge=1, description="how many steps run at once")
+    timeout: float = Field(
+        default=600.0, gt=0, allow_inf_nan=False, description="seconds of the team; then it ends with what it has"
+    )
+    answer: str | None = Field(
+        default=None, description="the step that gives the team's answer; by default the last one"
+    )
+
+
+class ExpertOptions(CoordinationOptions):
+    """The roles and the plan of an expert team: fixed `steps`, a `planner`, or else one step for each role."""
+
+    roles: dict[RoleName, Role] = Field(default={}, description="the roles; by default each member is one")
+    steps: tuple[ExpertStep, ...] = Field(default=(), description="the steps of a fixed plan, in any order")
+    planner: AgentName | None = Field(default=None, description="the agent that makes the plan")
+    max_steps: int = Field(default=20, ge=1, le=200, description="how many steps a planner may plan")
+    on_planner_failure: Literal["fail_fast", "single_step_fallback"] = Field(
+        default="fail_fast",
+        description="when there is no usable plan: the team fails, or the task is one step, with a warning",
+    )
+    on_failure: FailureLadder = Field(default=FailureLadder.model_construct(), description="the failure ladder")
+
+
+class DispatchOptions(CoordinationOptions):
+    """The steps that a pool of members works on."""
+
+    steps: tuple[ExpertStep, ...] = Field(min_length=1, description="the steps, in any order")
+    retry: int = Field(
+        default=1, ge=0, le=20, description="how often a failed step is tried again before it is skipped"
+    )

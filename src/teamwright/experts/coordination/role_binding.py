@@ -1,0 +1,104 @@
+"""Binds the steps of a plan to roles and the roles to members, before any step starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import capabilities_of
+from teamwright.experts.coordination.options import ExpertStep, Role
+from teamwright.strategies.protocol import Members
+from teamwright.values.events.team import TeamRoleBound
+
+NO_ROLE = Role.model_construct()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRole:
+    """A role and the member that has it."""
+
+    name: str
+    role: Role
+    agent: Agent
+
+
+@dataclass(slots=True)
+class RoleBinding:
+    """The roles of a plan by step. `problems` are the steps that nobody can work on."""
+
+    by_step: dict[str, BoundRole] = field(default_factory=dict[str, BoundRole])
+    problems: list[str] = field(default_factory=list[str])
+    considered: tuple[str, ...] = ()
+
+    def facts(self) -> list[TeamRoleBound]:
+        """Return an event for each role that is bound, in plan order."""
+        bound = {(one.name, one.agent.name): one for one in self.by_step.values()}
+        return [
+            TeamRoleBound(role=name, member=member, capability=one.role.capability or "", considered=self.considered)
+            for (name, member), one in bound.items()
+        ]
+
+
+def role_of_step(step: ExpertStep, roles: Mapping[str, Role]) -> str:
+    """Return the name of a step's role: its own, the role of its name, or its agent as a role of its own."""
+    if step.role is not None:
+        return step.role
+    return step.id if step.id in roles else step.agent or step.id
+
+
+def bind_roles(steps: Sequence[ExpertStep], roles: Mapping[str, Role], members: Members) -> RoleBinding:
+    """Bind each step to its role and each role to a member: one with the capability, if possible without a role yet."""
+    agents = {one.name: one for one in members}
+    binding = RoleBinding(considered=tuple(agents))
+    taken: dict[str, str] = {}
+    for step in steps:
+        name = role_of_step(step, roles)
+        role = roles.get(name, NO_ROLE)
+        wanted = step.agent or role.agent
+        if wanted is None and role.capability is None and name in agents:
+            wanted = name
+        fitting = [
+            one for one in agents.values() if (wanted is None or one.name == wanted) and _has_capability(one, role)
+        ]
+        if not fitting or (name not in roles and wanted is None):
+            binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
+            continue
+        chosen = _choose(fitting, taken, name)
+        if role.tools is not None and chosen.kind == "team":
+            binding.problems.append(
+                f"the role {name!r} of the step {step.id!r} allows only certain tools, and {chosen.name!r} is a team,"
+                " whose members have their own; bind it to an agent"
+            )
+            continue
+        taken[chosen.name] = taken.get(chosen.name, name)
+        binding.by_step[step.id] = BoundRole(name, role, chosen)
+    return binding
+
+
+def _choose(fitting: Sequence[Agent], taken: Mapping[str, str], name: str) -> Agent:
+    """Return the member that has this role already, else one without a role, else the first that fits."""
+    same = [one for one in fitting if taken.get(one.name) == name]
+    free = [one for one in fitting if one.name not in taken]
+    return [*same, *free, *fitting][0]
+
+
+def _has_capability(agent: Agent, role: Role) -> bool:
+    return role.capability is None or role.capability.casefold() in map(str.casefold, capabilities_of(agent))
+
+
+def _unbound(
+    step: ExpertStep,
+    name: str,
+    role: Role,
+    wanted: str | None,
+    roles: Mapping[str, Role],
+    agents: Mapping[str, Agent],
+) -> str:
+    """Return why a step can't be bound: what it needs, and who was considered."""
+    considered = [agents[wanted]] if wanted is not None and wanted in agents else list(agents.values())
+    names = ", ".join(f"{one.name} ({', '.join(capabilities_of(one)) or 'no capabilities'})" for one in considered)
+    if name not in roles and wanted is None:
+        return f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; considered: {names}"
+    need = f"the capability {role.capability!r}" if role.capability else f"the member {wanted!r}"
+    return f"the step {step.id!r} needs the role {name!r}, which requires {need}; considered: {names}"

@@ -1,0 +1,219 @@
+"""The work on one step: asks under the failure ladder, evaluations under the risk profile, and its final state.
+
+Every rung of the ladder is recorded. The text of a failure never reaches a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.context import Context
+from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds, exceeded
+from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.errors import AgentTimeout
+from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
+from teamwright.experts.coordination.states import FinalState, StepMachine
+from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.talk import BUDGET
+from teamwright.values.events.team import (
+    FailureRung,
+    TeamHandoff,
+    TeamStepAssigned,
+    TeamStepCompleted,
+    TeamStepFailed,
+)
+from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
+
+NOTHING_FOUND = "NOTHING FOUND"
+LIMITS_OF_ROLE, LIMITS_OF_STEP = "role-limits", "step-limits"
+
+NextAgent = Callable[[Agent], Agent]
+"""Returns who is asked after this member has failed: the same one, or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAssignment:
+    """A step with all that is decided about it at plan time."""
+
+    step: ExpertStep
+    role_name: str
+    role: Role
+    evaluator: Evaluator
+    ladder: FailureLadder
+    auto_pass: bool = False
+
+
+def states_nothing_found(reply: Reply) -> bool:
+    """Return whether a reply says that nothing was found, and nothing else."""
+    return reply.full.text.strip().strip(".!\"'*`").strip().casefold() == NOTHING_FOUND.casefold()
+
+
+class StepExecution:
+    """One execution of a step. `aborts_team` says that its failure ends the team at once."""
+
+    def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, next_agent: NextAgent) -> None:
+        self._assigned, self._step, self._ladder = assignment, assignment.step, assignment.ladder
+        self._agent, self._machine, self._next_agent = agent, machine, next_agent
+        self._attempts = self._retries = 0
+        self._is_downgraded = self._nothing_found = False
+        self._key = WORK
+        self._verdict: EvaluationVerdict | None = None
+        self._outcome: VerdictOutcome | None = None
+        self.aborts_team = False
+
+    async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Work on the step until it has an answer that counts, or fails; record its assignment and its end."""
+        self._machine.move("generating")
+        await ctx.emit(self._assignment_fact())
+        try:
+            async with AsyncExitStack() as stack:
+                inner = ctx
+                for name, limits in ((LIMITS_OF_ROLE, self._assigned.role.limits), (LIMITS_OF_STEP, self._step.limits)):
+                    if limits is not None:
+                        inner = await stack.enter_async_context(inner.scope(name, limits))
+                ending = await self._work(turn, inner)
+        except AgentTimeout as error:
+            failure = Failure(member=self._agent.name, error=error.kind, message=str(error))
+            ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
+        await self._settle(ending, ctx)
+        return ending
+
+    def _assignment_fact(self) -> TeamStepAssigned:
+        role = self._assigned.role_name
+        attempt = self._attempts + 1
+        return TeamStepAssigned(step=self._step.id, member=self._agent.name, role=role, attempt=attempt)
+
+    async def _work(self, turn: Turn, ctx: Context) -> Reply | Failure:
+        """Ask and evaluate in rounds."""
+        rounds = EvaluationRounds(ctx, self._agent, self._assigned.evaluator, turn, WORK)
+        ending = await self._generate(turn, WORK, ctx)
+        while isinstance(ending, Reply) and self._outcome != REVIEW_EXCEEDED:
+            self._machine.move("evaluating")
+            self._nothing_found = self._step.nothing_found and states_nothing_found(ending)
+            if self._nothing_found or ending.signal == "terminate":
+                return ending
+            rounds.work, rounds.author = self._key, self._agent
+            self._verdict = verdict = await rounds.evaluate(ending)
+            self._outcome = verdict.outcome
+            if verdict.outcome == "pass":
+                return ending
+            if verdict.outcome == REVIEW_EXCEEDED or rounds.are_over:
+                return await self._exceed(ending, rounds, ctx)
+            self._machine.move("generating")
+            ending = await self._generate(rounds.revision_turn(ending), rounds.work, ctx)
+        return ending
+
+    async def _generate(self, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
+        """Ask the member; after a failure, climb the ladder."""
+        ending = await self._ask(turn, key, ctx)
+        while isinstance(ending, Failure):
+            if ending.error == REVIEW_EXCEEDED:  # the member's own evaluation
+                return await self._exceed_own(ending, ctx)
+            rung, passed_over = self._next_rung(ending)
+            if rung in ("skip_step", "abort_team"):
+                return await self._give_up(ending, ctx, passed_over)
+            await ctx.emit(self._failed(ending, rung, passed_over))
+            if rung == "retry":
+                self._retries += 1
+                before, self._agent = self._agent, self._next_agent(self._agent)
+                if self._agent is not before:
+                    await ctx.emit(self._assignment_fact())
+                ending = await self._ask(turn, f"retry-{self._retries}/{key}", ctx)
+            else:
+                self._is_downgraded = True
+                ending = await self._ask(turn, f"economy/{key}", ctx)
+        return ending
+
+    async def _ask(self, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
+        self._attempts, self._key = self._attempts + 1, key
+        if self._is_downgraded:
+            turn = replace(turn, tier="economy")
+        return await ctx.ask(self._agent, turn, key=key)
+
+    def _next_rung(self, failure: Failure) -> tuple[FailureRung, tuple[FailureRung, ...]]:
+        """Return the next rung that applies, and those before it that do not."""
+        passed_over: list[FailureRung] = []
+        if self._retries < self._ladder.retry and failure.error != BUDGET:
+            return "retry", ()
+        if failure.error == BUDGET:
+            passed_over.append("retry")
+        if self._ladder.downgrade_model and not self._is_downgraded:
+            if policy_of(self._agent).economy is not None:
+                return "downgrade_model", tuple(passed_over)
+            passed_over.append("downgrade_model")
+        return self._last_rung(failure), tuple(passed_over)
+
+    def _last_rung(self, failure: Failure) -> FailureRung:
+        """Return whether the team continues without the step. A budget that is used up skips what it does not cover."""
+        can_skip = (self._ladder.skip_step and not self._step.required) or failure.optional or failure.error == BUDGET
+        return "skip_step" if can_skip else "abort_team"
+
+    async def _give_up(self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...]) -> Failure:
+        rung = self._last_rung(failure)
+        await ctx.emit(self._failed(failure, rung, passed_over))
+        self.aborts_team = rung == "abort_team"
+        # A step that the budget did not cover is no optional one: the step that closes the team still runs.
+        return failure.changed(optional=rung == "skip_step" and failure.error != BUDGET)
+
+    def _failed(self, failure: Failure, rung: FailureRung, passed_over: tuple[FailureRung, ...]) -> TeamStepFailed:
+        return TeamStepFailed(
+            step=self._step.id,
+            member=self._agent.name,
+            attempt=max(1, self._attempts),
+            error=failure.error,
+            rung=rung,
+            passed_over=passed_over,
+        )
+
+    async def _exceed(self, reply: Reply, rounds: EvaluationRounds, ctx: Context) -> Reply | Failure:
+        """Return what becomes of work that did not pass: by the risk, it counts with a warning or fails the team."""
+        declared = self._assigned.evaluator.declaration
+        ending = exceeded(self._agent, declared, reply, rounds.verdicts)
+        if isinstance(ending, Failure):
+            return await self._hand_off(ending, ctx)
+        if rounds.verdicts[-1].outcome == REVIEW_EXCEEDED and self._assigned.auto_pass:
+            self._outcome = "auto_pass_with_warning"
+        else:
+            self._outcome = REVIEW_EXCEEDED
+        return ending
+
+    async def _exceed_own(self, failure: Failure, ctx: Context) -> Reply | Failure:
+        """Treat work that failed the member's own evaluation as the risk says."""
+        self._outcome = REVIEW_EXCEEDED
+        if self._assigned.evaluator.declaration.on_exceeded == "fail":
+            return await self._hand_off(failure, ctx)
+        return Reply(messages=failure.messages, data=failure.data, warnings=(*failure.warnings, failure.message))
+
+    async def _hand_off(self, failure: Failure, ctx: Context) -> Failure:
+        """Record that a person is needed, and fail the team."""
+        self._outcome, self.aborts_team = REVIEW_EXCEEDED, True
+        await ctx.emit(TeamHandoff(source=self._agent.name, to="", reason=failure.message))
+        return failure.changed(optional=False)
+
+    async def _settle(self, ending: Reply | Failure, ctx: Context) -> None:
+        """Move to the final state and record it."""
+        state = self._final_state(ending)
+        self._machine.move(state)
+        await ctx.emit(
+            TeamStepCompleted(
+                step=self._step.id,
+                member=self._agent.name,
+                state=state,
+                attempts=max(1, self._attempts),
+                verdict=self._outcome,
+                score=None if self._verdict is None else self._verdict.score,
+                nothing_found=self._nothing_found,
+            )
+        )
+
+    def _final_state(self, ending: Reply | Failure) -> FinalState:
+        if isinstance(ending, Reply):
+            return "degraded" if ending.lasting_warnings else "completed"
+        return "degraded" if ending.optional or ending.error == BUDGET else "failed"
