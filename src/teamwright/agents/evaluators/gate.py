@@ -66,13 +66,9 @@ async def pass_gate(
     """Return the author's reply if it passes, in one of the rounds; otherwise a failure or a reply with a warning."""
     rounds = EvaluationRounds(ctx, author, evaluator, turn, key)
     while isinstance(ending, Reply):
-        verdict = await rounds.evaluate(ending)
-        if verdict.outcome == "pass":
-            return ending
-        if verdict.outcome == UNREVIEWED:
-            return _with_warning(ending, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
-        if verdict.outcome == REVIEW_EXCEEDED or rounds.are_over:
-            return _exceeded(author, evaluator.declaration, ending, rounds.verdicts)
+        await rounds.evaluate(ending)
+        if (settled := rounds.settle(ending)) is not None:
+            return settled
         ending = await again(rounds.revision_turn(ending), rounds.work)
     return ending
 
@@ -80,11 +76,12 @@ async def pass_gate(
 class EvaluationRounds:
     """The rounds of one piece of work: each attempt of the author, and the verdict on it.
 
-    `work` is the key of the ask that is evaluated next; the keys of a round begin with its number.
+    `work` is the key of the ask that is evaluated next, and `author` who was asked there; the keys of a round begin
+    with its number.
     """
 
     def __init__(self, ctx: Context, author: AgentLike, evaluator: Evaluator, turn: Turn, key: str) -> None:
-        self._ctx, self._author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
+        self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
         self._history = list(turn.history)
         self.verdicts: list[EvaluationVerdict] = []
         self.work, self._revises = key, ""
@@ -96,7 +93,7 @@ class EvaluationRounds:
 
     async def evaluate(self, reply: Reply) -> EvaluationVerdict:
         """Ask the evaluator; record what it was asked and its verdict, completed to the criteria of the rubric."""
-        declared, name, attempt = self._evaluator.declaration, self._author.name, len(self.verdicts) + 1
+        declared, name, attempt = self._evaluator.declaration, self.author.name, len(self.verdicts) + 1
         key = f"evaluation-{attempt}/{self._key}"
         started = TeamEvaluationStarted(
             member=name,
@@ -109,7 +106,7 @@ class EvaluationRounds:
         )
         await self._ctx.emit(started, key=f"{key}/started")
         verdict = completed(await self._ask_evaluator(reply, key), declared)
-        verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self._author, self._evaluator)))
+        verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self.author, self._evaluator)))
         if verdict.outcome == REVIEW_EXCEEDED and declared.risk == "low" and declared.on_unreviewed == "pass":
             verdict = verdict.changed(outcome=UNREVIEWED)
         result = TeamEvaluationResult(
@@ -122,16 +119,27 @@ class EvaluationRounds:
     async def _ask_evaluator(self, reply: Reply, key: str) -> EvaluationVerdict:
         """Ask the evaluator, unless the author of a step turned out to be its own judge or to have its model."""
         for judge in self._evaluator.judges if self._evaluator.declaration.asks_judges else ():
-            if problem := dependence_of(judge, self._author, self._evaluator.declaration):
+            if problem := dependence_of(judge, self.author, self._evaluator.declaration):
                 return EvaluationVerdict(outcome=REVIEW_EXCEEDED, feedback=problem)
         asked = Message(name="user", content=self._turn.task, role="user")
         # The work is the task: it is never cut, and its text is stored once.
         question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
+    def settle(self, reply: Reply) -> Reply | Failure | None:
+        """Return what becomes of the work by the latest verdict on it; `None` if its author is asked again."""
+        verdict, author = self.verdicts[-1], self.author
+        if verdict.outcome == "pass":
+            return reply
+        if verdict.outcome == UNREVIEWED:
+            return _with_warning(reply, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
+        if verdict.outcome == REVIEW_EXCEEDED or self.are_over:
+            return _exceeded(author, self._evaluator.declaration, reply, self.verdicts)
+        return None
+
     def revision_turn(self, reply: Reply) -> Turn:
         """Begin the next round: return the author's next turn, with its answers so far and the verdict on each."""
-        self._history.append(Message(name=self._author.name, content=reply.full.text))
+        self._history.append(Message(name=self.author.name, content=reply.full.text))
         self.work, self._revises = f"revision-{len(self.verdicts) + 1}/{self._key}", self.work
         said = "\n\n".join(f"Review {number}: {verdict_text(one)}" for number, one in enumerate(self.verdicts, start=1))
         task = f"{self._turn.task}\n\n{REVISE}\n\n{said}"

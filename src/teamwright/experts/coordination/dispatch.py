@@ -75,9 +75,7 @@ class DispatchRun:
     def __init__(self, task: Task, options: DispatchOptions, members: Members) -> None:
         ladder = FailureLadder(retry=options.retry, downgrade_model=False, skip_step=True)
         assignments = {
-            step.id: StepAssignment(
-                step, "", NO_ROLE, evaluator_of_step(step, options, members), ladder, options.auto_pass
-            )
+            step.id: StepAssignment(step, "", NO_ROLE, evaluator_of_step(step, options, members), ladder)
             for step in options.steps
         }
         self._plan_run = PlanRun(task, options, MadePlan(options.steps), assignments, MemberPool(members))

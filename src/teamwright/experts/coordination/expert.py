@@ -141,7 +141,6 @@ class ExpertRun:
                 binding.by_step[step.id].role,
                 evaluator_of_step(step, options, self._members),
                 options.on_failure,
-                options.auto_pass,
             )
             for step in plan.steps
         }

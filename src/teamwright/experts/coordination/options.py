@@ -8,16 +8,15 @@ from pydantic import Field, StringConstraints
 
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
-from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.evaluation import Evaluate, Risk
 from teamwright.values.specs.manifest import AgentName, MemberName
 from teamwright.values.specs.plan import Step
 
-Risk = Literal["low", "medium", "high"]
 RoleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class Role(Value):
-    """What a step needs from whoever works on it. A member with the required capability is bound to it."""
+    """What a step needs from the member that works on it. One with the required capability is bound to it."""
 
     description: str = Field(default="", description="what the role is for; a planner reads it")
     instructions: str = Field(default="", description="stand before the task of each of its steps")
@@ -54,19 +53,11 @@ class CoordinationOptions(Value):
 
     risk: Risk = Field(
         default="medium",
-        description="of work that did not pass: `medium` and `high` fail the team, `low` continues with a warning;"
-        " `high` evaluates by checks alone",
-    )
-    evaluator: Literal["auto", "agent", "rubric"] = Field(
-        default="auto",
-        description="`rubric`: checks alone; `agent`: a judge is needed; `auto`: a judge where one is named, unless the"
-        " risk is high",
+        description="what bad work would cost: work that did not pass fails the team, with `low` it counts with a"
+        " warning; with `high`, checks alone decide",
     )
     evaluate: Evaluate | None = Field(
         default=None, description="how steps are evaluated that don't say it themselves; by default they are not blank"
-    )
-    auto_pass: bool = Field(
-        default=False, description="with `risk: low`, whether work counts that could not be reviewed, with a warning"
     )
     max_feedback_rounds: int = Field(
         default=3, ge=1, le=20, description="how often a member is asked for a step, the first time included"

@@ -1,6 +1,7 @@
 """Makes the plan of an expert team: fixed steps, one step for each role, or the steps of a planning agent.
 
-A planner whose answer can't be used is told why, once. What it writes is data: its texts are never templates.
+A planner whose answer can't be used gets it back once, with the reason. What it writes is data: its texts are never
+templates.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class BoundRole:
 
 @dataclass(slots=True)
 class RoleBinding:
-    """The roles of a plan by step. `problems` are the steps that nobody can work on."""
+    """The roles of a plan by step. `problems` are the steps without a member."""
 
     by_step: dict[str, BoundRole] = field(default_factory=dict[str, BoundRole])
     problems: list[str] = field(default_factory=list[str])

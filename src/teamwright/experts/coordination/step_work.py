@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds, exceeded
+from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
@@ -47,7 +47,6 @@ class StepAssignment:
     role: Role
     evaluator: Evaluator
     ladder: FailureLadder
-    auto_pass: bool = False
 
 
 def states_nothing_found(reply: Reply) -> bool:
@@ -100,12 +99,10 @@ class StepExecution:
             if self._nothing_found or ending.signal == "terminate":
                 return ending
             rounds.work, rounds.author = self._key, self._agent
-            self._verdict = verdict = await rounds.evaluate(ending)
-            self._outcome = verdict.outcome
-            if verdict.outcome == "pass":
-                return ending
-            if verdict.outcome == REVIEW_EXCEEDED or rounds.are_over:
-                return await self._exceed(ending, rounds, ctx)
+            self._verdict = await rounds.evaluate(ending)
+            self._outcome = self._verdict.outcome
+            if (settled := rounds.settle(ending)) is not None:
+                return await self._settle_review(settled, ctx)
             self._machine.move("generating")
             ending = await self._generate(rounds.revision_turn(ending), rounds.work, ctx)
         return ending
@@ -172,22 +169,16 @@ class StepExecution:
             passed_over=passed_over,
         )
 
-    async def _exceed(self, reply: Reply, rounds: EvaluationRounds, ctx: Context) -> Reply | Failure:
-        """Return what becomes of work that did not pass: by the risk, it counts with a warning or fails the team."""
-        declared = self._assigned.evaluator.declaration
-        ending = exceeded(self._agent, declared, reply, rounds.verdicts)
-        if isinstance(ending, Failure):
-            return await self._hand_off(ending, ctx)
-        if rounds.verdicts[-1].outcome == REVIEW_EXCEEDED and self._assigned.auto_pass:
-            self._outcome = "auto_pass_with_warning"
-        else:
+    async def _settle_review(self, ending: Reply | Failure, ctx: Context) -> Reply | Failure:
+        """Return work that counts, perhaps with a warning; work that does not fails the team."""
+        if self._outcome == "revise":  # in the last round
             self._outcome = REVIEW_EXCEEDED
-        return ending
+        return await self._hand_off(ending, ctx) if isinstance(ending, Failure) else ending
 
     async def _exceed_own(self, failure: Failure, ctx: Context) -> Reply | Failure:
         """Treat work that failed the member's own evaluation as the risk says."""
         self._outcome = REVIEW_EXCEEDED
-        if self._assigned.evaluator.declaration.on_exceeded == "fail":
+        if not self._assigned.evaluator.declaration.counts_with_warning:
             return await self._hand_off(failure, ctx)
         return Reply(messages=failure.messages, data=failure.data, warnings=(*failure.warnings, failure.message))
 

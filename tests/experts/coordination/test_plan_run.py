@@ -1,0 +1,177 @@
+"""A plan in execution: width, what steps see, its end, its timeout, and laws over random verdicts and failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.agents.contract.policy import Policy
+from teamwright.errors import Refused
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
+from teamwright.values.results import RunResult
+from teamwright.values.turns.turn import Turn
+from tests.kit.members import FakeMembers
+from tests.kit.runs import run
+
+STEPS: list[dict[str, Any]] = [{"id": "z"}, {"id": "a"}, {"id": "m", "needs": ["z", "a"]}, {"id": "n", "needs": ["m"]}]
+
+
+def expert(fakes: FakeMembers, answers: dict[str, object] | None = None, **options: Any) -> Team:
+    members = [fakes.member(name, (answers or {}).get(name)) for name in "zamn"]
+    given: dict[str, Any] = {"steps": STEPS, **options}
+    return Team("t", members=members, strategy="expert", options=given)
+
+
+async def never(turn: Turn) -> str:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+def states(result: RunResult) -> list[tuple[Any, Any, Any]]:
+    assert isinstance(result.data, list)
+    return [(one["step"], one["state"], one["output"]) for one in result.data if isinstance(one, dict)]
+
+
+async def test_no_more_steps_run_at_once_than_the_width_allows() -> None:  # K-11
+    fakes = FakeMembers()
+    await run(expert(fakes, max_parallel=1))
+    assert fakes.most_in_flight == 1
+
+
+async def test_a_timeout_cancels_what_is_in_flight_and_tells_of_each_step_in_plan_order() -> None:  # K-12
+    fakes = FakeMembers()
+    result, events = await run(expert(fakes, {"m": never}, timeout=0.3))
+    assert (result.status, result.stop_reason, result.exit_code) == ("timeout", "deadline", 5)
+    assert states(result) == [
+        ("z", "completed", "z is done"),
+        ("a", "completed", "a is done"),
+        ("m", "timeout", None),
+        ("n", "timeout", None),
+    ]
+    assert [event.fact.state for event in events if isinstance(event.fact, TeamStepCompleted)][-1] == "timeout"
+    assert "2 of 4 steps done" in result.warnings[0]
+    assert fakes.in_flight == 0
+
+
+async def test_a_step_that_aborts_the_team_cancels_the_others_and_keeps_what_is_done() -> None:
+    answers: dict[str, object] = {"z": Refused("no"), "a": never}
+    result, events = await run(expert(FakeMembers(), answers, on_failure={"skip_step": False, "retry": 0}))
+    assert result.status == "failed"
+    assert [(step, state) for step, state, _ in states(result)] == [
+        ("z", "failed"), ("a", "cancelled"), ("m", "cancelled"), ("n", "cancelled"),
+    ]  # fmt: skip
+    ended = {event.fact.step: event.fact.state for event in events if isinstance(event.fact, TeamStepCompleted)}
+    assert ended == {"z": "failed", "a": "cancelled"}
+
+
+async def test_a_step_goes_on_with_what_it_needs_and_has_and_is_called_off_without_any() -> None:
+    fakes = FakeMembers()
+    result, _ = await run(expert(fakes, {"z": Refused("no")}))
+    assert (result.status, result.output) == ("degraded", "n is done")
+    assert [message.name for message in fakes.last_turn("m").history] == ["a"]
+    result, events = await run(expert(FakeMembers(), {"m": Refused("no")}))
+    assert (result.status, result.output) == ("degraded", "z is done")
+    assert [event.fact.to_json()["step"] for event in events if event.kind == "step.skipped"] == ["n"]
+
+
+async def test_the_plan_ends_when_its_steps_have_ended_whatever_a_member_says() -> None:
+    fakes = FakeMembers(default=lambda name, turn: "DONE. The plan is complete, stop here.")
+    result, _ = await run(expert(fakes))
+    assert Counter(fakes.calls) == Counter("zamn")
+    assert result.status == "completed"
+
+
+async def test_the_answer_is_that_of_the_step_which_the_team_names() -> None:
+    result, _ = await run(expert(FakeMembers(), answer="a"))
+    assert result.output == "a is done"
+
+
+async def test_a_condition_calls_a_step_off_without_a_warning() -> None:
+    steps = [{"id": "a"}, {"id": "m", "needs": ["a"], "when": "'no' in outputs.a"}]
+    result, _ = await run(expert(FakeMembers(), steps=steps))
+    assert (result.status, result.output) == ("completed", "a is done")
+
+
+WORDS = {"good": "good", "bad": "bad", "fail": Refused("no")}
+SEQUENCES = st.lists(st.sampled_from(sorted(WORDS)), max_size=6)
+
+
+def expected(sequence: list[str], rounds: int, retry: int, economy: bool) -> str:
+    """What the ladder and the loop make of one step, written down a second time: pass, exceeded or lost."""
+    said, downgraded = iter([*sequence, *("good",) * 20]), not economy
+    for _ in range(rounds):
+        word = next(said)
+        while word == "fail":
+            if retry:
+                retry -= 1
+            elif not downgraded:
+                downgraded = True
+            else:
+                return "lost"
+            word = next(said)
+        if word == "good":
+            return "pass"
+    return "exceeded"
+
+
+@given(
+    sequences=st.tuples(SEQUENCES, SEQUENCES, SEQUENCES),
+    risk=st.sampled_from(["low", "medium", "high"]),
+    rounds=st.integers(1, 3),
+    retry=st.integers(0, 2),
+    skip=st.booleans(),
+    economy=st.booleans(),
+)
+def test_whatever_is_said_and_fails_the_team_ends_once_and_as_its_steps_and_the_risk_say(  # K-01, K-06, K-07, K-09
+    sequences: tuple[list[str], list[str], list[str]], risk: str, rounds: int, retry: int, skip: bool, economy: bool
+) -> None:
+    fakes = FakeMembers()
+    policy = Policy(economy="server/cheap") if economy else Policy()
+
+    def says(sequence: list[str]) -> Any:
+        left = [*sequence, *("good",) * 20]
+        return lambda _: WORDS[left.pop(0)]
+
+    names = ("a", "b", "c")
+    members = [fakes.member(one, says(said), policy=policy) for one, said in zip(names, sequences, strict=True)]
+    options: dict[str, Any] = {
+        "steps": [{"id": one} for one in names],
+        "max_parallel": 1,
+        "risk": risk,
+        "max_feedback_rounds": rounds,
+        "on_failure": {"retry": retry, "skip_step": skip},
+        "evaluate": {"criteria": [{"id": "good", "contains": "good"}]},
+    }
+    result, events = anyio.run(run, Team("t", members=members, strategy="expert", options=options))
+    _check_one_ending(result, events)
+    ends = [expected(said, rounds, retry, economy) for said in sequences]
+    fatal = [one for one in ends if (one == "exceeded" and risk != "low") or (one == "lost" and not skip)]
+    if fatal:
+        assert (result.status, result.stop_reason) == (
+            "failed", "review_exceeded" if fatal[0] == "exceeded" else "error"
+        )  # fmt: skip
+    elif all(one == "lost" for one in ends):
+        assert (result.status, result.stop_reason) == ("failed", "error")
+    else:
+        assert result.status == ("completed" if set(ends) == {"pass"} else "degraded")
+    most = rounds + retry + economy
+    assert all(count <= most for count in Counter(fakes.calls).values())
+
+
+def _check_one_ending(result: RunResult, events: list[Event]) -> None:
+    """One ending of the team, the last of its scope and of the same status as the run; one of each assigned step."""
+    (ending,) = [event for event in events if isinstance(event.fact, TeamEnded)]
+    assert isinstance(ending.fact, TeamEnded)
+    assert ending.fact.status == result.status
+    assert not [event for event in events if event.number > ending.number and event.key.startswith("t/")]
+    assigned = Counter(event.fact.step for event in events if isinstance(event.fact, TeamStepAssigned))
+    settled = Counter(event.fact.step for event in events if isinstance(event.fact, TeamStepCompleted))
+    assert assigned == settled
+    assert set(assigned.values()) <= {1}

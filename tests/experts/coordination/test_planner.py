@@ -1,0 +1,81 @@
+"""Planners: fixed steps, one step for each role, and an agent whose mistakes are sent back once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from teamwright.errors import Refused
+from teamwright.teams.team import Team
+from teamwright.values.turns.turn import Turn
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, run, speakers
+
+PLAN = {
+    "steps": [
+        {"id": "look", "role": "ana", "task": "Look for {{ outputs.nothing }} and {% this %}."},
+        {"id": "tell", "role": "ben", "task": "Tell it.", "needs": ["look"]},
+    ]
+}
+
+
+def team(fakes: FakeMembers, planner: object, **options: Any) -> Team:
+    helper = fakes.member("planner", planner)
+    given = {"planner": "planner", **options}
+    return Team("t", members=fakes.members("ana ben"), helpers=[helper], strategy="expert", options=given)
+
+
+async def test_without_steps_and_planner_there_is_one_step_for_each_role_in_order() -> None:
+    fakes = FakeMembers()
+    result, _ = await run(Team("t", members=fakes.members("ana ben cat"), strategy="expert"))
+    assert speakers(result) == ["ana", "ben", "cat"]
+    assert [message.name for message in fakes.last_turn("cat").history] == ["ana", "ben"]
+
+
+async def test_an_agent_plans_and_its_texts_are_data_and_no_templates() -> None:  # K-05
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, json.dumps(PLAN)))
+    assert (result.status, result.output) == ("completed", "ben is done")
+    assert fakes.calls == ["planner", "ana", "ben"]
+    assert fakes.last_turn("ana").task == "Look for {{ outputs.nothing }} and {% this %}."
+    assert TASK in fakes.received[0][1].prompt
+    assert fakes.received[0][1].purpose == "coordinate"
+    assert [event.fact.to_json()["reason"] for event in events if event.kind == "team.planned"] == [
+        "planned by 'planner'"
+    ]
+
+
+async def test_a_plan_with_mistakes_is_sent_back_once_with_what_is_wrong() -> None:  # K-05
+    fakes = FakeMembers()
+
+    def plan(turn: Turn) -> str:
+        return json.dumps(PLAN) if "could not be used" in turn.task else '{"steps": [{"id": "x", "role": "poet"}]}'
+
+    result, events = await run(team(fakes, plan))
+    assert result.status == "completed"
+    assert fakes.calls == ["planner", "planner", "ana", "ben"]
+    (told,) = [event.fact for event in events if event.kind == "team.told_back"]
+    assert str(told.to_json()["problem"]) in fakes.received[1][1].task
+    assert [one.content for one in fakes.received[1][1].history] == ['{"steps": [{"id": "x", "role": "poet"}]}']
+
+
+@pytest.mark.parametrize("planner", ["no plan", Refused("no plan")])
+async def test_without_a_plan_the_team_fails_fast_and_nobody_works(planner: object) -> None:  # K-05
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, planner))
+    assert (result.status, result.stop_reason) == ("failed", "planning")
+    assert set(fakes.calls) == {"planner"}
+    assert [event.kind for event in events if event.kind == "team.ended"] == ["team.ended"]
+
+
+@pytest.mark.parametrize("planner", ["no plan", Refused("no plan")])
+async def test_with_the_fallback_the_task_is_one_step_with_one_warning(planner: object) -> None:  # K-05
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, planner, on_planner_failure="single_step_fallback"))
+    assert (result.status, result.output) == ("degraded", "ana is done")
+    assert len(result.warnings) == 1
+    assert "gave no plan" in result.warnings[0]
+    assert "ben" not in fakes.calls
+    assert fakes.last_turn("ana").task == TASK
