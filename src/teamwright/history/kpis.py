@@ -34,7 +34,7 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import EvaluationVerdict
+from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
@@ -108,7 +108,11 @@ METERED = frozenset((
 
 
 class TurnFigures(Record, frozen=True):
-    """One turn of a leaf member: its place, purpose, times, status and usage. An open turn has no end."""
+    """One turn of a leaf member: its place, purpose, times, status and usage. An open turn has no end.
+
+    `verdict` is the outcome of the evaluation of its work, if there was one; a `revised` turn was followed by another
+    attempt at the same work.
+    """
 
     key: str
     member: str
@@ -118,6 +122,13 @@ class TurnFigures(Record, frozen=True):
     status: StepStatus
     usage: Usage = NOTHING
     marks: tuple[str, ...] = ()
+    verdict: VerdictOutcome | None = None
+    revised: bool = False
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether this is the last attempt at some work, and an evaluator said whether it is good."""
+        return not self.revised and self.verdict in ("pass", "revise")
 
 
 class KpiRow(Record, frozen=True):
@@ -185,7 +196,7 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
 
 def turns_of(events: Sequence[Event]) -> tuple[TurnFigures, ...]:
     """Return the turns that the KPIs of a run count, in the order in which they began."""
-    return tuple(ask.figures() for ask in fold(events, _KpiFold()).turns())
+    return fold(events, _KpiFold()).turn_figures()
 
 
 @dataclass(slots=True)
@@ -266,6 +277,16 @@ class _KpiFold:
     def turns(self) -> list[_Ask]:
         """The turns of leaf members, without superseded ones."""
         return [ask for ask in self._asks.values() if ask.is_turn and self._counts(ask)]
+
+    def turn_figures(self) -> tuple[TurnFigures, ...]:
+        """The turns as public values, with the verdicts on them."""
+        found: list[TurnFigures] = []
+        for ask in self.turns():
+            figures, verdict = ask.figures(), self._verdict(ask)
+            if verdict is not None:
+                figures = figures.changed(verdict=verdict.outcome, revised=without_attempts(ask.key) in self._revised)
+            found.append(figures)
+        return tuple(found)
 
     def steps(self) -> dict[str, int]:
         """Count steps by status; the last attempt at a place decides."""

@@ -90,6 +90,36 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
     assert call("lab", "advise", team, "x", "--profile", file).code == 0
 
 
+JUDGED = """
+agents:
+  lead: {scripted: replies.yaml}
+  one: {scripted: replies.yaml}
+  two: {scripted: replies.yaml}
+teams:
+  t:
+    strategy: star_team
+    members: [lead, one, two]
+    star_team:
+      steps:
+        - {id: a, agent: one, evaluate: {risk: low, criteria: [{id: cites, contains: "[1]"}]}}
+        - {id: b, agent: two, evaluate: {risk: low, criteria: [{id: cites, contains: "[1]"}]}}
+"""
+
+
+def test_what_evaluators_judged_calibrates_the_model_and_gives_advice(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(JUDGED, encoding="utf-8")
+    rules = 'rules: [{agent: one, reply: "see [1]"}, {agent: two, reply: see}, {agent: lead, reply: done}]'
+    (tmp_path / "replies.yaml").write_text(rules, encoding="utf-8")
+    assert call("run", tmp_path / "team.yaml", "go", "--run-id", "r").code == 3
+    done = call("lab", "calibrate", "r")
+    assert "judged steps         2" in done.out
+    assert "No step in these runs was judged" not in done.out
+    fit = call("lab", "calibrate", "r", "--json").json["calibration"]["topologies"]["star_team"]
+    assert (fit["judged"], fit["pass_rate"]) == (2, 0.49)
+    advice = call("lab", "advise", tmp_path / "team.yaml", "go", "--profile", "default")
+    assert "judged steps (star_team 2) give their pass rates" in advice.out
+
+
 def test_without_a_run_there_is_nothing_to_calibrate_with(call: Call) -> None:
     done = call("lab", "calibrate")
     assert (done.code, "no run to calibrate with" in done.err) == (2, True)

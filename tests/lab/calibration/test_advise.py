@@ -114,6 +114,13 @@ def test_own_runs_without_judgements_say_nothing_of_quality() -> None:
     assert shape(advice, "star_team")[0] == shape(advise(chain(12), "write it"), "star_team")[0]
 
 
+def test_advice_says_how_many_judged_steps_it_rests_on() -> None:
+    fit = Fit(runs=3, steps=30, judged=12, pass_rate=0.9)
+    advice = advise(chain(12), "x", profile=Calibration(topologies={"star_team": fit, "single": Fit(runs=1, steps=1)}))
+    assert "judged steps (star_team 12) give their pass rates" in advice.reasons[-2]
+    assert "runs of single count only for tokens and time" in advice.reasons[-2]
+
+
 def test_own_runs_without_judgements_make_no_advice_more_certain() -> None:
     fit = Fit(runs=90, steps=900, pass_rate=0.9)
     profile = Calibration(topologies={"single": fit, "lead_subagent": fit, "star_team": fit, "mesh_team": fit})

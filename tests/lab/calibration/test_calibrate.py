@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,22 @@ async def test_steps_without_judgement_or_failure_say_nothing_of_quality() -> No
     fit = (await calibrated("star_team", TOPOLOGIES["star_team"])).calibration.topologies["star_team"]
     assert (fit.pass_rate, fit.judged) == (None, 0)
     assert fit.over(TOPOLOGIES["star_team"]).pass_rate == TOPOLOGIES["star_team"].pass_rate
+
+
+async def test_judged_steps_give_the_pass_rate_and_others_do_not_count() -> None:
+    journal = MemoryJournal()
+    Record("r", "star_team", TOPOLOGIES["star_team"], SETTINGS, failed=1).write(journal)
+    [run] = (await observe(journal, ["r"])).runs
+    added = 0.9 - fitted_pass_rate(replace(run, steps=10, passed=9))
+    assert fitted_pass_rate(replace(run, judged=4, right=3)) == pytest.approx(0.75 - added)
+    assert fitted_pass_rate(replace(run, judged=4, right=4, passed=run.steps)) == pytest.approx(1 - added)
+
+
+def fitted_pass_rate(run: Observation) -> float:
+    fit = calibrate([run]).calibration.topologies["star_team"]
+    assert fit.judged == run.judged
+    assert fit.pass_rate is not None
+    return fit.pass_rate
 
 
 async def test_runs_of_one_size_tell_time_per_task_alone() -> None:

@@ -8,6 +8,7 @@ from teamwright.lab.calibration.observations import observe
 from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES
 from teamwright.values.turns.turn import Turn
+from tests.kit.evaluators import WordEvaluator, words
 from tests.lab.journals import Record
 
 
@@ -64,3 +65,19 @@ async def test_a_damaged_record_without_the_start_of_its_team_says_nothing() -> 
     seen = await observe(journal, ["r"])
     assert (seen.runs, list(seen.left_out)) == ((), ["r"])
     assert "is damaged" in seen.left_out["r"]
+
+
+async def test_steps_that_were_judged_are_counted_with_those_that_passed() -> None:
+    journal, texts = MemoryJournal(), iter(("first", "a good text", "bad", "unjudged"))
+    members = [
+        FunctionAgent("a", lambda _: next(texts), evaluate=WordEvaluator(words(rounds=2))),
+        FunctionAgent("b", lambda _: next(texts), evaluate=WordEvaluator(words(risk="low"))),
+        FunctionAgent("c", lambda _: next(texts)),
+    ]
+    async with Engine(journal) as engine:
+        await engine.run(Team("t", members=members), "go", run_id="r")
+    seen = await observe(journal, ["r"], as_topology="star_team")
+    [run] = seen.runs
+    assert (run.steps, run.passed, run.judged, run.right, run.participants) == (3, 2, 2, 1, 3)
+    assert run.figure("pass_rate") == 0.5
+    assert [seen.learnt.members[name].skill for name in "abc"] == [1.0, 0.0, None]

@@ -104,6 +104,8 @@ def calibration_text(report: CalibrationReport) -> str:
     if fits:
         rows: list[Sequence[str]] = [("fitted (built in)", *fits)]
         rows.append(("runs", *(str(fit.runs) for fit in fits.values())))
+        if any(fit.judged for fit in fits.values()):
+            rows.append(("judged steps", *(str(fit.judged) for fit in fits.values())))
         for factor in FITTED:
             cells = ((getattr(fit, factor), getattr(TOPOLOGIES[one], factor)) for one, fit in fits.items())
             rows.append((factor, *(f"{NOTHING if own is None else f'{own:.4g}'} ({built:g})" for own, built in cells)))

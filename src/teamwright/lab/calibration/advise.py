@@ -169,6 +169,8 @@ def _own_runs_reason(shapes: Sequence[ShapeFigures]) -> str:
         return "there are no runs of yours: the advice uses only the model and published figures"
     runs = ", ".join(f"{one.topology} {one.own_runs}" for one in seen)
     weights = f"n of your own runs ({runs}) weigh n / (n + {PRIOR_RUNS}), published figures the rest"
+    judged = ", ".join(f"{one.topology} {one.judged}" for one in seen if one.judged)
+    weights = f"{weights}; judged steps ({judged}) give their pass rates" if judged else weights
     unjudged = ", ".join(one.topology for one in seen if not one.judged)
     if not unjudged:
         return weights

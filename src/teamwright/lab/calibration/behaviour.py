@@ -42,10 +42,18 @@ class MemberObservations:
                 given[purpose] = Behaviour.model_validate(self._behaviour(purpose))
         if self.calls:
             given |= {kind: self.failures[kind] / self.calls for kind in ("rate_limit", "timeout", "error")}
-        marks = Counter(mark for turn in self.turns["work"] for mark in turn.marks)
-        if judged := marks[RIGHT] + marks[WRONG]:
-            given["skill"] = marks[RIGHT] / judged
+        if (skill := self._skill()) is not None:
+            given["skill"] = skill
         return Simulation.model_validate(given)
+
+    def _skill(self) -> float | None:
+        """The share of the work that was right: by the verdicts of evaluators, or in a simulation by its own marks."""
+        work = self.turns["work"]
+        judged = [turn.verdict == "pass" for turn in work if turn.is_judged]
+        if not judged:
+            marks = Counter(mark for turn in work for mark in turn.marks)
+            judged = [True] * marks[RIGHT] + [False] * marks[WRONG]
+        return sum(judged) / len(judged) if judged else None
 
     def _behaviour(self, purpose: Purpose) -> Mapping[str, object]:
         turns = self.turns[purpose]

@@ -54,8 +54,8 @@ FITTED = ("execution", "pass_rate", "cache", "messages", "summary", "seconds_per
 class Fit(Value):
     """The numbers of one topology fitted to own runs; None for a number that the runs say nothing about.
 
-    `judged` counts the steps that were judged, which no run records by itself; without any, the pass rate only says
-    that steps were completed.
+    `judged` counts the steps that an evaluator judged, and the pass rate is theirs; without any, it only says that
+    steps were completed.
     """
 
     runs: int = Field(ge=1)
@@ -184,6 +184,7 @@ def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSetting
     return Fit(
         runs=len(runs),
         steps=sum(one.steps for one in runs),
+        judged=sum(one.judged for one in runs),
         execution=_ratio(sum(one.execution for one in whole), sum(one.execution_tokens for one in expected)),
         pass_rate=_pass_rate(runs, kind),
         cache=_cache(whole),
@@ -235,11 +236,15 @@ def _figure(evaluation: Evaluation, figure: str) -> float:
 
 def _pass_rate(runs: Sequence[Observation], kind: EvaluationSettings) -> float | None:
     """The pass rate without the effects of workload, budget and protocol, because the model adds them again."""
-    steps, passed = sum(one.steps for one in runs), sum(one.passed for one in runs)
-    if passed == steps:
-        return None  # a run without failures says nothing, because steps are not judged
+    if any(one.judged for one in runs):
+        counts = [(one, one.judged, one.right) for one in runs]
+    else:
+        counts = [(one, one.steps, one.passed) for one in runs]
+    steps, passed = sum(count for _, count, _ in counts), sum(right for _, _, right in counts)
+    if passed == steps and not any(one.judged for one in runs):
+        return None  # a run without failures says nothing of steps that were not judged
     added = BUDGETS[kind.budget].quality + WORKLOADS[kind.workload].quality
-    protocols = sum(PROTOCOLS[one.protocol].quality * one.steps for one in runs) / steps
+    protocols = sum(PROTOCOLS[one.protocol].quality * count for one, count, _ in counts) / steps
     return round(passed / steps - added - protocols, DIGITS)
 
 

@@ -30,7 +30,8 @@ WHOLE = frozenset(("completed", "degraded"))
 class Observation:
     """One run in the terms of the model.
 
-    `average_tokens` and `rounds` are those that its plan declares, if it does.
+    `average_tokens` and `rounds` are those that its plan declares, if it does. `judged` counts the steps on which an
+    evaluator gave a verdict, and `right` those of them that it passed.
     """
 
     run_id: str
@@ -48,6 +49,8 @@ class Observation:
     seconds: float
     rounds: int | None = None
     whole: bool = True
+    judged: int = 0
+    right: int = 0
 
     def with_average(self, tokens: int | None) -> Observation:
         """A copy with another average of tokens per task."""
@@ -63,6 +66,8 @@ class Observation:
             case "total_tokens":
                 return self.execution + self.coordination - self.cached
             case "pass_rate":
+                if self.judged:
+                    return self.right / self.judged
                 return self.passed / self.steps if self.steps else 0.0
             case _:
                 return self.seconds
@@ -111,11 +116,13 @@ async def _observation(
     if topology is None:
         raise UsageError(f"its strategy {began.strategy!r} is not a topology; name one with --as")
     planned = next((event.fact for event in events if isinstance(event.fact, TeamPlanned)), None)
+    everybody = {planned.lead, *planned.workers} if planned else {one.member for one in turns if one.purpose != "judge"}
+    judged = [turn for turn in turns if turn.is_judged]
     return Observation(
         run_id=run_id,
         topology=topology,
         protocol="a2a_lite" if began.share == "a2a_lite" else "transcript",
-        participants=len({planned.lead, *planned.workers} - {""}) if planned else len({one.member for one in turns}),
+        participants=len(everybody - {""}),
         tasks=kpis.steps,
         average_tokens=await _planned(journal, events),
         execution=kpis.work_tokens + kpis.judge_tokens,
@@ -127,6 +134,8 @@ async def _observation(
         seconds=kpis.seconds,
         rounds=planned.rounds if planned else None,
         whole=kpis.status in WHOLE,
+        judged=len(judged),
+        right=sum(turn.verdict == "pass" for turn in judged),
     )
 
 

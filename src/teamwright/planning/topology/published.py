@@ -88,12 +88,17 @@ def work_kind(divisible: float) -> WorkKind:
 def trust_in_published(divisible: float) -> float:
     """How far published figures can be trusted on work of this kind, from 0 to 1.
 
-    It is the lower bound of Wilson's 95 % interval of the held-out share, at most `MOST_TRUST`.
+    It is the lower bound of the held-out share, at most `MOST_TRUST`.
     """
     found = HELD_OUT[work_kind(divisible)]
-    n, share, square = found.cells, found.within / found.cells, DEVIATIONS**2
+    return min(MOST_TRUST, lower_bound(found.within, found.cells))
+
+
+def lower_bound(hits: int, n: int) -> float:
+    """The lower bound of Wilson's 95 % interval of a share of which `hits` of `n` cases are known."""
+    share, square = hits / n, DEVIATIONS**2
     spread = DEVIATIONS * sqrt(share * (1 - share) / n + square / (4 * n * n))
-    return min(MOST_TRUST, (share + square / (2 * n) - spread) / (1 + square / n))
+    return max(0.0, (share + square / (2 * n) - spread) / (1 + square / n))
 
 
 def validation_reason(divisible: float) -> str:
