@@ -7,6 +7,7 @@ official clients of the providers talk to it.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,6 +107,11 @@ class _Http(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.owner = owner
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing about a client that has left, be it killed or interrupted."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -125,7 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, "application/json", body)
 
     def _request(self) -> WireRequest:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+        size = int(self.headers.get("content-length") or 0)
+        if len(content := self.rfile.read(size)) < size:
+            raise ConnectionAbortedError
+        body = json.loads(content)
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
         if path.endswith("/chat/completions"):

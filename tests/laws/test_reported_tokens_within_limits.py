@@ -1,138 +1,42 @@
 """Law 3 with real token counts: what a provider reports for all calls of a run never exceeds the limit of the run.
 
-The server counts with OpenAI's tokenizer, in OpenAI's chat format, whatever the prompts are made of. A reservation is
-close to that, or small budgets would refuse what they can pay for. `HYPOTHESIS_PROFILE=thorough` makes 10 000 calls.
+The provider bills what OpenAI's tokenizer counts, whatever the prompts are made of. A reservation is close to that, or
+small budgets would refuse what they can pay for. `HYPOTHESIS_PROFILE=thorough` makes 10 000 calls and kills 300 runs.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from pathlib import Path
 from random import Random
-from typing import Any
 
 import anyio
 import pytest
 
-from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.protocol import Members, Task
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetMisreported
 from teamwright.values.events.event import Event
 from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.retry import RetryPolicy
-from teamwright.values.results import Outcome
-from teamwright.values.specs.manifest import ServerModel
-from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
-from tests.kit.prompt_corpus import KINDS, draw_text
-from tests.kit.strategies import FunctionStrategy
-from tests.kit.wire_formats import WireCall, WireError, WireReply
-from tests.kit.wire_server import WireRequest, WireServer
+from tests.kit.prompt_corpus import KINDS
+from tests.kit.wire_server import WireServer
+from tests.laws.billed_runs import RUN_ID, CountingProvider, encoding, team_of
+from tests.laws.crash.fork_server import ForkServer
 
-CALLS = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 150
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+CALLS, KILLED_RUNS = (10_000, 300) if THOROUGH else (150, 8)
 CLOSE = 1.3
 """The most that prompts in English and code reserve, over what they cost."""
 
 
-@cache
-def encoding() -> Any:
-    return pytest.importorskip("bpe_openai").get_encoding("o200k_base")
-
-
-def count(text: str) -> int:
-    return len(encoding().encode_ordinary(text))
-
-
-class CountingProvider:
-    """Answers with text of some kind, a tool call or an error, and counts what it would bill."""
-
-    def __init__(self, kind: str, seed: int) -> None:
-        self._kind, self._random, self._lock = kind, Random(seed), threading.Lock()
-        self.billed = self.calls = 0
-
-    def answer(self, request: WireRequest) -> WireReply | WireError:
-        with self._lock:
-            self.calls += 1
-            if self._random.random() < 0.05:
-                return WireError(500)
-            cap, read = request.max_tokens, prompt_tokens(request.body)
-            assert cap is not None, "a limit on tokens applies"
-            if request.tools and cap > 60 and self._random.random() < 0.3:
-                text = draw_text(self._kind, self._random, 20)
-                written = count(json.dumps({"text": text}, indent=4)) + 8
-                self.billed += read + written
-                return WireReply(calls=(WireCall("note", {"text": text}),), input_tokens=read, output_tokens=written)
-            tokens = encoding().encode_ordinary(draw_text(self._kind, self._random, self._random.randrange(1, 3000)))
-            text = encoding().decode(tokens[:cap])
-            stop = "length" if len(tokens) > cap else "stop"
-            self.billed += read + len(tokens[:cap])
-            return WireReply(text=text or ".", stop=stop, input_tokens=read, output_tokens=max(1, len(tokens[:cap])))
-
-
-def prompt_tokens(body: dict[str, Any]) -> int:
-    """The tokens of a chat request: four around each message, three for the answer, and all texts and tools."""
-    total = 3 + (count(json.dumps(body["tools"])) if body.get("tools") else 0)
-    for message in body["messages"]:
-        total += 4 + sum(map(count, contents(message)))
-        total += sum(3 + count(str(one["function"])) for one in message.get("tool_calls") or ())
-    return total
-
-
-def contents(message: dict[str, Any]) -> Iterator[str]:
-    content = message.get("content") or ""
-    yield from (content,) if isinstance(content, str) else (part["text"] for part in content)
-
-
-def note(text: str, urgent: bool = False) -> str:
-    """Write a note down.
-
-    Args:
-        text: what to write
-        urgent: whether it is urgent
-    """
-    return f"noted: {text}"
-
-
-def team_of(url: str, kind: str, seed: int, limits: Limits) -> Team:
-    """Members that speak concurrently for some rounds, each reading everything that was said before."""
-    random = Random(seed)
-    model = ServerModel(url=f"{url}/v1", name="gpt-5-mini")
-    members = [
-        ModelAgent(
-            f"m{number}",
-            model=model,
-            instructions=draw_text(kind, random, 400),
-            tools=[note] if random.random() < 0.5 else [],
-            max_tokens=random.choice((None, None, 300)),
-            retry=RetryPolicy(attempts=2, backoff=0),
-        )
-        for number in range(random.randrange(1, 7))
-    ]
-    rounds, width, text = random.randrange(1, 4), random.randrange(1, 7), draw_text(kind, random, 1500)
-
-    async def ask(member: AgentLike, turn: Turn, ctx: Context) -> Reply | Failure:
-        return await ctx.ask(member, turn, key="k")
-
-    async def run(task: Task, members: Members, ctx: Context) -> Outcome:
-        said: list[Message] = []
-        for number in range(rounds):
-            turn = Turn(text, history=History.of(said))
-            async with ctx.branches(width) as branches:
-                for member in members:
-                    branches.start(f"{member.name}-{number}", partial(ask, member, turn))
-                found = [branch.result() async for branch in branches.finished()]
-            said += [message for reply in found if isinstance(reply, Reply) for message in reply.messages]
-        return Outcome(messages=tuple(said))
-
-    return Team("t", members=members, strategy=FunctionStrategy(run), limits=limits)
+@pytest.fixture(autouse=True)
+def tokenizer() -> None:
+    """Skip where the tokenizer is not installed."""
+    encoding()
 
 
 async def run_with_interruptions(team: Team, stops: Sequence[float] = ()) -> list[Event]:
@@ -140,7 +44,7 @@ async def run_with_interruptions(team: Team, stops: Sequence[float] = ()) -> lis
     journal = MemoryJournal()
     for index, seconds in enumerate([*stops, 50.0]):
         async with Engine(journal) as engine:
-            start = engine.start_resume("r", team=team) if index else engine.start(team, "Talk.", run_id="r")
+            start = engine.start_resume(RUN_ID, team=team) if index else engine.start(team, "Talk.", run_id=RUN_ID)
             handle = await start
             with anyio.move_on_after(seconds):
                 await handle.result()
@@ -148,7 +52,7 @@ async def run_with_interruptions(team: Team, stops: Sequence[float] = ()) -> lis
             result = await handle.result()
         if result.status != "interrupted":
             assert result.stop_reason in ("done", "budget"), result.failure
-            return await journal.read("r")
+            return await journal.read(RUN_ID)
     raise AssertionError("the run does not end")
 
 
@@ -167,6 +71,27 @@ async def test_what_a_provider_reports_never_exceeds_the_limit() -> None:  # Z-1
         made += provider.calls
         if made >= CALLS:
             break
+
+
+async def test_of_runs_that_are_killed_no_more_is_reported_than_their_limits(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:  # Z-10
+    """A call in flight may have been billed, whatever its driver knew when it died."""
+    killed = 0
+    for seed in range(KILLED_RUNS):
+        random = Random(seed)
+        kind, limit = random.choice(KINDS), random.randrange(1500, 40_000)
+        provider, path = CountingProvider(kind, seed), str(tmp_path / f"{seed}.db")
+        stops = [*(random.uniform(0.005, 0.15) for _ in range(random.randrange(1, 4))), None]
+        with WireServer(provider.answer) as server:
+            arguments = {"url": server.url, "kind": kind, "seed": seed, "limit": limit, "journal": path}
+            ends = [fork_server.run("tests.laws.billed_runs:drive", **arguments, seconds=one) for one in stops]
+        killed += sum(end.killed for end in ends)
+        assert provider.billed <= limit, f"seed {seed}"
+        async with Engine(SqliteJournal(path)) as engine:
+            events = await engine.journal.read(RUN_ID)
+        assert not [event for event in events if isinstance(event.fact, BudgetExceeded | BudgetMisreported)]
+    assert killed >= KILLED_RUNS, "most runs are in the middle of their calls then"
 
 
 @pytest.mark.parametrize("kind", ["english", "code"])
