@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache, lru_cache, partial
 from random import Random
@@ -51,11 +52,17 @@ def count(text: str) -> int:
 class CountingProvider:
     """Answers with text of some kind, a tool call or an error, and counts what it would bill."""
 
-    def __init__(self, kind: str, seed: int) -> None:
-        self._kind, self._random, self._lock = kind, Random(seed), threading.Lock()
+    def __init__(self, kind: str, seed: int, *, latency: float = 0.0) -> None:
+        self._kind, self._random, self._lock, self._latency = kind, Random(seed), threading.Lock(), latency
         self.billed = self.calls = 0
 
     def answer(self, request: WireRequest) -> WireReply | WireError:
+        """Bill a request, and answer it after the latency; by then the client may have died."""
+        answer = self._bill(request)
+        time.sleep(self._latency)
+        return answer
+
+    def _bill(self, request: WireRequest) -> WireReply | WireError:
         with self._lock:
             self.calls += 1
             if self._random.random() < 0.05:

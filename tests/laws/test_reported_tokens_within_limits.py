@@ -80,9 +80,9 @@ async def test_of_runs_that_are_killed_no_more_is_reported_than_their_limits(
     killed = 0
     for seed in range(KILLED_RUNS):
         random = Random(seed)
-        kind, limit = random.choice(KINDS), random.randrange(1500, 40_000)
-        provider, path = CountingProvider(kind, seed), str(tmp_path / f"{seed}.db")
-        stops = [*(random.uniform(0.005, 0.15) for _ in range(random.randrange(1, 4))), None]
+        kind, limit = random.choice(KINDS), random.randrange(2000, 9000)
+        provider, path = CountingProvider(kind, seed, latency=0.05), str(tmp_path / f"{seed}.db")
+        stops = [*(random.uniform(0.05, 0.2) for _ in range(random.randrange(1, 6))), None]
         with WireServer(provider.answer) as server:
             arguments = {"url": server.url, "kind": kind, "seed": seed, "limit": limit, "journal": path}
             ends = [fork_server.run("tests.laws.billed_runs:drive", **arguments, seconds=one) for one in stops]
