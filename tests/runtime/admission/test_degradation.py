@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.errors import NonDeterminism
+from teamwright.errors import AgentTimeout, NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
 from teamwright.strategies import Members, Outcome, Task
@@ -21,6 +21,7 @@ from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
 from teamwright.values.limits.degradation import Cutback, Degradation
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import ServerModel, Share
@@ -145,6 +146,33 @@ async def test_a_resumed_turn_weighs_a_call_of_partly_known_usage_by_its_full_ch
         await engine.run(team, "go", run_id="r")
     events = await journal.read("r")
     at = next(event.number for event in events if isinstance(event.fact, AgentReturned))
+    async with Engine(await cut(journal, at)) as engine:
+        await engine.resume("r", team=team)
+        again = rungs(await engine.journal.read("r"))
+    assert [one.reason for one in again] == [one.reason for one in rungs(events)] != []
+
+
+@pytest.mark.parametrize("kind", ["agent.call_failed", "agent.called"])
+async def test_a_resumed_turn_weighs_failed_and_lost_attempts_by_their_full_charge(kind: str) -> None:  # Z-11
+    """The first attempt of each call fails at an unknown cost; a call that was lost is charged in full as well."""
+
+    async def call(attempt: Attempt) -> Returned:
+        if attempt.number == 1:
+            raise AgentTimeout("no answer in time")
+        return Returned("x", Usage(requests=1, input_tokens=10))
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        effect = Effect("model", "m", "e", call, prompt_bytes=10, max_output=100, retry=RetryPolicy(backoff=0))
+        await ctx.effect("e", effect)
+        return "done"
+
+    members = [FunctionAgent(f"m{number}", respond) for number in range(8)]
+    team = Team("chain", members=members, limits=Limits(tokens=900), degradation="auto")
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    at = next(event.number for event in events if event.kind == kind)
     async with Engine(await cut(journal, at)) as engine:
         await engine.resume("r", team=team)
         again = rungs(await engine.journal.read("r"))

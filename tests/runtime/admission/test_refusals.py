@@ -12,6 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.admission.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.person import PersonAsked
@@ -20,7 +21,7 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.approvals import Approve
 from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import Share
-from tests.kit.records import cut
+from tests.kit.records import cut, wait_for_question
 from tests.kit.strategies import FunctionStrategy, outcome
 from tests.runtime.admission.test_degradation import played, rungs, spender
 
@@ -49,11 +50,11 @@ class Dear:
         return Reply.of(self.name, f"{self.name} is done")
 
 
-def dear_team(policy: Degradation, tiers: list[str]) -> Team:
+def dear_team(policy: Degradation, tiers: list[str], limit: int = 1100) -> Team:
     """Two rounds of two members that need 1200 tokens; after three turns there is no room for a fourth at its price."""
     members = [Dear(name, tiers) for name in "ab"]
     options: dict[str, JsonValue] = {"steps": [{"id": f"s{n}", "agent": "ab"[n % 2]} for n in range(4)]}
-    return Team("t", members=members, strategy="dag", options=options, limits=Limits(tokens=1100), degradation=policy)
+    return Team("t", members=members, strategy="dag", options=options, limits=Limits(tokens=limit), degradation=policy)
 
 
 async def test_a_refusal_tries_the_remaining_rungs_before_it_stands() -> None:  # Z-11
@@ -88,6 +89,33 @@ async def test_a_rung_is_not_undone_for_what_it_saves() -> None:  # Z-11
     assert result.status == "completed"
     assert [(one.rung, one.undone) for one in taken] == [("economy", False), ("economy", True)]
     assert tiers == ["primary"] + ["economy"] * 6 + ["primary"] * 3, "undone once the rest can be paid in full"
+
+
+async def test_with_ask_a_refusal_stands_where_no_person_consented() -> None:  # Z-11
+    result, taken = await played(dear_team("ask", tiers := [], limit=250))
+    assert (result.stop_reason, taken, set(tiers)) == ("budget", [], {"primary"})
+
+
+async def test_with_ask_a_refused_ask_is_made_again_with_what_a_person_consented_to() -> None:  # Z-11
+    """While the person is asked about `b`, `c` is at work with its primary model, which nothing can pay later."""
+    tiers: list[str] = []
+    members = [Dear("a", tiers), Dear("b", tiers), Dear("c", tiers, thinks=0.3)]
+    steps: list[JsonValue] = [{"id": "a", "agent": "a"}, *({"id": one, "agent": one, "needs": ["a"]} for one in "bc")]
+    team = Team(
+        "t",
+        members=members,
+        strategy="dag",
+        options={"steps": steps},
+        share="output",
+        limits=Limits(tokens=620),
+        degradation="ask",
+    )
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        handle.set_interactive(True)
+        await engine.runs.answer("r", await wait_for_question(engine), Answer(text=CUT))
+        result = await handle.result()
+    assert (result.status, sorted(tiers)) == ("completed", ["economy", "economy", "primary", "primary"])
 
 
 def concurrent_team(tiers: list[str], share: Share = "output") -> Team:

@@ -117,11 +117,8 @@ class Degradation:
                 self._apply(fact, scope.run)
 
     def cut_back_for(self, scope: Scope, place: str, asked: AskedWith, failure: Failure) -> None:
-        """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`; none if no rung does.
-
-        With the policy `ask` a refusal stands, since no person consented.
-        """
-        if self._asks_person or (self.is_cut_back_at(scope, place) and self._is_cheaper(asked, self.cutback)):
+        """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`; none if no rung does."""
+        if self.is_cut_back_at(scope, place) and self._is_cheaper(asked, self.cutback):
             return
         for rung, cutback in self._rungs_for(asked):
             self._record(scope, place, rung, cutback, failure.message, undone=False)
@@ -130,10 +127,13 @@ class Degradation:
     def _rungs_for(self, asked: AskedWith) -> Sequence[tuple[Rung, Cutback]]:
         """Return the rungs that make an ask cheaper, each with all that is cut back with it; empty if none does.
 
-        One may have been applied since the ask began. Else they are the next ones, up to the first that helps.
+        One may have been applied since the ask began. Else they are the next ones, up to the first that helps. With the
+        policy `ask` there are no next ones: no person consented to them.
         """
         if self._applied and self._is_cheaper(asked, self.cutback):
             return [(self._applied[-1].rung, self.cutback)]
+        if self._asks_person:
+            return ()
         rungs = list(self._next_rungs())
         for count, (_, cutback) in enumerate(rungs, start=1):
             if self._is_cheaper(asked, cutback):

@@ -372,6 +372,8 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     child.policy, child.limits, child.decides_degradation, child.in_agent = policy, limits, False, not team
     if not team:
         child.charges = run.record.charges.open_turns.pop(path, None) or Charges()
+        if child.account is not None:
+            child.charge(child.charges.tokens, child.charges.usd)  # what a turn that is resumed was charged before
         return child
     if child.account is not None and isinstance(member, Team):
         closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))

@@ -132,10 +132,6 @@ class EffectCall:
         self._scope.spend(recorded.usage)
         returned = recorded_result(recorded, record.bodies)
         self._scope.spend(returned.usage)
-        if self._scope.account is not None:
-            is_partial = returned.partial_usage is not None
-            cost = charge_for(returned.usage, recorded.reserved, is_partial=is_partial)
-            self._scope.charge(cost.tokens, cost.usd)
         return returned
 
     async def _attempt(self, permit: Permit, *, in_doubt: bool) -> Returned:
