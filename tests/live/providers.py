@@ -13,6 +13,7 @@ from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import AnyModel, ServerModel
 from teamwright.agents.clients.models import missing_extra
 from teamwright.errors import TeamwrightError
+from teamwright.values.events.event import AnyDelta, Delta, Event
 
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"], "additionalProperties": False}
 LIMITS = Limits(tokens=60_000, seconds=120)
@@ -43,7 +44,8 @@ class Provider:
             return ServerModel(
                 url=environment["LIVE_SERVER_URL"], name=name, api_key=environment.get("LIVE_SERVER_KEY")
             )
-        return name
+        # Names at Bedrock and Ollama may contain a colon themselves.
+        return name if name.startswith((f"{self.name}:", f"{self.name}-")) else f"{self.name}:{name}"
 
 
 PROVIDERS = (
@@ -60,6 +62,10 @@ PROVIDERS = (
 
 async def check_all(environment: Mapping[str, str], wanted: Sequence[str] = ()) -> int:
     """Test the providers of these names, or all; print one line for each and return the exit code."""
+    known = [one.name for one in PROVIDERS]
+    if unknown := [name for name in wanted if name not in known]:
+        print(f"there is no provider {unknown[0]!r} here; known are {', '.join(known)}")
+        return 2
     failed = 0
     for provider in PROVIDERS:
         if wanted and provider.name not in wanted:
@@ -93,14 +99,16 @@ async def check_model(model: AnyModel) -> int:
 
     adder = ModelAgent("adder", model=model, instructions="Use the tool.", tools=[add], output_schema=SUM)
     writer = ModelAgent("writer", model=model, instructions="Answer with one short sentence.")
-    async with Engine() as engine:
+    async with Engine("memory") as engine:
         result = await engine.run(Team("sum", members=[adder], limits=LIMITS), "What is 1234 + 4321?")
         assert result.status == "completed", f"{result.status}: {result.failure or result.warnings}"
         assert result.data == {"sum": 5555}, f"the answer is {result.data}"
         assert (1234, 4321) in added, f"the tool was called with {added}"
-        pieces: list[object] = []
+        pieces: list[Event | AnyDelta] = []
         with engine.bus.listening(pieces.append):
             text = await engine.run(Team("text", members=[writer], limits=LIMITS), "What is a B-tree?")
         assert text.status == "completed", f"{text.status}: {text.failure or text.warnings}"
         assert text.output, "the answer is empty"
+        streamed = "".join(one.text for one in pieces if isinstance(one, Delta))
+        assert streamed == text.output, f"the pieces of the answer are {streamed!r}"
     return result.usage.total_tokens + text.usage.total_tokens
