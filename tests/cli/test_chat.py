@@ -66,6 +66,14 @@ def test_undo_and_fork_change_what_the_next_turn_continues(call: Call, desk: Pat
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three", "four"]
 
 
+def test_the_cost_names_what_undone_turns_have_used(call: Call, desk: Path) -> None:
+    said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/cost\n/undo\n/cost\n")
+    before, after = [line for line in said.err.splitlines() if line.startswith("talk: ")]
+    assert "undone" not in before
+    assert after.startswith("talk: 1 turn · ")
+    assert after.endswith(" tokens in undone turns")
+
+
 def test_undo_in_a_new_fork_goes_back_by_a_turn_that_it_begins_with(call: Call, desk: Path) -> None:  # L-C-5
     said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/fork side\n/undo\nthree\n")
     assert "undone here: two" in said.err

@@ -111,6 +111,17 @@ async def test_undoing_a_forked_run_goes_back_to_what_it_continued(engine: Engin
     assert (await engine.run(TEAM, "other", conversation="branch")).output == "other after 2"
 
 
+async def test_a_conversation_says_that_the_turn_before_its_undone_ones_was_deleted(engine: Engine) -> None:
+    first = await engine.run(TEAM, "one", conversation="talk")
+    await engine.run(TEAM, "two", conversation="talk")
+    await engine.conversations.undo("talk")
+    await engine.runs.delete(first.run_id)
+    told = f"'talk' can't go on: the run '{first.run_id}' was deleted"
+    for use in (engine.run(TEAM, "three", conversation="talk"), engine.conversations.undo("talk")):
+        with pytest.raises(UsageError, match=told):
+            await use
+
+
 async def test_a_fork_of_a_turn_is_no_turn_of_the_conversation(engine: Engine) -> None:
     turn = await engine.run(TEAM, "one", conversation="talk")
     await engine.fork(turn.run_id, team=TEAM, task="another")

@@ -185,7 +185,12 @@ class Conversations:
         own, undone = last.id, set[str]()
         while run_id is not None:
             summary = await self._journal.find(run_id)
-            if summary is not None and summary.conversation == last.conversation:
+            if summary is None:
+                raise UsageError(
+                    f"The conversation {last.conversation!r} can't go on: the run {run_id!r} was deleted, which it would"
+                    " continue after its later turns were undone; begin another conversation."
+                )
+            if summary.conversation == last.conversation:
                 own = run_id
                 sent = [item.intervention for item in await self._journal.inbox(run_id)]
                 undone.update(one.inherited or run_id for one in sent if isinstance(one, Undo))

@@ -136,7 +136,10 @@ class ChatSession:
         usage = conversation.usage
         price = price_text(usage.usd, free=True)
         turns = count_text(len(conversation.turns), "turn")
-        return f"{self.name}: " + " · ".join(filter(None, (turns, usage_text(usage), price)))
+        everything = next(one for one in await self.engine.conversations.list() if one.name == self.name)
+        undone = everything.total_tokens - usage.total_tokens
+        more = f"and {count_text(undone, 'token')} in undone turns" if undone else ""
+        return f"{self.name}: " + " · ".join(filter(None, (turns, usage_text(usage), price, more)))
 
     async def undo(self) -> str:
         """Withdraw the last turn, after cancelling it if it has not ended.
