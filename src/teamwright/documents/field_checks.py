@@ -25,7 +25,12 @@ def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> No
 def import_path_in(fields: Fields, name: str = "function") -> Scalar | None:
     """Return the field of this name if it is an import path; anything else was reported before."""
     path = fields.text(name)
-    return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None
+    return path if path and is_import_path(path) else None
+
+
+def is_import_path(path: Scalar) -> bool:
+    """Whether a text is an import path."""
+    return re.fullmatch(IMPORT_PATH, str(path.value)) is not None
 
 
 def check_web_address(address: Scalar | None, owner: str, report: ProblemReport, hint: str = "") -> None:

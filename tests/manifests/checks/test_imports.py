@@ -99,6 +99,20 @@ def test_a_missing_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "model 'm': The model 'anthropic:x' needs the extra 'anthropic'" in found[2][2]
 
 
+def test_a_text_that_is_no_import_path_is_reported_once(tmp_path: Path) -> None:
+    manifest = tmp_path / "team.yaml"
+    manifest.write_text(
+        "agents: {a: {model: local, check_input: nope, instructions: {function: desk.look}}}\n"
+        "teams: {t: {members: [a]}}\n"
+    )
+    with pytest.raises(ManifestError) as caught:
+        load([manifest], thorough=True)
+    assert [one.message for one in caught.value.problems] == [
+        "agent 'a': 'nope' is not an import path",
+        "agent 'a': 'desk.look' is not an import path",
+    ]
+
+
 def test_mistakes_of_functions_are_reported_together_at_their_places(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text(
         "def look(city: str) -> str: return city\ndef found(town: str) -> None: ...\ndef bare() -> None: ...\n"

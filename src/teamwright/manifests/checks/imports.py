@@ -16,7 +16,7 @@ from teamwright.agents.functions.import_path import Function, load_function
 from teamwright.agents.functions.turn_context import check_arity
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
-from teamwright.documents.field_checks import import_path_in
+from teamwright.documents.field_checks import import_path_in, is_import_path
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ManifestError
@@ -92,6 +92,9 @@ class _ImportChecks:
             self.report.warning(node.place, f"{owner.words}: {missing}")
 
     def _load(self, path: Scalar, owner: str) -> Function | None:
+        """Import a function; what is no import path was reported before."""
+        if not is_import_path(path):
+            return None
         return self.report.collect(path.place, owner, load_function, str(path.value), "the function")
 
     def _check_script(self, file: str, owner: Declaration) -> None:
