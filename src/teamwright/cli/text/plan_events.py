@@ -32,11 +32,12 @@ def _phase_note(event: Event) -> str | None:
             return f"phase {phase} starts{again}: {', '.join(members)}"
         case TeamPhase(phase=phase, status=status, attempt=attempt):
             return f"phase {phase} {'is ' if status != 'failed' else ''}{status}"
-        case TeamMerged(phase=phase, winner=winner, by=by, tied=tied, votes=votes):
+        case TeamMerged(phase=phase, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
             if not winner:
                 return f"phase {phase}: {by} merged the answers"
-            how = f"by {count_text(sum(map(bool, votes.values())), 'vote')}" if votes else f"as {by} decided"
-            tie = f", a tie that {by} broke" if tied and votes else ""
-            return f"phase {phase}: {winner} wins {how}{tie}"
+            given = sum(one == winner for one in votes.values())
+            how = f" by {count_text(given, 'vote')}" if votes else f", {by} decided" if by else ""
+            tie = f", a tie that {by} broke" if tied else ""
+            return f"phase {phase}: {winner} of {entries.get(winner, '')} wins{how}{tie}"
         case _:
             return None

@@ -57,16 +57,16 @@ class TeamPhase(Record, frozen=True):
 
 
 class TeamMerged(Record, frozen=True):
-    """The answers of a competition became one. `winner` is the entry that counts, empty if they were merged.
+    """The answers of a competition became one: `winner` counts, or `by` merged them where there is none.
 
-    `votes` are the entries that members voted for, by member; an empty one is an abstention. `tied` are the entries
-    between which `by` decided.
+    `entries` are the members that gave the answers, and `votes` the answers that members voted for, an empty one by
+    abstaining. `tied` are the answers between which `by` decided.
     """
 
     kind: ClassVar = "team.merged"
     phase: str
     merge: Literal["best", "vote", "fusion"]
-    entries: tuple[str, ...]
+    entries: dict[str, str]
     winner: str = ""
     by: str = ""
     votes: dict[str, str] = {}

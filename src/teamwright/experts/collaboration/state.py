@@ -1,0 +1,221 @@
+"""The state of one collaboration: the plan, what the phases gave, and the turns that experts and the lead get.
+
+Only the loop over finished branches changes the plan, so that a resumed run changes it in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.agents.contract.context import Context
+from teamwright.experts.collaboration.options import CollaborateOptions
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+from teamwright.planning.graph import StepGraph
+from teamwright.planning.schedule.planner import nodes_of
+from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.parallel.parts import result_of
+from teamwright.strategies.plan.lead import turn_with_context
+from teamwright.strategies.plan.step_runner import StepInput
+from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.reply_parsing import ParseFailure
+from teamwright.strategies.talk import is_unaffordable
+from teamwright.values.events.team import TeamToldBack
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.experts.collaboration.work import Work
+
+T = TypeVar("T")
+
+PROPOSE = (
+    "If the plan of your team should change, end your answer with a JSON object in a fenced block:"
+    ' {"plan_change": {"put": [phases that are new or replaced], "remove": [ids], "reason": "…"}}. The lead decides.'
+)
+NOTICE = "plan"
+"""The name under which members read about the plan."""
+LAST = 1 << 20
+"""The place of what the lead made of a phase, after those of its experts."""
+
+
+class CollaborationState:
+    """What a running collaboration knows. Once it `is_over`, nothing else starts."""
+
+    def __init__(self, task: Task, members: Members) -> None:
+        self.task, self.members = task, members
+        self.options = task.settings.read(CollaborateOptions)
+        self.team = self.options.roster(members)
+        self.lead = self.options.lead_of(members)
+        self.plan: CollaborationPlan | None = None
+        self.results: dict[str, Reply] = {}
+        self.said: dict[tuple[str, int, int], Reply] = {}
+        """Every reply that is part of the conversation, by phase, attempt and place."""
+        self.done_parts: dict[tuple[str, Part], Work] = {}
+        """The work on parts of phases, which another attempt at the phase does not repeat."""
+        self.warnings: list[str] = []
+        self.terminated_by: Reply | None = None
+        self.unpaid: Failure | None = None
+        self._notices: dict[str, list[Message]] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a member ended the team, or the budget does not cover more work."""
+        return self.has_ended or self.unpaid is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a member ended the team."""
+        return self.terminated_by is not None
+
+    def receive(self, ending: Reply | Failure) -> Reply | Failure:
+        """Note what the end of an ask means for the team, and return it."""
+        if isinstance(ending, Reply):
+            if ending.signal == "terminate" and self.terminated_by is None:
+                self.terminated_by = ending
+        elif is_unaffordable(ending) and self.unpaid is None:
+            self.unpaid = ending
+        return ending
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Add warnings, each once."""
+        self.warnings += (text for text in texts if text not in self.warnings)
+
+    def announce(self, names: Iterable[str], text: str) -> None:
+        """Let these members read a notice in each of their further turns."""
+        for name in names:
+            self._notices.setdefault(name, []).append(Message(name=NOTICE, content=text, role="user"))
+
+    def expert_turn(self, phase: Phase, expert: str, task: str | None, number: int) -> Turn:
+        """Return the turn of an expert: notices about the plan, the results that the phase needs, and the task.
+
+        Raises `ExpressionFailed` if the task can't be rendered.
+        """
+        notices = list(self._notices.get(expert, ()))
+        if self.options.proposals and expert != self.team.lead:
+            notices.append(Message(name=NOTICE, content=PROPOSE, role="user"))
+        inputs = self.inputs_of(phase)
+        output = partial(self._joined_output, phase) if phase.needs else None
+        own = self.task_of(phase, task)
+        return turn_with_context(self.task, StepInput(phase, number, own, inputs, output), notices)
+
+    def task_of(self, phase: Phase, task: str | None = None) -> str | None:
+        """Return the task of a phase or a part, rendered; None where it is that of the team."""
+        text = phase.task if task is None else task
+        return None if text is None else Template(text).render(self.variables(phase))
+
+    def inputs_of(self, phase: Phase) -> list[Message]:
+        """Return the results that a phase needs, under the ids of their phases."""
+        return [as_message(need, self.results[need]) for need in phase.needs if need in self.results]
+
+    def variables(self, phase: Phase, *, full: bool = False) -> dict[str, JsonValue]:
+        """Return the variables of a phase's task; with `full`, of its condition, which reads replies in full."""
+        found = {need: self.results[need] for need in phase.needs if need in self.results}
+        replies = {need: reply.full for need, reply in found.items()} if full else found
+        return {
+            "task": self.task.text,
+            "outputs": {need: reply.text for need, reply in replies.items()},
+            "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
+            "failed": [],
+            "variables": {} if self.plan is None else dict(self.plan.variables),
+        }
+
+    def _joined_output(self, phase: Phase) -> str:
+        inputs = self.inputs_of(phase)
+        if len(phase.needs) == len(inputs) == 1:
+            return inputs[0].content
+        return to_json({one.name: result_of(self.results[one.name]) for one in inputs}).decode()
+
+    def lead_turn(
+        self, text: str, history: Sequence[Message], schema: JsonSchema | None = None, *, closing: bool = False
+    ) -> Turn:
+        """Return a turn of the lead about the work of the team."""
+        task = f"{text}\n\nThe task of the team:\n{self.task.text}"
+        said = History.of((*self.task.history, *history))
+        files = self.task.attachments
+        return Turn(task, said, 1, "coordinate", output_schema=schema, attachments=files, closing=closing)
+
+    async def ask_lead(
+        self, text: str, history: Sequence[Message], ctx: Context, key: str, schema: JsonSchema | None = None
+    ) -> Reply | Failure:
+        """Ask the lead about the work of the team; the reply is no message of the conversation."""
+        reply = self.receive(await ctx.ask(self.lead, self.lead_turn(text, history, schema), key=key))
+        if isinstance(reply, Reply):
+            self.warn(reply.lasting_warnings)
+        return reply
+
+    async def consult(
+        self,
+        text: str,
+        history: Sequence[Message],
+        ctx: Context,
+        key: str,
+        schema: JsonSchema,
+        read: Callable[[Reply], T | ParseFailure],
+    ) -> T | None:
+        """Return what the lead decides; it is asked once more, with the reason, if its answer can't be used.
+
+        None if it failed, ended the team, or gave no usable answer; the latter two are noted.
+        """
+        problem = ""
+        if self.is_over:
+            return None
+        for place in (key, f"{key}-again"):
+            asked = f"{text}\n\nYour last answer could not be used: {problem}. Answer again." if problem else text
+            reply = await self.ask_lead(asked, history, ctx, place, schema)
+            if isinstance(reply, Failure):
+                self.warn(reply.skipped)
+            if isinstance(reply, Failure) or self.has_ended:
+                return None
+            found = read(reply)
+            if not isinstance(found, ParseFailure):
+                return found
+            problem = found.problem
+            if place == key:
+                await ctx.emit(TeamToldBack(member=self.team.lead, problem=problem), key=f"{key}-problem")
+        self.warn([f"the answer of {self.team.lead!r} could not be used, also when asked again: {problem}"])
+        return None
+
+    @property
+    def order(self) -> Sequence[str]:
+        """The phases in topological order, and last those that a change removed."""
+        steps = () if self.plan is None else self.plan.steps
+        planned = StepGraph.from_nodes(nodes_of(steps)).order
+        return list(dict.fromkeys((*planned, *(phase for phase, _, _ in sorted(self.said)))))
+
+    @property
+    def conversation(self) -> list[Reply]:
+        """Every reply that is part of the conversation, in the order of the plan."""
+        positions = {id_: position for position, id_ in enumerate(self.order)}
+        return [self.said[key] for key in sorted(self.said, key=lambda key: (positions[key[0]], key))]
+
+    def replies_of(self, phase: str, attempt: int) -> list[Reply]:
+        """Return the replies of an attempt at a phase, in order."""
+        return [self.said[key] for key in sorted(self.said) if key[:2] == (phase, attempt)]
+
+    def unfinished(self, phase: str) -> list[Message]:
+        """Return the work that a phase without a result has so far."""
+        if phase in self.results:
+            return []
+        found = {place: self.said[id_, number, place] for id_, number, place in sorted(self.said) if id_ == phase}
+        return [as_message(f"{phase}-{place}", reply) for place, reply in found.items() if place != LAST]
+
+    def learnt(self) -> list[Message]:
+        """Return the results of all phases and, where there is none, the work on a phase so far, in plan order."""
+        found: list[Message] = []
+        for phase in self.order:
+            if phase in self.results:
+                found.append(as_message(phase, self.results[phase]))
+            else:
+                found += self.unfinished(phase)
+        return found
+
+
+def as_message(name: str, reply: Reply) -> Message:
+    """Return a reply as a message under another name; one with an envelope stays one."""
+    return Message(name=name, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=name)
