@@ -171,6 +171,11 @@ async def test_against_a_pin_the_lead_only_proposes() -> None:  # A-07
     result, events = await answered(team, answers)
     assert "against what a person edited" in facts(events, PersonAsked)[1].question.text
     (proposed,) = facts(events, TeamPlanProposed)
-    assert (proposed.by, proposed.to, proposed.approved, proposed.reason) == ("lead", "", False, "a person said no: keep mine")
+    assert (proposed.by, proposed.to, proposed.approved, proposed.reason) == (
+        "lead",
+        "",
+        False,
+        "a person said no: keep mine",
+    )
     assert [turn.task for name, turn in fakes.received if name == "a"] == ["Mine.", "Mine."]
     assert result.status == "degraded"

@@ -14,8 +14,8 @@ from typing import NamedTuple, assert_never
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
-from teamwright.experts.collaboration.state import as_message
-from teamwright.experts.collaboration.work import PhaseAttempt, Work
+from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
+from teamwright.experts.collaboration.state import Work, as_message
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.plan import TeamMerged

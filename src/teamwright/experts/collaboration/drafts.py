@@ -97,7 +97,7 @@ class ReplyWithChange(LenientValue):
     plan_change: ChangeDraft
 
 
-class Choice(LenientValue):
+class AnswerChoice(LenientValue):
     """The answer that a member prefers, and why."""
 
     winner: str
@@ -173,9 +173,9 @@ def example_reply(schema: Mapping[str, JsonValue]) -> JsonValue:
     return {"steps": [{"id": f"phase-{place}", "agent": name} for place, name in enumerate(members, start=1)]}
 
 
-def read_choice(reply: Reply, names: Sequence[str]) -> Choice | ParseFailure:
+def read_choice(reply: Reply, names: Sequence[str]) -> AnswerChoice | ParseFailure:
     """Return the choice in a reply, if it names one of these answers."""
-    choice = read_form(reply, Choice)
+    choice = read_form(reply, AnswerChoice)
     if isinstance(choice, ParseFailure):
         return choice
     if (name := choice.winner.strip()) not in names:

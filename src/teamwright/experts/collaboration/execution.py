@@ -17,11 +17,11 @@ from teamwright.experts.collaboration.change import affected_experts, apply_chan
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
+from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, PlanStatus
 from teamwright.experts.collaboration.planner import split_again, split_phase
 from teamwright.experts.collaboration.state import CollaborationState
-from teamwright.experts.collaboration.work import PhaseAttempt
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import is_unaffordable

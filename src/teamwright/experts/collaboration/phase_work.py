@@ -11,9 +11,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition
-from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
+from teamwright.experts.collaboration.state import CollaborationState, Work
 from teamwright.experts.collaboration.subtasks import Subtasks
-from teamwright.experts.collaboration.work import PhaseAttempt, Work
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.plan.step_runner import SCOPE

@@ -6,12 +6,14 @@ Only the loop over finished branches changes the plan, so that a resumed run cha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
@@ -29,9 +31,6 @@ from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-if TYPE_CHECKING:
-    from teamwright.experts.collaboration.work import Work
-
 T = TypeVar("T")
 
 PROPOSE = (
@@ -42,6 +41,17 @@ NOTICE = "plan"
 """The name under which members read about the plan."""
 LAST = 1 << 20
 """The place of what the lead made of a phase, after those of its experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A piece of work; `key` is that of its ask within the phase, and `place` orders it in the conversation."""
+
+    author: Agent
+    turn: Turn
+    key: str
+    reply: Reply
+    place: int
 
 
 class CollaborationState:

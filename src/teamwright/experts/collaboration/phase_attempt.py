@@ -1,4 +1,4 @@
-"""An attempt at a phase, and its work: who wrote it, at which turn and under which key."""
+"""An attempt at a phase: the turns of its experts and of the lead, and the work that they give."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ from dataclasses import dataclass
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.plan import Phase
-from teamwright.experts.collaboration.state import LAST, CollaborationState
+from teamwright.experts.collaboration.state import LAST, CollaborationState, Work
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A piece of work; `key` is that of its ask within the phase, and `place` orders it in the conversation."""
-
-    author: Agent
-    turn: Turn
-    key: str
-    reply: Reply
-    place: int
+from teamwright.values.turns.turn import Failure, Turn
 
 
 @dataclass(frozen=True, slots=True)
