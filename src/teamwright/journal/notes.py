@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
+from unicodedata import combining, normalize
+
+WORD = re.compile(r"\w+")
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+"""Matches a character of Chinese or Japanese."""
+SHORTEST_PART = 3
+MOST_PARTS = 100
+"""How many parts of words are looked for: a model may send a query of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,10 @@ class Notes(Protocol):
         ...
 
     async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
-        """Return the notes that contain any of the words, the best match first; the newest ones without words."""
+        """Return the notes that contain any of the words, the best match first; the newest ones without words.
+
+        If no note contains one, return those that are similar.
+        """
         ...
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
@@ -84,12 +95,13 @@ class MemoryNotes:
 
     async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
         """Return the notes that contain most of the words, the newest first among equals."""
-        wanted = {word.casefold() for word in words}
         held = [one for one in reversed(self._notes.values()) if one.memory == memory]
-        if wanted:
-            found = {one.id: len(wanted & set(words_of(one.text))) for one in held}
-            held = sorted((one for one in held if found[one.id]), key=lambda one: -found[one.id])
-        return held[:limit]
+        if not words:
+            return held[:limit]
+        wanted = set(words)
+        return best_matches(held, lambda one: len(wanted & set(words_of(one.text))), limit) or similar_notes(
+            held, words, limit
+        )
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
         """Remove a note, once for each key."""
@@ -108,7 +120,41 @@ class MemoryNotes:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
-    return [word.casefold() for word in re.findall(r"\w+", text)]
+    return [word.lower() for word in WORD.findall(text)]
+
+
+def similar_notes(notes: Sequence[Note], words: Sequence[str], limit: int) -> list[Note]:
+    """Return the notes that contain most of the words as parts of words, whatever their case and accents.
+
+    A search that finds no whole word ends here. Chinese and Japanese have no space between words, so any two characters
+    in sequence count there.
+    """
+    parts = dict.fromkeys(part for word in words for part in _parts(_folded(word)))
+    wanted = list(parts)[:MOST_PARTS]
+
+    def score(note: Note) -> int:
+        text = _folded(note.text)
+        return sum(part in text for part in wanted)
+
+    return best_matches(notes, score, limit)
+
+
+def best_matches(notes: Sequence[Note], score: Callable[[Note], int], limit: int) -> list[Note]:
+    """Return the notes with the highest scores above 0, in the given order among equals."""
+    scored = [(score(one), one) for one in notes]
+    return [one for found, one in sorted(scored, key=lambda pair: -pair[0]) if found][:limit]
+
+
+def _folded(text: str) -> str:
+    """Return a text without accents and differences of case."""
+    return "".join(one for one in normalize("NFKD", text.casefold()) if not combining(one))
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word to look for; one or two letters are part of too many words."""
+    if UNSPACED.search(word):
+        return [word[at : at + 2] for at in range(len(word) - 1)] or [word]
+    return [word] if len(word) >= SHORTEST_PART else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,8 +187,8 @@ class Conversations:
             summary = await self._journal.find(run_id)
             if summary is None:
                 raise UsageError(
-                    f"The conversation {last.conversation!r} can't go on: the run {run_id!r} was deleted, which it would"
-                    " continue after its later turns were undone; begin another conversation."
+                    f"The conversation {last.conversation!r} can't go on: the run {run_id!r} was deleted, which it"
+                    " would continue after its later turns were undone; begin another conversation."
                 )
             if summary.conversation == last.conversation:
                 own = run_id

@@ -90,6 +90,30 @@ async def test_any_words_can_be_searched_for(engine: Engine, query: str) -> None
     assert (await said(engine, desk(), f"recall {query}")).startswith('{"notes":[')
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Die Straße ist lang.", "Straße"),
+        ("Die Straße ist lang.", "strasse"),
+        ("She lives in Köln.", "koln"),
+        ("Use snake_case here.", "snake"),
+        ("我喜欢喝茶", "喝茶"),
+        ("我喜欢喝茶", "他喝茶吗"),
+        ("寿司が好きです", "寿司"),
+        ("The backup runs nightly.", "back"),
+    ],
+)
+async def test_a_note_is_found_by_parts_of_words_and_without_accents(engine: Engine, text: str, query: str) -> None:
+    await engine.run(desk(), "remember Something else.")
+    await engine.run(desk(), f"remember {text}")
+    assert await said(engine, desk(), f"recall {query}") == f'{{"notes":[{{"id":2,"text":"{text}"}}]}}'
+
+
+async def test_short_words_are_found_only_as_words(engine: Engine) -> None:
+    await engine.run(desk(), "remember Something else.")
+    assert await said(engine, desk(), "recall me") == NOTHING
+
+
 async def test_a_call_that_is_repeated_after_a_crash_writes_and_forgets_once(engine: Engine) -> None:  # L-C-9
     notes = notes_of(engine)
     note = Note(0, "m", "once", "clerk", "r", 1.0)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from teamwright.errors import JournalUnavailable
-from teamwright.journal.notes import Note
+from teamwright.journal.notes import Note, similar_notes
 from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.migrations import CREATE_SEARCH, SEARCH
 
@@ -16,6 +16,8 @@ T = TypeVar("T")
 _COLUMNS = "id, memory, text, author, run_id, time"
 _HELD = "memory = ? AND forgotten IS NULL"
 
+ALL = -1
+"""The limit of a query without one."""
 LARGEST_ID = 2**63 - 1
 """The largest number that SQLite stores."""
 
@@ -63,8 +65,7 @@ class SqliteNotes:
 
         def work(reader: sqlite3.Connection) -> list[Note]:
             if not words:
-                statement = f"SELECT {_COLUMNS} FROM notes WHERE {_HELD} ORDER BY id DESC LIMIT ?"
-                return [Note(*row) for row in reader.execute(statement, (memory, limit))]
+                return _newest(reader, memory, limit)
             if not _has_search(reader):
                 return []
             statement = (
@@ -72,7 +73,8 @@ class SqliteNotes:
                 f" JOIN notes ON notes.id = found.rowid WHERE {_HELD} ORDER BY rank, id DESC LIMIT ?"
             )
             wanted = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
-            return [Note(*row) for row in reader.execute(statement, (wanted, memory, limit))]
+            found = [Note(*row) for row in reader.execute(statement, (wanted, memory, limit))]
+            return found or similar_notes(_newest(reader, memory, ALL), words, limit)
 
         return await self._file.read_notes(work)
 
@@ -104,6 +106,11 @@ class SqliteNotes:
             return dict(reader.execute(statement).fetchall())
 
         return await self._file.read_notes(work)
+
+
+def _newest(reader: sqlite3.Connection, memory: str, limit: int) -> list[Note]:
+    statement = f"SELECT {_COLUMNS} FROM notes WHERE {_HELD} ORDER BY id DESC LIMIT ?"
+    return [Note(*row) for row in reader.execute(statement, (memory, limit))]
 
 
 def _has_search(connection: sqlite3.Connection) -> bool:
