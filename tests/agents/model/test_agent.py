@@ -12,6 +12,7 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue, model_validator
 
+from teamwright.agents.clients.chat_completions.model import ChatCompletionsModel
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
@@ -512,10 +513,9 @@ async def test_agents_of_one_engine_share_a_client_that_is_closed_with_it() -> N
                 await ModelAgent(name, model=at(server), models=models).respond(Turn("Hi"), Recording().ctx)
             client = await models.client(at(server))
             assert client is await models.client(at(server))
-            assert client.provider is not None
-            http = client.provider.client._client
-            assert not http.is_closed
-        assert http.is_closed
+            assert isinstance(client.model, ChatCompletionsModel)
+            assert not client.model.http.is_closed
+        assert client.model.http.is_closed
 
 
 def test_a_model_agent_is_declared_without_the_model_library() -> None:

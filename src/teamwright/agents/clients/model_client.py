@@ -16,11 +16,10 @@ from warnings import filterwarnings
 import httpx2
 from pydantic_ai.exceptions import UsageExtractionFailedWarning, UserError
 from pydantic_ai.models import Model, infer_model
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from teamwright.agents.clients.chat_completions.model import SYSTEM, ChatCompletionsModel
+from teamwright.agents.clients.chat_completions.profile import has_own_rules, server_profile
 from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.clients.local import SLOTS, LocalModel
 from teamwright.agents.clients.own_model import can_send_whole, can_stream, own_model_name, profile_of
@@ -53,7 +52,6 @@ class ModelClient:
     native_output: bool = False
     hidden_bytes: int = 0
     local: LocalModel | None = None
-    provider: OpenAICompatibleProvider | None = None
     pace: Pace | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
     refused_modes: set[str] = field(default_factory=set[str])
@@ -65,6 +63,8 @@ class ModelClient:
     @property
     def retries(self) -> bool:
         """Whether the client repeats failed requests by itself, unless the settings of a request forbid it."""
+        if isinstance(self.model, ChatCompletionsModel):
+            return False
         own = getattr(self.model, "client", None)
         return getattr(own, "max_retries", None) != 0 and "max_retries" not in self.model.unsupported_settings
 
@@ -80,8 +80,8 @@ class ModelClient:
 
     async def ready(self) -> None:
         """Start the local model unless it is running; called within the effect, so that a replay starts nothing."""
-        if self.local is not None and self.provider is not None:
-            self.provider.client.base_url = await self.local.url()
+        if self.local is not None and isinstance(self.model, ChatCompletionsModel):
+            self.model.url = await self.local.url()
             self.headers.update(_authorization(self.local.key))
 
 
@@ -92,18 +92,17 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
     filterwarnings("ignore", category=UsageExtractionFailedWarning)
     if isinstance(spec, ServerModel):
         headers = _authorization(spec.api_key)
-        async with guarded_client(GuardedTransport(headers)) as http:
-            provider, model = _server_model(spec, http)
-            async with _without_retries(model):
-                yield ModelClient(spec.name, model, True, provider=provider)
+        async with (
+            guarded_client(GuardedTransport(headers)) as http,
+            _without_retries(_server_model(spec, http)) as model,
+        ):
+            yield ModelClient(spec.name, model, True)
     elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
         path, headers = spec.partition(":")[2] or None, _authorization(None)
         async with LocalModel(path) as local, guarded_client(GuardedTransport(headers)) as http:
-            provider, model = _server_model(
-                ServerModel(url=UNSTARTED_URL, name=LOCAL, max_tokens_field="max_tokens"), http
-            )
-            async with _without_retries(model):
-                yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT, headers)
+            server = ServerModel(url=UNSTARTED_URL, name=LOCAL, max_tokens_field="max_tokens")
+            async with _server_model(server, http) as model:
+                yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, ONE_FOR_EACH_SLOT, headers)
     else:
         async with guarded_client(GuardedTransport()) as http, _without_retries(_named_model(spec, http)) as model:
             yield ModelClient(spec, model)
@@ -132,15 +131,17 @@ def _authorization(key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key or NO_KEY}"}
 
 
-def _server_model(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
-    profile = OpenAIModelProfile(
-        openai_chat_supports_max_completion_tokens=spec.max_tokens_field == "max_completion_tokens",
-        supports_json_schema_output=True,
-    )
-    provider = OpenAICompatibleProvider(
-        "server", base_url=spec.url, api_key=spec.api_key or NO_KEY, http_client=http, profile=profile
-    )
-    return provider, OpenAIChatModel(spec.name, provider=provider)
+def _server_model(spec: ServerModel, http: httpx2.AsyncClient) -> Model:
+    """Return the model of a server. OpenAI's own models, behind a gateway, need the client that knows their rules."""
+    profile = server_profile(spec)
+    if not has_own_rules(profile):
+        return ChatCompletionsModel(spec.name, spec.url, http, profile)
+    from pydantic_ai.models.openai import OpenAIChatModel  # takes 0.7 s to import
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    key = spec.api_key or NO_KEY
+    provider = OpenAICompatibleProvider(SYSTEM, base_url=spec.url, api_key=key, http_client=http, profile=profile)
+    return OpenAIChatModel(spec.name, provider=provider)
 
 
 def _named_model(name: str, http: httpx2.AsyncClient) -> Model:

@@ -1,0 +1,283 @@
+"""A response that arrives piece by piece, in the format of chat completions: server-sent events with JSON."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, cast
+
+import httpx2
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.usage import RequestUsage
+from pydantic_core import from_json, to_json
+from typing_extensions import override
+
+from teamwright.agents.clients.chat_completions.errors import reading_errors, stream_error, unreadable
+from teamwright.agents.clients.chat_completions.request import Json
+from teamwright.agents.clients.chat_completions.response import (
+    FINISH_REASONS,
+    Origin,
+    choice_details,
+    content_text,
+    details_of,
+    logprobs_of,
+    malformed,
+    read_response,
+    reasoning_of,
+    text_of,
+    tool_call,
+    usage_of,
+)
+
+DONE = b"[DONE]"
+
+
+@dataclass(slots=True)
+class GrowingPart:
+    """A part of a response while it arrives. `name` is the tool of a call, or the field of what was thought."""
+
+    kind: Literal["text", "thinking", "call"]
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    call: Json = field(default_factory=dict[str, Any])
+
+    def part(self, origin: Origin) -> ModelResponsePart:
+        """Return the part as far as it has arrived."""
+        content = "".join(self.pieces)
+        if self.kind == "text":
+            return TextPart(content)
+        if self.kind == "thinking":
+            return ThinkingPart(content, id=self.name, provider_name=origin.system)
+        return tool_call(self.name, content, self.call, origin)
+
+
+class ChatStream(StreamedResponse):
+    """The stream of one response; `get` returns what has arrived."""
+
+    def __init__(self, parameters: ModelRequestParameters, response: httpx2.Response, origin: Origin) -> None:
+        super().__init__(parameters)
+        self._response, self._origin = response, origin
+        self._model_name, self._timestamp = origin.model, datetime.now().astimezone()
+        self._parts: list[GrowingPart] = []
+        self._calls: dict[int, int] = {}
+        self._whole: ModelResponse | None = None
+        self._details: Json = {}
+        self._logprobs: list[Json] = []
+        self._refusal, self._has_reason = "", False
+        self._fields = origin.reasoning_fields
+
+    @property
+    @override
+    def model_name(self) -> str:
+        """The name of the model, as the server gives it."""
+        return self._model_name
+
+    @property
+    @override
+    def provider_name(self) -> str:
+        """The name of the provider."""
+        return self._origin.system
+
+    @property
+    @override
+    def provider_url(self) -> str:
+        """The base URL of the server."""
+        return self._origin.url
+
+    @property
+    @override
+    def timestamp(self) -> datetime:
+        """When the response began."""
+        return self._timestamp
+
+    @property
+    @override
+    def usage(self) -> RequestUsage:
+        """The usage that has been reported so far."""
+        return self._usage
+
+    @override
+    async def close_stream(self) -> None:
+        """Close the connection."""
+        await self._response.aclose()
+
+    @override
+    def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        """Iterate over the pieces alone: the events that other loops need are not made."""
+        if self._event_iterator is None:
+            self._event_iterator = self._get_event_iterator()
+        return self._event_iterator
+
+    @override
+    async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        with reading_errors(self._origin.model):
+            if "json" in self._response.headers.get("content-type", ""):  # the server does not stream
+                for event in self._read_whole(await self._response.aread()):
+                    yield event
+                return
+            lines: list[bytes] = []
+            rest = b""
+            async for piece in self._response.aiter_raw():
+                if b"\n" not in piece:
+                    rest += piece
+                    continue
+                *whole, rest = (rest + piece).replace(b"\r\n", b"\n").split(b"\n")
+                for line in whole:
+                    if line:
+                        lines.append(line)
+                        continue
+                    if (data := _data_of(lines)) == DONE:
+                        return
+                    lines.clear()
+                    for event in self._read(data):
+                        yield event
+            if (data := _data_of([*lines, rest])) != DONE:  # a server may leave out the last blank line
+                for event in self._read(data):
+                    yield event
+
+    def _read_whole(self, content: bytes) -> Iterator[ModelResponseStreamEvent]:
+        self._whole = read_response(content, self._origin)
+        self._usage = self._whole.usage
+        for index, part in enumerate(self._whole.parts):
+            yield PartStartEvent(index=index, part=part)
+
+    def _read(self, data: bytes) -> Iterator[ModelResponseStreamEvent]:
+        """Read one chunk and yield what it adds."""
+        if not data:
+            return
+        try:
+            chunk: object = from_json(data)
+        except ValueError as error:
+            raise unreadable(self._origin.model, error) from error
+        if not isinstance(chunk, dict):
+            raise malformed("a chunk of its stream")
+        chunk = cast("Json", chunk)
+        if chunk.get("error"):
+            raise stream_error(self._origin.model, chunk["error"])
+        if (reported := chunk.get("usage")) is not None:  # some servers report with every chunk, each time all of it
+            self._usage, self._usage_received = usage_of(reported), True
+        if not self._details or "service_tier" in chunk or "moderation" in chunk:
+            self._begin(chunk)
+        if choices := chunk.get("choices"):  # the last chunk has usage alone
+            choice = cast("list[object]", choices)[0] if isinstance(choices, list) else None
+            if not isinstance(choice, dict):
+                raise malformed("the choices of its stream")
+            yield from self._read_choice(cast("Json", choice))
+
+    def _begin(self, chunk: Json) -> None:
+        self._details |= details_of(chunk)
+        self._model_name = text_of(chunk.get("model")) or self._model_name
+        self.provider_response_id = text_of(chunk.get("id")) or self.provider_response_id
+
+    def _read_choice(self, choice: Json) -> Iterator[ModelResponseStreamEvent]:
+        if reason := choice.get("finish_reason"):
+            self.finish_reason, self._has_reason = FINISH_REASONS.get(text_of(reason)), True
+            self._details |= choice_details(choice)
+        if choice.get("logprobs"):
+            self._logprobs += logprobs_of(choice)
+        delta: object = choice.get("delta")
+        if not isinstance(delta, dict):
+            return
+        delta = cast("Json", delta)
+        self._refusal += text_of(delta.get("refusal"))
+        name, thought = reasoning_of(delta, self._fields)
+        if thought:
+            yield self._add(thought, "thinking", name)
+        if content := content_text(delta.get("content")):
+            yield self._add(content, "text")
+        if calls := delta.get("tool_calls"):
+            yield from self._add_calls(calls)
+
+    def _add(self, text: str, kind: Literal["text", "thinking"], name: str = "") -> ModelResponseStreamEvent:
+        """Add a piece of text to the last part if it is of this kind, else to a new one."""
+        last = self._parts[-1] if self._parts else None
+        if last is None or last.kind != kind or last.name != name:
+            self._parts.append(last := GrowingPart(kind, name, [text]))
+            return PartStartEvent(index=len(self._parts) - 1, part=last.part(self._origin))
+        last.pieces.append(text)
+        delta = TextPartDelta(text) if kind == "text" else ThinkingPartDelta(content_delta=text)
+        return PartDeltaEvent(index=len(self._parts) - 1, delta=delta)
+
+    def _add_calls(self, calls: object) -> Iterator[ModelResponseStreamEvent]:
+        if not isinstance(calls, list):
+            raise malformed("the tool calls of its stream")
+        for call in cast("list[object]", calls):
+            if not isinstance(call, dict):
+                raise malformed("the tool calls of its stream")
+            event = self._add_call(cast("Json", call))
+            if event is not None:
+                yield event
+
+    def _add_call(self, call: Json) -> ModelResponseStreamEvent | None:
+        """Add a piece of a call. It is announced once its tool is known."""
+        function: object = call.get("function")
+        function = cast("Json", function) if isinstance(function, dict) else {}
+        place, growing = self._call_at(call)
+        was_named, name, given = bool(growing.name), text_of(function.get("name")), function.get("arguments")
+        if name != growing.name:  # some servers repeat the name with every piece
+            growing.name += name
+        arguments = given if isinstance(given, str) else to_json(given).decode() if given else ""
+        growing.pieces.append(arguments)
+        growing.call |= {key: call[key] for key in ("id", "extra_content") if call.get(key)}
+        if was_named:
+            return PartDeltaEvent(index=place, delta=ToolCallPartDelta(args_delta=arguments)) if arguments else None
+        return PartStartEvent(index=place, part=growing.part(self._origin)) if growing.name else None
+
+    def _call_at(self, call: Json) -> tuple[int, GrowingPart]:
+        """Return the call that a piece belongs to: by its index, unless another id says that a new one begins."""
+        index, call_id = call.get("index"), text_of(call.get("id"))
+        if not isinstance(index, int):
+            index = len(self._calls) if call_id or not self._calls else len(self._calls) - 1
+        place = self._calls.get(index)
+        known = text_of(self._parts[place].call.get("id")) if place is not None else ""
+        if place is None or (call_id and known and call_id != known):
+            place = self._calls[index] = len(self._parts)
+            self._parts.append(GrowingPart("call"))
+        return place, self._parts[place]
+
+    @override
+    def get(self) -> ModelResponse:
+        """Return the response as far as it has arrived."""
+        if self._whole is not None:
+            return self._whole
+        details = {**self._details}
+        if self._refusal:
+            details.pop("finish_reason", None)
+            details["refusal"] = self._refusal
+        if self._logprobs:
+            details["logprobs"] = self._logprobs
+        reason = self.finish_reason if self._has_reason else "stop"  # some servers send none
+        return ModelResponse(
+            parts=[] if self._refusal else [one.part(self._origin) for one in self._parts],
+            usage=self._usage if self._usage_received else RequestUsage(unmeasured_requests=1),
+            model_name=self._model_name,
+            timestamp=self._timestamp,
+            provider_details=details or None,
+            provider_response_id=self.provider_response_id,
+            provider_name=self._origin.system,
+            provider_url=self._origin.url,
+            finish_reason="content_filter" if self._refusal else reason,
+        )
+
+
+def _data_of(lines: list[bytes]) -> bytes:
+    """Return the data of an event from its lines; llama.cpp writes an error in a line of that name."""
+    if len(lines) == 1 and lines[0].startswith(b"data:"):
+        return lines[0][5:].strip()
+    errors = [line[6:] for line in lines if line.startswith(b"error:")]
+    if errors:
+        return b'{"error":' + b"\n".join(errors) + b"}"
+    return b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
