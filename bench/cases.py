@@ -36,6 +36,7 @@ MODEL_TURNS = {
     "httpx": "httpx",
     "openai": "openai client",
     "model": "pydantic-ai's Model",
+    "client": "Teamwright's client",
     "teamwright": "Teamwright",
     "pydantic-ai": "pydantic-ai's Agent",
     "langgraph": "LangGraph, langchain-openai",

@@ -151,7 +151,21 @@ async def _pydantic_model(url: str, chunks: int, stack: AsyncExitStack) -> Any:
 
 
 async def _model_request(url: str, chunks: int, stack: AsyncExitStack) -> Ask:
-    """pydantic-ai's `Model` alone, which Teamwright uses too: what a request takes without an agent."""
+    """pydantic-ai's `Model` with OpenAI's client, without an agent."""
+    return _requests_of(await _pydantic_model(url, chunks, stack), chunks)
+
+
+async def _own_model(url: str, chunks: int, stack: AsyncExitStack) -> Ask:
+    """Teamwright's client alone, without an agent and a record."""
+    from teamwright.agents.clients.model_client import open_client
+    from teamwright.values.specs.manifest import ServerModel
+
+    client = await stack.enter_async_context(open_client(ServerModel(url=url, name=_model(chunks))))
+    return _requests_of(client.model, chunks)
+
+
+def _requests_of(model: Any, chunks: int) -> Ask:
+    """What a request to a `Model` takes."""
     from pydantic_ai.messages import (
         InstructionPart,
         ModelRequest,
@@ -164,7 +178,6 @@ async def _model_request(url: str, chunks: int, stack: AsyncExitStack) -> Ask:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
 
-    model = await _pydantic_model(url, chunks, stack)
     tools = [
         ToolDefinition(
             name=one["function"]["name"],
@@ -251,6 +264,7 @@ CONTENDERS: dict[str, Callable[[str, int, AsyncExitStack], Awaitable[Ask]]] = {
     "httpx": _httpx,
     "openai": _openai,
     "model": _model_request,
+    "client": _own_model,
     "pydantic-ai": _pydantic_agent,
     "langgraph": _langgraph,
     "openai-agents": _openai_agents,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.cases import CHUNKS, CLIENT_IMPORT, MODEL_IMPORT, OUR_IMPORT, PLANS, STORES, Shape, Store
+from bench.cases import CHUNKS, MODEL_IMPORT, OUR_IMPORT, PLANS, STORES, Shape, Store
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 
@@ -57,8 +57,6 @@ def _model_turns(report: Report) -> Iterator[Target]:
         limit = TURN_MICROSECONDS + CHUNK_MICROSECONDS * chunks
         yield Target(f"durable {how}, above the request alone", above, limit, "µs of CPU")
     yield Target("import of what a first model call needs", report.best("import", MODEL_IMPORT), 1, "s")
-    imported = quotient(report.best("import", MODEL_IMPORT), report.best("import", CLIENT_IMPORT))
-    yield Target("the same, over that of the client alone", imported, 1.05, "×")
 
 
 def _absolute(report: Report) -> Iterator[Target]:
