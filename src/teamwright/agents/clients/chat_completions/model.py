@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from teamwright.agents.clients.chat_completions.errors import reading_errors, status_error
 from teamwright.agents.clients.chat_completions.request import request_body
-from teamwright.agents.clients.chat_completions.response import Origin, read_response
+from teamwright.agents.clients.chat_completions.response import ResponseOrigin, read_response
 from teamwright.agents.clients.chat_completions.stream import ChatStream
 
 SYSTEM = "server"
@@ -31,7 +31,7 @@ HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text
 MOST_PREPARED = 64
 
 
-class Prepared(NamedTuple):
+class PreparedOffer(NamedTuple):
     """What preparing a request gave; it depends on the parameters and on the settings without the output cap."""
 
     given: ModelRequestParameters
@@ -47,11 +47,11 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         super().__init__(profile=profile)
         self._name, self._http = name, http
         self.url = url
-        self._prepared: dict[int, Prepared] = {}
+        self._prepared: dict[int, PreparedOffer] = {}
 
     @property
     def http(self) -> httpx2.AsyncClient:
-        """The connections to the server; whoever opened them closes them."""
+        """The connections to the server, which their opener closes."""
         return self._http
 
     @property
@@ -128,8 +128,8 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
             raise status_error(self._name, response)
         return response
 
-    def _origin(self) -> Origin:
-        return Origin(self._name, SYSTEM, self.url, self.profile)
+    def _origin(self) -> ResponseOrigin:
+        return ResponseOrigin(self._name, SYSTEM, self.url, self.profile)
 
     def _prepare(
         self, settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -141,7 +141,7 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         last = self._prepared.get(id(parameters))
         if last is None or last.given is not parameters or last.given_settings != rest:
             prepared, customized = self.prepare_request(cast("ModelSettings", rest), parameters)
-            last = Prepared(parameters, rest, cast("dict[str, Any]", dict(prepared or {})), customized)
+            last = PreparedOffer(parameters, rest, cast("dict[str, Any]", dict(prepared or {})), customized)
             if len(self._prepared) >= MOST_PREPARED:
                 self._prepared.clear()
             self._prepared[id(parameters)] = last

@@ -25,7 +25,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
 LATEST = 253_402_300_799  # the last second of the year 9999
 
 
-class Origin(NamedTuple):
+class ResponseOrigin(NamedTuple):
     """Where a response comes from: the model that was asked, its provider and URL, and what the model supports."""
 
     model: str
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
         return (own, *REASONING_FIELDS) if own else REASONING_FIELDS
 
 
-def read_response(content: bytes, origin: Origin) -> ModelResponse:
+def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
     """Read a whole response; raises an error of pydantic-ai if it is malformed."""
     try:
         body: object = from_json(content)
@@ -76,7 +76,7 @@ def _first_choice(body: object) -> Json:
     return cast("Json", first)
 
 
-def _parts(message: Json, origin: Origin) -> list[ModelResponsePart]:
+def _parts(message: Json, origin: ResponseOrigin) -> list[ModelResponsePart]:
     parts: list[ModelResponsePart] = []
     field, thought = reasoning_of(message, origin.reasoning_fields)
     if thought:
@@ -95,7 +95,7 @@ def _parts(message: Json, origin: Origin) -> list[ModelResponsePart]:
     return parts
 
 
-def tool_call(name: str, arguments: object, call: Json, origin: Origin) -> ToolCallPart:
+def tool_call(name: str, arguments: object, call: Json, origin: ResponseOrigin) -> ToolCallPart:
     """Return a call of a tool. A signature that some models put beside it has to go back unchanged."""
     part = ToolCallPart(name, cast("str | dict[str, Any] | None", arguments), provider_name=None)
     if call_id := text_of(call.get("id")):

@@ -29,7 +29,7 @@ from teamwright.agents.clients.chat_completions.errors import reading_errors, st
 from teamwright.agents.clients.chat_completions.request import Json
 from teamwright.agents.clients.chat_completions.response import (
     FINISH_REASONS,
-    Origin,
+    ResponseOrigin,
     choice_details,
     content_text,
     details_of,
@@ -54,7 +54,7 @@ class GrowingPart:
     pieces: list[str] = field(default_factory=list[str])
     call: Json = field(default_factory=dict[str, Any])
 
-    def part(self, origin: Origin) -> ModelResponsePart:
+    def part(self, origin: ResponseOrigin) -> ModelResponsePart:
         """Return the part as far as it has arrived."""
         content = "".join(self.pieces)
         if self.kind == "text":
@@ -67,7 +67,7 @@ class GrowingPart:
 class ChatStream(StreamedResponse):
     """The stream of one response; `get` returns what has arrived."""
 
-    def __init__(self, parameters: ModelRequestParameters, response: httpx2.Response, origin: Origin) -> None:
+    def __init__(self, parameters: ModelRequestParameters, response: httpx2.Response, origin: ResponseOrigin) -> None:
         super().__init__(parameters)
         self._response, self._origin = response, origin
         self._model_name, self._timestamp = origin.model, datetime.now().astimezone()
