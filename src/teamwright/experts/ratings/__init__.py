@@ -1,0 +1,1 @@
+"""Ratings of experts and templates, read from past runs."""
