@@ -32,10 +32,11 @@ test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, and the laws with many examples
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, the laws with many examples, and the core alone
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
+	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
 
 test-live: $(VENV)/.dev ## call real providers, those whose keys are set; LIVE="openai ollama" narrows it
 	@$(BIN)/python -m tests.live $(LIVE)

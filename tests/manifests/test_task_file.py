@@ -13,7 +13,9 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.plan import Step
 from tests.paths import EXAMPLES
 
-KNOWN = "known are agent, coordination_tokens, execution_tokens, id, limits, needs, owns, priority, task, when"
+KNOWN = (
+    "known are agent, coordination_tokens, evaluate, execution_tokens, id, limits, needs, owns, priority, task, when"
+)
 
 
 def told(tmp_path: Path, text: str) -> list[str]:

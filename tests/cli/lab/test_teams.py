@@ -106,6 +106,7 @@ teams:
 """
 
 
+@pytest.mark.experts
 def test_what_evaluators_judged_calibrates_the_model_and_gives_advice(call: Call, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(JUDGED, encoding="utf-8")
     rules = 'rules: [{agent: one, reply: "see [1]"}, {agent: two, reply: see}, {agent: lead, reply: done}]'
