@@ -67,7 +67,7 @@ class Ratings:
 
 
 async def rate_runs(journal: Journal, run_ids: Sequence[str]) -> Ratings:
-    """Read runs, and rate everybody who worked in them; a run whose record is damaged is left out."""
+    """Read runs, and rate the members that worked in them; a run whose record is damaged is left out."""
     by_run: dict[str, list[RatedWork]] = {}
     left_out: dict[str, str] = {}
     for run_id in run_ids:
@@ -79,7 +79,7 @@ async def rate_runs(journal: Journal, run_ids: Sequence[str]) -> Ratings:
 
 
 def rate_work(by_run: Mapping[str, Iterable[RatedWork]], left_out: Mapping[str, str] | None = None) -> Ratings:
-    """Rate everybody who did this work, which is given by run."""
+    """Rate the members that did this work, which is given by run."""
     experts: defaultdict[tuple[str, str], list[tuple[str, RatedWork]]] = defaultdict(list)
     templates: defaultdict[str, list[tuple[str, RatedWork]]] = defaultdict(list)
     for run_id, pieces in by_run.items():
