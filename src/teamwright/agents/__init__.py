@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from teamwright.values.owned_paths import Owned
     from teamwright.values.people.approvals import Approve, Notify
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
+    from teamwright.values.specs.expert import ExpertProfile
     from teamwright.values.specs.manifest import (
         AgentSpec,
         AgentTool,
@@ -111,6 +112,7 @@ __all__ = [
     "Effect",
     "Entry",
     "Evaluate",
+    "ExpertProfile",
     "Evaluator",
     "EvaluatorClass",
     "Failure",
@@ -213,6 +215,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
         "teamwright.agents.evaluators.protocol": "Evaluator EvaluatorClass verdict_reply",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
+        "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.specs.manifest": """
             AgentSpec AgentTool AnyModel CustomTool FallbackModel FilesSpec FilesTool FunctionTool
             InstructionsByFunction InstructionsTemplate JsonSchema McpSpec McpTool MemorySpec MemoryTool NamedModel

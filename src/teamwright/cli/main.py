@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
+from teamwright.cli.experts import app as experts
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
@@ -43,6 +44,7 @@ app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(lab.app, name="lab")
+app.add_typer(experts.app, name="experts")
 app.add_typer(local.app, name="local")
 app.add_typer(memory.app, name="memory")
 

@@ -84,7 +84,7 @@ def read_file(
         report.incomplete = True
         return []
     before = len(report.problems)
-    documents = _documents(text, file, report, limits)
+    documents = parse_documents(text, file, report, limits)
     if not documents and not may_be_empty and len(report.problems) == before:
         report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
     return documents
@@ -137,7 +137,8 @@ def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:
     return text
 
 
-def _documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits) -> list[Node]:
+def parse_documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits = MANIFEST) -> list[Node]:
+    """Parse the documents of a text, without empty ones; `file` is where it stands."""
     import yaml
 
     composer = _Composer(file.file, report, limits)

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
+    from teamwright.experts.profiles.agent import introduce, make_expert
+    from teamwright.experts.profiles.registry import ExpertTemplates
+    from teamwright.experts.profiles.skill_tool import read_skills
+    from teamwright.experts.profiles.template import ExpertTemplate
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
+    from teamwright.values.specs.expert import ExpertProfile
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
@@ -27,6 +32,9 @@ __all__ = [
     "CriterionResult",
     "Evaluate",
     "EvaluationVerdict",
+    "ExpertProfile",
+    "ExpertTemplate",
+    "ExpertTemplates",
     "JudgeRecord",
     "Length",
     "PairComparison",
@@ -41,8 +49,11 @@ __all__ = [
     "change_between",
     "change_problems",
     "compare_works",
+    "introduce",
+    "make_expert",
     "pin_conflicts",
     "plan_difference",
+    "read_skills",
     "route_change",
 ]
 
@@ -56,7 +67,12 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase Roster",
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
+        "teamwright.experts.profiles.agent": "introduce make_expert",
+        "teamwright.experts.profiles.registry": "ExpertTemplates",
+        "teamwright.experts.profiles.skill_tool": "read_skills",
+        "teamwright.experts.profiles.template": "ExpertTemplate",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
+        "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
     },
 )

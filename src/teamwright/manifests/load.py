@@ -23,6 +23,7 @@ from teamwright.manifests.checks.model_settings import check_model_settings
 from teamwright.manifests.checks.references import ANSWERERS, check, default_model
 from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declaration, Declarations, Query
+from teamwright.manifests.experts import expand_experts
 from teamwright.manifests.native import read_native
 from teamwright.manifests.task_file import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
@@ -131,6 +132,7 @@ def _read_declarations(
         reader.read(root, folder)
     for root, file in planned:
         declared.add(team_for_tasks(root, file, declared), report)
+    expand_experts(declared, report)
     return declared
 
 
@@ -219,7 +221,8 @@ def _relocate_tool(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
         return tool
     moved = dict(tool)
     for name in kinds_in(tool):
-        moved[name] = find_kind(name).relocate(tool[name], lambda file: _relocate(file, folder, base))
+        kind = find_kind(name)
+        moved[name] = kind.pin(kind.relocate(tool[name], lambda file: _relocate(file, folder, base)), base.joinpath)
     return moved
 
 

@@ -50,11 +50,15 @@ def _expanded(kind: Kind, node: Node) -> Node:
         return _as_function(node)
     if kind == "agent" and is_nothing(node):
         return Fields({}, node.place)
-    if kind == "agent" and isinstance(node, Fields):
-        tools = node.get("tools")
-        if isinstance(tools, Items):
-            return node.with_value("tools", Items(tuple(map(_expanded_tool, tools.items)), tools.place))
-    return node
+    return expand_tools(node) if kind == "agent" and isinstance(node, Fields) else node
+
+
+def expand_tools(agent: Fields) -> Fields:
+    """Expand the short forms among the tools of an agent."""
+    tools = agent.get("tools")
+    if not isinstance(tools, Items):
+        return agent
+    return agent.with_value("tools", Items(tuple(map(_expanded_tool, tools.items)), tools.place))
 
 
 def _expanded_tool(node: Node) -> Node:

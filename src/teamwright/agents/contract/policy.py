@@ -21,6 +21,7 @@ from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy,
 from teamwright.values.models import conversions
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
 from teamwright.values.text.validation_messages import reasons_of
 
@@ -36,6 +37,7 @@ class Policy(AgentSettings):
     evaluate: SkipValidation[AgentLike | None] = Field(
         default=None, description="the evaluator whose verdict decides whether its work counts"
     )
+    expert: ExpertProfile | None = Field(default=None, description="who it is in a team of experts")
     recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are handled")
     can_terminate: bool = Field(default=False, description="whether it may end its team")
     one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
@@ -78,6 +80,8 @@ class Policy(AgentSettings):
             given["fallback"] = fallback
         if self.evaluate is not None:
             given["evaluate"] = declaration_of(self.evaluate)
+        if self.expert is not None:
+            given["expert"] = self.expert
         return given
 
 
@@ -101,6 +105,7 @@ class PolicySettings(TypedDict, total=False):
     retry: RetryPolicy | None
     fallback: AgentLike | None
     evaluate: AgentLike | None
+    expert: ExpertProfile | None
     too_long: TooLong | None
     max_bytes: int | None
     handoffs: Sequence[str] | bool
@@ -159,6 +164,8 @@ def _validated_fields(owner: str, settings: dict[str, object]) -> Policy:
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     """Build the policy of a declaration with these changes; the caller has to build its fallback, which is an agent."""
     given = {field: value for field, value in spec if field in _declared_fields()}
+    if isinstance(spec.expert, ExpertProfile):
+        given["expert"] = spec.expert
     return _combined(f"The agent {name!r}", UNSET, {**given, **changes})
 
 
@@ -240,6 +247,7 @@ class PolicyAttributes:
     compact = FromPolicy[Compact | None]()
     fallback = FromPolicy[AgentLike | None]()
     evaluate = FromPolicy[AgentLike | None]()
+    expert = FromPolicy[ExpertProfile | None]()
     recovery = FromPolicy[Recovery | None]()
     can_terminate = FromPolicy[bool]()
     one_call = FromPolicy[bool]()

@@ -74,6 +74,13 @@ class ToolKind(Protocol[S]):
         """Return the settings with their relative paths moved to another folder."""
         return settings
 
+    def pin(self, settings: JsonValue, folder: Callable[[str], Path]) -> JsonValue:
+        """Return the settings with what a record keeps of the files that they name; `folder` resolves a path.
+
+        Called once, when a manifest is loaded: a run that resumes later notices that a file has changed.
+        """
+        return settings
+
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
         """Return the declaration with absolute folders; `folder` resolves one, or raises if it is not allowed."""
         return spec

@@ -19,6 +19,7 @@ from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.models import Value
 from teamwright.values.people.approvals import Approve, Notify
 from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation
 from teamwright.values.specs.model_settings import CheckedSettings, OutputChoice
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.text.web_address import is_web_address
@@ -46,6 +47,7 @@ MEMORY = "memory"
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
 EVALUATE = "how its work is evaluated before it counts: a rubric, judges, rounds"
+EXPERT = "a template of an expert by name, or {template, persona, thinking_style, collaboration_strategy, skills, …}"
 APPROVE = "where a person has to approve before the member continues"
 
 Share = Literal["transcript", "output", "a2a_lite"]
@@ -352,6 +354,7 @@ class AgentSpec(AgentSettings):
     )
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
     evaluate: Evaluate | None = Field(default=None, description=EVALUATE)
+    expert: ExpertName | ExpertProfile | None = Field(default=None, description=EXPERT)
     simulation: Simulation | None = Field(default=None, description="its behaviour in  teamwright lab simulate")
 
     @property
@@ -429,6 +432,7 @@ class Source(Value):
     bundle: dict[str, JsonValue] | None = Field(
         default=None, description="how the topology was chosen automatically, with its schedule"
     )
+    formation: Formation | None = Field(default=None, description="how a team of experts was formed for the run")
 
     def to_json(self) -> dict[str, JsonValue]:
         """The fields that are set, as JSON data. Agents without settings, most of thousands, take a fast path."""

@@ -1,0 +1,155 @@
+"""`teamwright experts`: lists, shows, searches and creates templates of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.experts.package import needs_experts
+from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
+
+if TYPE_CHECKING:
+    from teamwright.experts.profiles.registry import ExpertTemplates
+    from teamwright.experts.profiles.template import ExpertTemplate
+
+app = typer.Typer(help="List, show, search and create experts.", no_args_is_help=True, rich_markup_mode=None)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a template.")]
+Folder = Annotated[
+    Path, typer.Option("--folder", metavar="DIR", help="The folder of your own templates.", show_default=True)
+]
+DEFAULT = Path("experts")
+
+TEMPLATE = """\
+# A template of an expert: an agent with  expert: {name}  is made from it.
+description: What the expert does, in one sentence. The other experts read it.
+capabilities: [what, it, is, good, at]
+avatar: "🙂"
+color: "#0f766e"
+persona: >-
+  Who the expert is, and what it has seen.
+thinking_style: >-
+  How it looks at a problem.
+collaboration_strategy: >-
+  What it gives to the others, and what it asks of them.
+instructions: |
+  ## Method
+
+  1. What it does first, and how it knows that it is done.
+
+  ## What you deliver
+
+  - The form of the result.
+
+  ## What you refuse
+
+  - What it must not do, also if it is asked to.
+
+  ## How you disagree
+
+  How it objects, and when it gives in.
+"""
+
+
+@app.command("list")
+def list_templates(folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
+    """List the templates, built-in ones and your own."""
+    check_out(out)
+    return _write(_templates(folder).list(), out, json=json)
+
+
+@app.command()
+def show(name: Name, folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
+    """Show a template whole, with its instructions."""
+    check_out(out)
+    template = _templates(folder).get(name)
+    if json:
+        write_json(template.to_json(), out)
+    else:
+        write_result(_whole(template), out)
+    return 0
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words of a name, a capability or a task.")],
+    folder: Folder = DEFAULT,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Search the templates, the best match first."""
+    check_out(out)
+    found = _templates(folder).search(" ".join(words))
+    if not found and not json:
+        say("No template fits; list them all with  teamwright experts list")
+    return _write(found, out, json=json)
+
+
+@app.command()
+def new(
+    name: Name,
+    source: Annotated[str | None, typer.Option("--from", metavar="TEMPLATE", help="Copy this template.")] = None,
+    folder: Folder = DEFAULT,
+    json: Json = False,
+) -> int:
+    """Create a template of your own; an existing file is never overwritten."""
+    from teamwright.errors import UsageError
+
+    with needs_experts():
+        from teamwright.experts.profiles.template import ExpertTemplate
+
+    ExpertTemplate(name=name)  # refuses a name that is none
+    text = TEMPLATE.format(name=name) if source is None else Path(_templates(folder).get(source).file).read_text("utf-8")
+    file = folder / f"{name}.yaml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{str(file)!r} exists already; choose another name, or edit it.") from error
+    except OSError as error:
+        raise UsageError(f"{str(file)!r} can't be written: {error.strerror}.") from error
+    if json:
+        write_json({"name": name, "file": str(file)})
+    else:
+        write_result(f"created {file}; use it with  expert: {name}")
+    return 0
+
+
+def _templates(folder: Path) -> ExpertTemplates:
+    """The built-in templates and those of a folder, if it exists."""
+    with needs_experts():
+        from teamwright.experts.profiles.registry import ExpertTemplates
+
+    return ExpertTemplates(*([folder] if folder.is_dir() else []))
+
+
+def _write(found: Sequence[ExpertTemplate], out: Path | None, *, json: bool) -> int:
+    if json:
+        write_json([one.to_json() for one in found], out)
+    elif found:
+        from teamwright.cli.text.table import columns
+
+        rows = [(one.name, "" if one.built_in else "own", one_line(one.description)) for one in found]
+        if not any(own for _, own, _ in rows):
+            rows = [(name, about) for name, _, about in rows]
+        write_result(columns(rows), out)
+    return 0
+
+
+def _whole(template: ExpertTemplate) -> str:
+    """The template as text: what it is, its profile, and its instructions."""
+    profile, agent = template.profile, template.agent
+    origin = "built in" if template.built_in else template.file
+    facts = {
+        "capabilities": ", ".join(agent.capabilities),
+        "persona": profile.persona,
+        "thinking style": profile.thinking_style,
+        "collaboration": profile.collaboration_strategy,
+        "skills": ", ".join(profile.skills),
+    }
+    listed = [f"{name}: {value}" for name, value in facts.items() if value]
+    heading = f"{profile.avatar} {template.name} ({origin})".strip()
+    return "\n\n".join(filter(None, (f"{heading}\n{template.description}", *listed, agent.instructions_text.strip())))

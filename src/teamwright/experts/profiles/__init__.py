@@ -1,0 +1,1 @@
+"""Who the experts of a team are: profiles, templates, skills, and how a team is formed."""

@@ -1,0 +1,102 @@
+"""Experts in Python: agents from templates and profiles, which know each other once they are introduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import TypeVar, cast
+
+from teamwright.agents.contract.attributes import capabilities_of, description_of, policy_of
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.errors import InvalidValue, UsageError
+from teamwright.experts.profiles.prompt import Colleague, expert_prompt, join_parts, team_prompt
+from teamwright.experts.profiles.registry import ExpertTemplates
+from teamwright.experts.profiles.skill_tool import read_skills
+from teamwright.experts.profiles.template import ExpertTemplate
+from teamwright.values.specs.expert import ExpertProfile, check_expert_name
+
+A = TypeVar("A", bound=AgentLike)
+EMPTY = ExpertTemplate.model_construct(name="")
+
+
+def make_expert(
+    name: str,
+    template: str | ExpertTemplate | None = None,
+    *,
+    profile: ExpertProfile | None = None,
+    templates: ExpertTemplates | None = None,
+    replies: object = None,
+    **settings: object,
+) -> ModelAgent | ScriptedAgent:
+    """Create an expert: a model agent, or a scripted one if `replies` are given, with the settings of either.
+
+    A setting that is given replaces that of the template, and so do the fields of `profile`. Its `instructions` are
+    added below those of the template.
+    """
+    _check_name(name)
+    chosen = _template(template, templates)
+    whole = _merged(chosen.profile, profile, chosen.name)
+    given = {**_settings_of(chosen), **settings}
+    own = given.pop("instructions", "")
+    if not isinstance(own, str):
+        raise UsageError(f"The instructions of the expert {name!r} are a text, not {own!r:.100}.")
+    description = str(given.get("description", ""))
+    given["instructions"] = expert_prompt(name, description, whole, chosen.agent.instructions_text, own)
+    if whole.skills:
+        given["tools"] = [*cast("Sequence[object]", given.get("tools", ())), read_skills(*whole.skills)]
+    if replies is not None:
+        given.pop("model", None)
+        return ScriptedAgent(name, replies, expert=whole, **given)  # pyright: ignore[reportArgumentType]
+    if "model" not in given:
+        raise UsageError(f"The expert {name!r} has no model; write  make_expert({name!r}, …, model=…)")
+    return ModelAgent(name, expert=whole, **given)  # pyright: ignore[reportArgumentType]
+
+
+def introduce(team: str, members: Sequence[A]) -> list[A]:
+    """Return the members of a team, in which each expert knows who the others are and what they can do.
+
+    Experts are copied, so one may be introduced to several teams; other agents are returned as they are.
+    """
+    known = [_colleague(one) for one in members]
+    return [_introduced(one, team, [other for other in known if other.name != one.name]) for one in members]
+
+
+def _introduced(member: A, team: str, others: Sequence[Colleague]) -> A:
+    profile = policy_of(member).expert
+    if profile is None or not isinstance(member, ModelAgent | ScriptedAgent):
+        return member
+    made = copy(member)
+    made.instructions = join_parts(made.instructions, team_prompt(team, others, is_lead=profile.is_lead))
+    return made
+
+
+def _colleague(agent: AgentLike) -> Colleague:
+    profile = policy_of(agent).expert
+    lead = profile is not None and profile.is_lead
+    return Colleague(agent.name, description_of(agent), tuple(capabilities_of(agent)), is_lead=lead)
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_expert_name(name)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue("The expert", [str(error)]) from None
+
+
+def _template(template: str | ExpertTemplate | None, templates: ExpertTemplates | None) -> ExpertTemplate:
+    if isinstance(template, str):
+        return (templates or ExpertTemplates()).get(template)
+    return EMPTY if template is None else template
+
+
+def _merged(base: ExpertProfile, own: ExpertProfile | None, template: str) -> ExpertProfile:
+    fields = {**base.model_dump(exclude_unset=True), **(own.model_dump(exclude_unset=True) if own else {})}
+    return ExpertProfile.model_validate({**fields, "template": template} if template else fields)
+
+
+def _settings_of(template: ExpertTemplate) -> dict[str, object]:
+    """The settings of a template that the constructors of agents take."""
+    given = {field: getattr(template.agent, field) for field in template.agent.model_fields_set}
+    return {field: value for field, value in given.items() if field not in ("instructions", "expert", "simulation")}

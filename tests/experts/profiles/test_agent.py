@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright import FunctionAgent, ModelAgent, Team
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.errors import InvalidValue, UnknownName, UsageError
+from teamwright.experts import ExpertProfile, ExpertTemplate, ExpertTemplates, introduce, make_expert
+from teamwright.values.specs.manifest import AgentSpec
+
+
+def test_an_expert_is_a_model_agent_that_a_record_can_rebuild() -> None:
+    made = make_expert("rita", "reviewer", model="local", temperature=0.3)
+    assert isinstance(made, ModelAgent)
+    assert made.expert is not None
+    assert (made.expert.template, made.temperature, made.spec.expert) == ("reviewer", 0.3, made.expert)
+    assert "## Method" in made.instructions
+
+
+def test_own_settings_replace_those_of_a_template() -> None:
+    template = ExpertTemplate(
+        name="critic",
+        profile=ExpertProfile(persona="Strict.", color="#112233"),
+        agent=AgentSpec(model="local", temperature=0.1, description="Criticises."),
+    )
+    made = make_expert("c", template, profile=ExpertProfile(persona="Kind."), temperature=0.9)
+    assert isinstance(made, ModelAgent)
+    assert (made.model, made.temperature, made.description) == ("local", 0.9, "Criticises.")
+    assert made.expert == ExpertProfile(template="critic", persona="Kind.", color="#112233")
+
+
+def test_templates_of_ones_own_are_found_by_name() -> None:
+    templates = ExpertTemplates(built_in=False)
+    templates.register(ExpertTemplate(name="critic", profile=ExpertProfile(persona="Strict.")))
+    assert "Strict." in make_expert("c", "critic", templates=templates, model="local").instructions
+    with pytest.raises(UnknownName, match="expert template 'reviewer'"):
+        make_expert("c", "reviewer", templates=templates, model="local")
+
+
+def test_wrong_values_are_refused_in_our_words() -> None:
+    with pytest.raises(InvalidValue, match=r"'a\.b' is no name of an expert"):
+        make_expert("a.b", model="local")
+    with pytest.raises(UsageError, match="'a' has no model; write  make_expert"):
+        make_expert("a")
+    with pytest.raises(UsageError, match="instructions of the expert 'a' are a text"):
+        make_expert("a", model="local", instructions=print)
+    with pytest.raises(UsageError, match="temperature"):
+        make_expert("a", model="local", temperature=3)
+    with pytest.raises(UsageError, match="expert"):
+        ModelAgent("a", model="local", expert="reviewer")  # pyright: ignore[reportArgumentType]
+
+
+def test_skills_become_a_tool_of_the_expert(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: pdf\ndescription: Fill forms.\n---\n", encoding="utf-8")
+    made = make_expert("a", model="local", profile=ExpertProfile(skills=(str(tmp_path),)))
+    (tool,) = made.spec.tools
+    assert not isinstance(tool, str)
+    assert list(tool.model_extra or ()) == ["skills"]
+
+
+def test_introducing_experts_copies_them_and_leaves_others_alone() -> None:
+    ada = make_expert("ada", "analyst", replies=[Rule(reply="x")])
+    plain = FunctionAgent("bob", lambda text: "hello")
+    made, same = introduce("t", [ada, plain])
+    assert same is plain
+    assert made is not ada
+    assert isinstance(made, ScriptedAgent)
+    told = "## Your team: t\n\nYou work with these members. Address them by name.\n\n- bob"
+    assert made.instructions == f"{ada.instructions}\n\n{told}"
+    assert Team("t", members=[made, same]).source.manifest.agents["ada"].expert == ada.expert
