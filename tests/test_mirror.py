@@ -59,6 +59,7 @@ COVERED_BY = {
     "cli/interactive/open.py": "cli/test_run.py",
     "cli/interactive/team_source.py": "cli/test_chat.py",
     "cli/interactive/undo.py": "cli/runs/test_conversations.py",
+    "cli/experts/package.py": "cli/experts/test_app.py",
     "cli/lab/advise.py": "cli/lab/test_teams.py",
     "cli/lab/calibrate.py": "cli/lab/test_teams.py",
     "cli/lab/simulate.py": "cli/lab/test_teams.py",

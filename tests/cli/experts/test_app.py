@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teamwright.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main(["experts", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_list_names_the_built_in_templates(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "list")
+    assert len(found) == 12
+    assert {one["built_in"] for one in found} == {True}
+    assert main(["experts", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("analyst            Turns a vague question into one")
+
+
+def test_show_prints_a_template_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experts", "show", "reviewer"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("🔎 reviewer (built in)\nReviews a change")
+    assert "## How you disagree" in text
+    assert printed(capsys, "show", "reviewer")["color"] == "#b45309"
+
+
+def test_search_puts_the_best_first_and_says_if_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [one["name"] for one in printed(capsys, "search", "threat", "modelling")][0] == "security_reviewer"
+    assert printed(capsys, "search", "zzz") == []
+    assert main(["experts", "search", "zzz"]) == 0
+    assert "No template fits" in capsys.readouterr().err
+
+
+def test_new_writes_a_template_that_loads_and_never_overwrites_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "new", "translator") == {"name": "translator", "file": "experts/translator.yaml"}
+    shown = printed(capsys, "show", "translator")
+    assert (shown["built_in"], shown["avatar"]) == (False, "🙂")
+    assert main(["experts", "new", "translator"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["experts", "list"]) == 0
+    assert "translator         own  What the expert does" in capsys.readouterr().out
+
+
+def test_new_copies_a_template(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "new", "strict", "--from", "reviewer", "--folder", "mine")
+    assert printed(capsys, "show", "strict", "--folder", "mine")["color"] == "#b45309"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "reviwer"), "did you mean 'reviewer'"),
+        (("new", "a b"), "'a b' is no name of an expert"),
+        (("new", "x", "--from", "none"), "expert template 'none'"),
+    ],
+)
+def test_what_can_t_be_done_exits_with_2(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["experts", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_the_optional_package_one_line_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # K-14
+    for name in [one for one in sys.modules if one.startswith("teamwright.experts")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "teamwright.experts", None)
+    assert main(["experts", "list"]) == 2
+    assert capsys.readouterr().err.strip() == (
+        "teamwright: This command needs the optional package  teamwright.experts, which is not installed."
+    )
