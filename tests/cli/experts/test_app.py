@@ -38,7 +38,7 @@ def test_show_prints_a_template_whole(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_search_puts_the_best_first_and_says_if_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [one["name"] for one in printed(capsys, "search", "threat", "modelling")][0] == "security_reviewer"
+    assert printed(capsys, "search", "threat", "modelling")[0]["name"] == "security_reviewer"
     assert printed(capsys, "search", "zzz") == []
     assert main(["experts", "search", "zzz"]) == 0
     assert "No template fits" in capsys.readouterr().err

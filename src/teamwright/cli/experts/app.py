@@ -101,7 +101,8 @@ def new(
         from teamwright.experts.profiles.template import ExpertTemplate
 
     ExpertTemplate(name=name)  # refuses a name that is none
-    text = TEMPLATE.format(name=name) if source is None else Path(_templates(folder).get(source).file).read_text("utf-8")
+    copied = None if source is None else Path(_templates(folder).get(source).file)
+    text = TEMPLATE.format(name=name) if copied is None else copied.read_text("utf-8")
     file = folder / f"{name}.yaml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
