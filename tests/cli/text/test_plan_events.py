@@ -22,6 +22,7 @@ from teamwright.values.events.run import TimerFired
         (TeamPhase(phase="a", status="in_progress", members=("x", "y")), "phase a starts: x, y"),
         (TeamPhase(phase="a", status="in_progress", attempt=2, members=("x",)), "phase a starts, attempt 2: x"),
         (TeamPhase(phase="a", status="completed"), "phase a is completed"),
+        (TeamPhase(phase="a", status="pending"), "phase a waits until the lead has split it"),
         (TeamPhase(phase="a", status="failed"), "phase a failed"),
         (TeamMerged(phase="a", merge="fusion", entries={"1": "x"}, by="lead"), "phase a: lead merged the answers"),
         (

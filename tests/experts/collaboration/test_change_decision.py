@@ -23,7 +23,7 @@ from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run
 
 STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}]
-CHANGED = {"id": "b", "agent": "c", "needs": ["a", "wait"], "task": "Shorter."}
+CHANGED = {"id": "b", "agent": "c", "needs": ["a"], "task": "Shorter."}
 PROPOSAL = {"put": [CHANGED], "reason": "b is away"}
 
 
@@ -45,12 +45,11 @@ async def answered(team: Team, answers: Mapping[str, Answer]) -> tuple[RunResult
 
 async def test_the_lead_approves_what_an_expert_proposes_and_those_affected_read_it() -> None:
     fakes = FakeMembers()
-    steps = [*STEPS[:1], {"id": "wait", "agent": "lead", "needs": ["a"]}, {**STEPS[1], "needs": ["a", "wait"]}]
     members = {
         "a": fakes.member("a", proposing(PROPOSAL)),
         "lead": fakes.member("lead", deciding(approve={"approve": True, "reason": "good idea"})),
     }
-    result, events = await run(collaboration(fakes, steps, members=members, proposals=1))
+    result, events = await run(collaboration(fakes, STEPS, members=members, proposals=1))
     assert result.status == "completed"
     (proposed,) = facts(events, TeamPlanProposed)
     assert (proposed.by, proposed.to, proposed.approved, proposed.reason) == ("a", "lead", True, "good idea")
@@ -87,14 +86,10 @@ async def test_a_proposal_that_can_not_be_made_is_refused_without_asking() -> No
 async def test_the_lead_changes_the_plan_at_once() -> None:
     fakes = FakeMembers()
     lead = fakes.member("lead", lambda turn: proposing({"remove": ["b"]}) if turn.purpose == "work" else None)
-    steps = [
-        {"id": "first", "agent": "lead"},
-        {"id": "wait", "agent": "c", "needs": ["first"]},
-        {"id": "b", "needs": ["wait"]},
-    ]
+    steps = [{"id": "first", "agent": "lead"}, {"id": "b", "needs": ["first"]}]
     _, events = await run(collaboration(fakes, steps, members={"lead": lead}))
     assert facts(events, TeamPlanProposed) == []
-    assert facts(events, TeamPlanChanged)[-1].difference == ("- b (b, after wait)",)
+    assert facts(events, TeamPlanChanged)[-1].difference == ("- b (b, after first)",)
     assert "b" not in fakes.calls
 
 

@@ -97,7 +97,7 @@ async def test_a_phase_that_fails_is_tried_once_more_with_another_split() -> Non
     assert result.status == "completed"
     assert fakes.calls == ["a", "lead", "b", "lead"]
     assert fakes.last_turn("b").task == "Do it differently."
-    assert phases(events) == ["p in_progress", "p failed", "p in_progress 2", "p completed 2"]
+    assert phases(events) == ["p in_progress", "p failed", "p pending 2", "p in_progress 2", "p completed 2"]
     assert facts(events, TeamPlanChanged)[-1].difference == (
         '~ p: agent: "a" → "b"',
         '~ p: task: nothing → "Do it differently."',
@@ -176,7 +176,7 @@ async def test_a_short_budget_closes_with_the_answer_of_the_lead() -> None:
     steps = [{"id": name, "needs": list(before)} for name, before in (("a", ""), ("b", "a"), ("c", "b"))]
     result, events = await run(collaboration(fakes, steps, team={"limits": Limits(calls=2)}))
     assert (result.stop_reason, result.output) == ("budget", "lead is done")
-    assert statuses(events) == ["executing", "completed"]
+    assert statuses(events) == ["executing", "failed"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ async def test_a_retry_asks_only_for_parts_that_failed() -> None:  # A-06
     lead = fakes.member("lead", deciding(put={}))
     result, events = await run(collaboration(fakes, STEPS, members={"b": b, "lead": lead}))
     assert result.status == "completed"
-    assert phases(events) == ["draft in_progress", "draft failed", "draft in_progress 2", "draft completed 2"]
+    assert phases(events)[1:] == ["draft failed", "draft pending 2", "draft in_progress 2", "draft completed 2"]
     assert fakes.calls.count("a") == 1
     assert fakes.calls.count("b") == 2
     assert not fakes.any_received("trouble")

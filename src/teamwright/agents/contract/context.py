@@ -68,7 +68,8 @@ class Context(Protocol):
         ...
 
     async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
-        """Return the changes of the team that take effect before the ask with the key `before`, the next of this scope.
+        """Return the changes of the team that take effect before the next of this scope: an ask, or a fact about the
+        plan of the team, with the key `before`.
 
         Only the outermost team of a run is changed, and only as its strategy's `interventions` allow. A change for
         which `check` returns a reason is refused. A replay returns the same changes at the same key.

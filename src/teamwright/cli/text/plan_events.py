@@ -30,7 +30,9 @@ def _phase_note(event: Event) -> str | None:
         case TeamPhase(phase=phase, status="in_progress", attempt=attempt, members=members):
             again = "" if attempt == FIRST else f", attempt {attempt}"
             return f"phase {phase} starts{again}: {', '.join(members)}"
-        case TeamPhase(phase=phase, status=status, attempt=attempt):
+        case TeamPhase(phase=phase, status="pending"):
+            return f"phase {phase} waits until the lead has split it"
+        case TeamPhase(phase=phase, status=status):
             return f"phase {phase} {'is ' if status != 'failed' else ''}{status}"
         case TeamMerged(phase=phase, winner=winner, by=by, tied=tied, votes=votes, entries=entries):
             if not winner:

@@ -38,10 +38,14 @@ class PlanChange(Value):
 
 
 def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: str = "") -> PlanChange:
-    """Return the change that makes one plan of another, such as of the text that a person edited."""
+    """Return the change that makes one plan of another, such as of the text that a person edited.
+
+    What a run keeps, such as the status of phases, is no part of it.
+    """
     found = plan_difference(before, after)
+    put = (*found.added, *(phase for phase, _ in found.changed))
     return PlanChange(
-        put=(*found.added, *(phase for phase, _ in found.changed)),
+        put=tuple(phase.model_copy(update={"status": "pending"}) for phase in put),
         remove=tuple(phase.id for phase in found.removed),
         variables={one.name: one.after for one in found.variables},
         reason=reason,

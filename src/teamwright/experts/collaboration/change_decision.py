@@ -27,6 +27,7 @@ from teamwright.experts.collaboration.plan import CollaborationPlan
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
+from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.turns.messages import Message
 
 APPROVE = (
@@ -40,7 +41,7 @@ class ChangeDecision:
     """A change that `by` wants, and what was decided: `change` is None where the plan stays as it is.
 
     `to` is who decided: the lead, an empty name for a person, or None where the change needs no decision. `phase` is
-    the one that waits for it.
+    the one that waits for it, and `number` that of a proposal.
     """
 
     by: str
@@ -50,6 +51,7 @@ class ChangeDecision:
     difference: tuple[str, ...] = ()
     by_person: bool = False
     phase: str = ""
+    number: int = 0
 
 
 async def decide_change(
@@ -117,7 +119,7 @@ def _edited_change(state: CollaborationState, plan: CollaborationPlan, data: Jso
     try:
         change = PlanChange.model_validate(data)
     except ValidationError as error:
-        raise AgentError(f"it is no change of a plan: {error.error_count()} fields are wrong") from error
+        raise AgentError("; ".join(reasons_of(error, data, PlanChange))) from error
     return _checked(state, plan, change)
 
 
@@ -126,7 +128,7 @@ def _edited_plan(state: CollaborationState, plan: CollaborationPlan, data: JsonV
     try:
         after = CollaborationPlan.model_validate(data)
     except ValidationError as error:
-        raise AgentError(f"it is no plan: {error.error_count()} fields are wrong") from error
+        raise AgentError("; ".join(reasons_of(error, data, CollaborationPlan))) from error
     change = change_between(plan, after)
     return _checked(state, plan, change) if change else change
 

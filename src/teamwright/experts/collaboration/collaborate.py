@@ -20,10 +20,12 @@ from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.collaboration.planner import write_plan
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
+from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.diagram import Arrow, Node, Sketch
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import STEERABLE, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.plan import TeamPlanChanged, TeamPlanStatus
+from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
@@ -43,6 +45,7 @@ class Collaborate(Strategy):
     version = 1
     options = CollaborateOptions
     unused = ("max_turns", "on_max_turns")
+    interventions = (*STEERABLE, "edit_plan")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check the phases, and that each member is listed once."""
@@ -96,28 +99,28 @@ class Collaborate(Strategy):
             if state.terminated_by is None and state.unpaid is None:
                 await ctx.emit(TeamPlanStatus(status="fallback", version=1, reason="the lead gave no usable plan"))
             return await _finish(state, ctx, fallback=True)
-        execution = Execution(state, plan)
-        if refused := await _open_plan(state, execution, ctx):
+        versions = PlanVersions(state, plan)
+        if refused := await _open_plan(state, versions, ctx):
             return Talk(task).failed(refused)
+        execution = Execution(state, versions)
         await execution.run(ctx)
-        outcome = await _finish(state, ctx, fallback=bool(execution.failed))
-        if not execution.failed:
-            await execution.set_status("completed" if outcome.failure is None else "failed", ctx)
-        return outcome
+        if state.unpaid is not None and not execution.failed:
+            await versions.set_status("failed", ctx, "the budget did not cover it")
+        return await _finish(state, ctx, fallback=bool(execution.failed))
 
 
-async def _open_plan(state: CollaborationState, execution: Execution, ctx: Context) -> Failure | None:
+async def _open_plan(state: CollaborationState, versions: PlanVersions, ctx: Context) -> Failure | None:
     """Record the plan, and let a person approve it where one has to; return the refusal of the person, if any."""
-    await ctx.emit(plan_fact(state, execution.plan))
+    await ctx.emit(plan_fact(state, versions.plan))
     if state.options.confirm:
-        decision = await confirm_plan(state, execution.plan, ctx)
+        decision = await confirm_plan(state, versions.plan, ctx)
         if decision.change is None:
-            await execution.set_status("failed", ctx, decision.reason)
+            await versions.set_status("failed", ctx, decision.reason)
             return Failure(member=state.team.lead, error=REJECTED, message=decision.reason)
         if decision.change:
-            await execution.change_plan(decision, ctx)
-        await execution.set_status("confirmed", ctx)
-    await execution.set_status("executing", ctx)
+            await versions.change(decision, ctx)
+        await versions.set_status("confirmed", ctx)
+    await versions.set_status("executing", ctx)
     return None
 
 

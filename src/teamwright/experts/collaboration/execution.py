@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import ExpressionFailed, InvalidValue
-from teamwright.experts.collaboration.change import affected_experts, apply_change, change_problems
+from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
-from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
-from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, PlanStatus
+from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.collaboration.planner import split_again, split_phase
 from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import is_unaffordable
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
+from teamwright.values.events.plan import TeamPlanProposed
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.turns.turn import Failure, Reply
 
@@ -35,89 +36,82 @@ MOST_ATTEMPTS = 2
 class Execution:
     """The execution of one plan. `failed` is the phase for which the plan was abandoned, empty if there is none."""
 
-    def __init__(self, state: CollaborationState, plan: CollaborationPlan) -> None:
+    def __init__(self, state: CollaborationState, versions: PlanVersions) -> None:
         self.failed = ""
-        self.plan = state.plan = plan
-        self._state = state
+        self._state, self._versions = state, versions
         self._attempts: Counter[str] = Counter()
         self._busy: set[str] = set()
+        self._held: dict[int, frozenset[str]] = {}
+        """The phases that undecided proposals would change, by the number of the proposal; they wait."""
         self._proposals = self._changes = 0
 
     async def run(self, ctx: Context) -> None:
-        """Run all phases; return when none is left that can start."""
-        async with ctx.branches(self._state.options.max_parallel) as branches:
-            await self._start_ready(branches, ctx)
-            async for branch in branches.finished():
-                match branch.result():
-                    case PhaseResult() as result:
-                        await self._settle(result, branches, ctx)
-                    case ChangeDecision() as decision:
-                        await self._decided(decision, branches, ctx)
-                    case _:
-                        raise AssertionError(branch.name)
-                if self._state.has_ended:
-                    branches.cancel()
+        """Run all phases, also those that people add while the last ones run."""
+        while not await self._is_complete(ctx):
+            async with ctx.branches(self._state.options.max_parallel) as branches:
                 await self._start_ready(branches, ctx)
+                async for branch in branches.finished():
+                    match branch.result():
+                        case PhaseResult() as result:
+                            await self._settle(result, branches, ctx)
+                        case ChangeDecision() as decision:
+                            await self._decided(decision, branches, ctx)
+                        case _:
+                            raise AssertionError(branch.name)
+                    if self._state.has_ended:
+                        branches.cancel()
+                    await self._start_ready(branches, ctx)
 
-    async def change_plan(self, decision: ChangeDecision, ctx: Context) -> None:
-        """Make the next version of the plan, record it, and announce it to those that it affects."""
-        assert decision.change is not None
-        before, team = self.plan, self._state.team
-        after = apply_change(before, decision.change, by_person=decision.by_person)
-        self._set_plan(after)
-        lines, affected = plan_difference(before, after).lines, affected_experts(before, after, team)
-        by = "" if decision.by_person else decision.by
-        self._state.announce(affected, "\n".join((f"The plan changed (version {after.version}):", *lines)))
-        fact = TeamPlanChanged(
-            version=after.version,
-            plan=after.to_json(),
-            lead=team.lead,
-            by=by,
-            difference=lines,
-            to=affected,
-            reason=decision.reason,
-        )
-        await ctx.emit(fact)
+    async def _is_complete(self, ctx: Context) -> bool:
+        """Note that the plan has ended, unless a phase is left that can start."""
+        if self._is_over or any(self._ready()):
+            return self._is_over
+        if not (key := await self._versions.take_edits(ctx)):
+            return await self._is_complete(ctx)
+        await self._versions.set_status("completed", ctx, key=key)
+        return True
 
-    async def set_status(self, status: PlanStatus, ctx: Context, reason: str = "") -> None:
-        """Note how far the plan is."""
-        self._set_plan(self.plan.model_copy(update={"status": status}))
-        await ctx.emit(TeamPlanStatus(status=status, version=self.plan.version, reason=reason))
-
-    def _set_plan(self, plan: CollaborationPlan) -> None:
-        self.plan = self._state.plan = plan
+    @property
+    def _is_over(self) -> bool:
+        return self._state.is_over or bool(self.failed)
 
     async def _start_ready(self, branches: Branches, ctx: Context) -> None:
         """Start or skip every phase whose needs are settled; one that is skipped may make others ready."""
-        while not (self._state.is_over or self.failed):
-            ready = sorted(self._ready(), key=lambda phase: -phase.priority)
-            for phase in ready:
+        while not self._is_over and any(self._ready()):
+            key: str | None = await self._versions.take_edits(ctx)
+            if not key:
+                continue
+            for phase in sorted(self._ready(), key=lambda phase: -phase.priority):
                 if not self.failed:
-                    await self._start(phase, branches, ctx)
-            if not ready:
-                return
+                    await self._start(phase, branches, ctx, key)
+                key = None
 
     def _ready(self) -> Iterator[Phase]:
-        settled = {phase.id for phase in self.plan.steps if phase.is_settled}
-        for phase in self.plan.steps:
-            if phase.is_open and phase.id not in self._busy and settled.issuperset(phase.needs):
+        steps = self._versions.plan.steps
+        settled = {phase.id for phase in steps if phase.is_settled}
+        waiting = self._busy.union(*self._held.values())
+        for phase in steps:
+            if phase.is_open and phase.id not in waiting and settled.issuperset(phase.needs):
                 yield phase
 
-    async def _start(self, phase: Phase, branches: Branches, ctx: Context) -> None:
+    async def _start(self, phase: Phase, branches: Branches, ctx: Context, key: str | None) -> None:
+        """Start or skip a phase; `key` is that of the first fact about it."""
         try:
-            if reason := self._skip_reason(phase):
-                because = phase.needs if reason == "needs" else ()
-                await ctx.emit(StepSkipped(step=phase.id, reason=reason, because=because))
-                await self._set_phase(phase.id, "skipped", ctx)
-                return
+            skipped = self._skip_reason(phase)
         except ExpressionFailed as error:
-            await self._abandon(phase.id, Failure(member=phase.id, error=error.kind, message=str(error)), ctx)
+            failure = Failure(member=phase.id, error=error.kind, message=str(error))
+            await self._abandon(phase.id, failure, ctx, key)
             return
         self._busy.add(phase.id)
-        if phase.parallel == "subtask_parallel" and not phase.parts:
-            branches.start(f"split/{phase.id}", partial(split_phase, self._state, self.plan, phase))
+        if skipped is not None:
+            await self._versions.set_phase(phase.id, "skipped", ctx, key=key)
+            because = phase.needs if skipped == "needs" else ()
+            await ctx.emit(StepSkipped(step=phase.id, reason=skipped, because=because))
+        elif phase.parallel == "subtask_parallel" and not phase.parts:
+            await self._versions.set_phase(phase.id, "pending", ctx, key=key)
+            branches.start(f"split/{phase.id}", partial(split_phase, self._state, self._versions.plan, phase))
         else:
-            await self._attempt(phase, branches, ctx)
+            await self._attempt(phase, branches, ctx, key)
 
     def _skip_reason(self, phase: Phase) -> Literal["needs", "condition"] | None:
         if phase.needs and not any(need in self._state.results for need in phase.needs):
@@ -126,26 +120,14 @@ class Execution:
             return "condition"
         return None
 
-    async def _attempt(self, phase: Phase, branches: Branches, ctx: Context) -> None:
+    async def _attempt(self, phase: Phase, branches: Branches, ctx: Context, key: str | None = None) -> None:
         """Start the next attempt at a phase."""
-        self._busy.add(phase.id)
         self._attempts[phase.id] += 1
-        number = self._attempts[phase.id]
-        await self._set_phase(phase.id, "in_progress", ctx)
-        position = 1 + [one.id for one in self.plan.steps].index(phase.id)
-        attempt = PhaseAttempt(self._state, self.plan.phases[phase.id], number, position)
-        name = phase.id if number == 1 else f"retry/{phase.id}"
-        branches.start(name, partial(attempt_phase, attempt))
-
-    async def _set_phase(self, phase: str, status: PhaseStatus, ctx: Context) -> None:
-        self._set_plan(self.plan.with_status(phase, status))
-        if status != "pending":
-            members = self._members_of(self.plan.phases[phase]) if status == "in_progress" else ()
-            attempt = max(1, self._attempts[phase])
-            await ctx.emit(TeamPhase(phase=phase, status=status, attempt=attempt, members=members))
-
-    def _members_of(self, phase: Phase) -> tuple[str, ...]:
-        return phase.experts or phase.workers(self._state.team)
+        number, plan = self._attempts[phase.id], self._versions.plan
+        await self._versions.set_phase(phase.id, "in_progress", ctx, number, key)
+        position = 1 + [one.id for one in plan.steps].index(phase.id)
+        attempt = PhaseAttempt(self._state, phase, number, position)
+        branches.start(phase.id if number == 1 else f"retry/{phase.id}", partial(attempt_phase, attempt))
 
     async def _settle(self, result: PhaseResult, branches: Branches, ctx: Context) -> None:
         """Note how an attempt ended, and what follows."""
@@ -154,27 +136,26 @@ class Execution:
             return
         if isinstance(ending, Reply):
             state.results[id_] = ending
-            await self._set_phase(id_, "completed", ctx)
-            self._busy.discard(id_)
+            await self._versions.set_phase(id_, "completed", ctx, result.attempt)
             await self._read_proposals(result, branches, ctx)
         elif ending.optional:
             state.warn(ending.skipped)
-            await self._set_phase(id_, "skipped", ctx)
-        elif result.attempt < MOST_ATTEMPTS and not (self.failed or state.is_over or is_unaffordable(ending)):
-            await self._set_phase(id_, "failed", ctx)
-            await self._set_phase(id_, "pending", ctx)
-            phase = self.plan.phases[id_]
-            branches.start(f"split-again/{id_}", partial(split_again, state, self.plan, phase, ending))
+            await self._versions.set_phase(id_, "skipped", ctx, result.attempt)
+        elif result.attempt < MOST_ATTEMPTS and not (self._is_over or is_unaffordable(ending)):
+            await self._versions.set_phase(id_, "failed", ctx, result.attempt)
+            await self._versions.set_phase(id_, "pending", ctx, result.attempt + 1)
+            plan = self._versions.plan
+            branches.start(f"split-again/{id_}", partial(split_again, state, plan, plan.phases[id_], ending))
         else:
             await self._abandon(id_, ending, ctx)
 
-    async def _abandon(self, phase: str, failure: Failure, ctx: Context) -> None:
+    async def _abandon(self, phase: str, failure: Failure, ctx: Context, key: str | None = None) -> None:
         """Note that a phase failed for good; unless the budget is the reason, the plan falls back to one agent."""
-        await self._set_phase(phase, "failed", ctx)
+        await self._versions.set_phase(phase, "failed", ctx, max(1, self._attempts[phase]), key)
         self._state.warn([f"the phase {phase!r} failed ({failure.error}: {failure.message})"])
-        if not (is_unaffordable(failure) or self._state.unpaid or self.failed):
+        if not (is_unaffordable(failure) or self._is_over):
             self.failed = phase
-            await self.set_status("fallback", ctx, f"the phase {phase!r} failed")
+            await self._versions.set_status("fallback", ctx, f"the phase {phase!r} failed")
 
     async def _read_proposals(self, result: PhaseResult, branches: Branches, ctx: Context) -> None:
         """Start a decision on each change of the plan that the replies of a phase propose."""
@@ -195,25 +176,33 @@ class Execution:
             await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {draft.problem}"))
             return
         try:
-            change = draft.change(self.plan, self._state.team)
+            change = draft.change(self._versions.plan, self._state.team)
         except InvalidValue as error:
             await ctx.emit(TeamPlanProposed(by=by, to=lead, reason=f"it can't be used: {error}"))
             return
-        self._changes += 1
-        branches.start(f"change-{self._changes}", partial(decide_change, self._state, self.plan, change, by))
+        self._changes = number = self._changes + 1
+        self._held[number] = frozenset((*(phase.id for phase in change.put), *change.remove))
+        branches.start(f"change-{number}", partial(self._decide, number, change, by))
+
+    async def _decide(self, number: int, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
+        return replace(await decide_change(self._state, self._versions.plan, change, by, ctx), number=number)
 
     async def _decided(self, decision: ChangeDecision, branches: Branches, ctx: Context) -> None:
         """Apply what was decided about a change, if the plan still allows it, and start the phase that waits for it."""
-        change, team = decision.change, self._state.team
-        late = change_problems(self.plan, change, team) if change is not None else []
+        change = decision.change
+        late = self._versions.change_problems(change) if change is not None else []
+        self._held.pop(decision.number, None)
         if decision.to is not None:
-            approved, reason = change is not None and not late, "; ".join(late) or decision.reason
             fact = TeamPlanProposed(
-                by=decision.by, to=decision.to, approved=approved, difference=decision.difference, reason=reason
+                by=decision.by,
+                to=decision.to,
+                approved=change is not None and not late,
+                difference=decision.difference,
+                reason="; ".join(late) or decision.reason,
             )
             await ctx.emit(fact)
         if change is not None and not late:
-            await self.change_plan(decision, ctx)
-        phase = self.plan.phases.get(decision.phase)
-        if phase is not None and phase.is_open and not (self._state.is_over or self.failed):
+            await self._versions.change(decision, ctx)
+        phase = self._versions.plan.phases.get(decision.phase)
+        if phase is not None and phase.is_open and not self._is_over:
             await self._attempt(phase, branches, ctx)

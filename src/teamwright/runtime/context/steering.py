@@ -21,6 +21,7 @@ from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
+from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.key import join_key, parent_key
 from teamwright.values.limits.limits import Limits, tighter
@@ -38,6 +39,7 @@ from teamwright.values.people.questions import RESUME, Answer, Question
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Turn
 
+PLAN_FACTS = (TeamPlanChanged.kind, TeamPlanStatus.kind, TeamPlanProposed.kind, TeamPhase.kind)
 PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 
@@ -148,14 +150,15 @@ def _with_messages(steering: Steering, scope: Scope, member: str, turn: Turn, pl
 
 
 def take_changes(steering: Steering, scope: Scope, place: str, check: ChangeCheck) -> Sequence[TeamChange]:
-    """Return the changes of the team that take effect before the ask at `place`; `check` refuses others.
+    """Return the changes of the team that take effect before the ask or the plan's fact at `place`; `check` refuses
+    others.
 
     Only the outermost team is changed.
     """
     run, full = scope.run, join_key(scope.path, place)
     recorded = [fact.intervention for fact in steering.recorded.places.get(full, ())]
     found = [one for one in recorded if isinstance(one, EditPlan | AddMember | RemoveMember)]
-    if not scope.is_outermost or _has_begun(scope, place):
+    if not scope.is_outermost or _has_begun(scope, place) or _is_planned(scope, place):
         return found
     for letter, change in tuple(steering.changes.items()):
         del steering.changes[letter]
@@ -176,6 +179,11 @@ def _has_begun(scope: Scope, place: str) -> bool:
     """Whether an earlier driver has begun the ask, so that nothing new takes effect before it."""
     record, full = scope.run.record, join_key(scope.path, place)
     return full in record.asks or join_key(full, BEFORE) in record.questions
+
+
+def _is_planned(scope: Scope, place: str) -> bool:
+    """Whether an earlier driver has recorded a fact about the plan there, so that nothing new takes effect before."""
+    return any((kind, scope.path, place) in scope.run.record.emitted for kind in PLAN_FACTS)
 
 
 def _message(tell: Tell) -> Message:

@@ -47,11 +47,11 @@ class TeamPlanProposed(Record, frozen=True):
 
 
 class TeamPhase(Record, frozen=True):
-    """A phase of a plan started, was completed, skipped, or failed, in its `attempt`th attempt."""
+    """A phase of a plan waits for its parts, started, was completed, skipped, or failed, in its `attempt`th attempt."""
 
     kind: ClassVar = "team.phase"
     phase: str
-    status: Literal["in_progress", "completed", "skipped", "failed"]
+    status: Literal["pending", "in_progress", "completed", "skipped", "failed"]
     attempt: int = 1
     members: tuple[str, ...] = ()
 
