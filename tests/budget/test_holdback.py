@@ -114,6 +114,26 @@ def test_a_small_budget_is_never_all_kept_back() -> None:
     assert team.kept == [900, 0, 0]
 
 
+@pytest.mark.parametrize(("limits", "kept"), [({"tokens": 512}, 10 + 64), ({"usd": 512e-12}, 10 + 64)])
+def test_a_small_limit_keeps_little_for_a_reply_whose_length_is_a_guess(limits: dict[str, float], kept: int) -> None:
+    """A quarter of the limit below which sizes shrink, so a quarter of a usual reply, in tokens or in money."""
+    team = account(**limits)
+    holdback = Holdback(team, [ClosingAsk("lead", reads=0)])
+    holdback.ask_begins(closing=False)
+    holdback.call_reserved(10, None, Cost(10, 10, 1))
+    holdback.ask_ended(used(5, 10), closing=False)
+    assert max(team.kept[:2]) == kept
+
+
+def test_before_the_first_reply_at_most_half_a_limit_is_kept() -> None:
+    team = account(tokens=1000)
+    holdback = Holdback(team, [ClosingAsk("lead")])
+    for _ in range(2):
+        holdback.ask_begins(closing=False)
+        holdback.call_reserved(400, 800, Cost(1200, 0, 1))
+    assert team.kept == [500, 0, 1]
+
+
 def test_while_a_closing_ask_runs_nothing_is_kept_back() -> None:  # Z-10
     team = account(tokens=10_000)
     holdback = Holdback(team, [ClosingAsk("lead")])

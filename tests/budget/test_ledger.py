@@ -292,17 +292,19 @@ async def test_the_notice_of_a_smaller_cap_is_part_of_the_prompt() -> None:
     assert (await account.reserve(request._replace(cap=300))).cost.tokens == 400
 
 
-async def test_a_request_for_a_share_gets_a_useful_one_or_waits() -> None:
-    account = Account("run", Limits(tokens=800), None)
+@pytest.mark.parametrize(("limit", "prompt", "useful"), [(2048, 700, USEFUL_OUTPUT), (512, 175, USEFUL_OUTPUT // 4)])
+async def test_a_request_for_a_share_gets_a_useful_one_or_waits(limit: int, prompt: int, useful: int) -> None:
+    """What is useful shrinks with a small limit: else only one or two calls would fit into it."""
+    account = Account("run", Limits(tokens=limit), None)
     account.add_waiting(63)
-    held = [await reserve(account, 100) for _ in range(2)]
-    assert [one.max_output for one in held] == [USEFUL_OUTPUT, USEFUL_OUTPUT]
-    third = queue(account, 100)
+    held = [await reserve(account, prompt) for _ in range(2)]
+    assert [one.max_output for one in held] == [useful, useful]
+    third = queue(account, prompt)
     await quiet()
     assert not third.done()
-    held[0].settle(Cost(110))
-    held[1].settle(Cost(110))
-    assert (await third).max_output == USEFUL_OUTPUT
+    held[0].settle(Cost(prompt // 2))
+    held[1].settle(Cost(prompt // 2))
+    assert (await third).max_output == useful
 
 
 async def test_only_waiters_at_a_level_share_its_remaining_budget() -> None:

@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
-from teamwright.budget.ledger import AMPLE_OUTPUT, NO_COST, USEFUL_OUTPUT, Account, Cost
+from teamwright.budget.ledger import (
+    AMPLE_OUTPUT,
+    NO_COST,
+    TOKENS,
+    USD,
+    USEFUL_OUTPUT,
+    Account,
+    Cost,
+    scaled_output,
+)
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 
 MOST_KEPT_PERCENT = 90
 """The largest part of a limit that is kept back."""
+
+MOST_GUESSED_PERCENT = 50
+"""The largest part before the first reply, when all sizes are guesses."""
 
 OUTPUT_MARGIN = 1.5
 """How much longer than the longest reply so far a closing reply may be."""
@@ -110,25 +122,34 @@ class Holdback:
 
     def _estimate(self) -> Cost:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
-        tokens = sum(map(self._tokens, self._closing))
+        tightest = self._tightest_limit()
+        tokens = sum(self._tokens(ask, tightest) for ask in self._closing)
         most = [tokens, ceil(tokens * self._requests.price), len(self._closing)]
+        percent = MOST_KEPT_PERCENT if self._replies.count else MOST_GUESSED_PERCENT
         for level in self._account.chain():
             for index, limit in level.bounds:
                 kept_by_others = level.kept[index] - self._kept[index]
-                most[index] = min(most[index], max(0, limit * MOST_KEPT_PERCENT // 100 - kept_by_others))
+                most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
 
-    def _tokens(self, ask: ClosingAsk) -> int:
+    def _tightest_limit(self) -> float:
+        """Return the tokens that the tightest limit around the team allows, be it in tokens or in money."""
+        prices = {TOKENS: 1.0, USD: self._requests.price}
+        bounds = [bound for level in self._account.chain() for bound in level.bounds]
+        return min((limit / price for index, limit in bounds if (price := prices.get(index))), default=inf)
+
+    def _tokens(self, ask: ClosingAsk, tightest: float) -> int:
         """Return the tokens of a closing ask: the first prompt, the texts that it reads, and its own reply."""
+        useful, ample = scaled_output(USEFUL_OUTPUT, tightest), scaled_output(AMPLE_OUTPUT, tightest)
         requests, replies = self._requests, self._replies
         if not requests.count:  # no model was asked yet, or none at all
             return replies.most_used
         reply = replies.largest_read
         if replies.count < LEAST_REPLIES:
-            reply = max(reply, min(USEFUL_OUTPUT, requests.largest_cap))
+            reply = max(reply, min(useful, requests.largest_cap))
         read = replies.read_tokens + self._running * reply if ask.reads is None else ask.reads * reply
         read += ask.characters / CHARACTERS_PER_TOKEN
-        output = max(USEFUL_OUTPUT, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else AMPLE_OUTPUT
+        output = max(useful, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else ample
         return requests.first_prompt + ceil(self._excess * read) + min(output, requests.largest_cap)
 
     @property

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal, NamedTuple
 
 from teamwright.budget.money import Rate, dollars, picodollars
@@ -28,6 +29,8 @@ USEFUL_OUTPUT = 256
 """The smallest output cap, unless the request sets a smaller one itself, that is worth the cost of a prompt."""
 AMPLE_OUTPUT = 1024
 """A request without an output cap learns from its prompt when it gets less than this."""
+SMALL_LIMIT = 2048
+"""Tokens below which a limit scales a useful output down, so that several fit into it."""
 
 
 class Cost(NamedTuple):
@@ -46,6 +49,11 @@ def add_cost(sums: list[int], cost: Cost, times: int = 1) -> None:
     sums[TOKENS] += times * cost.tokens
     sums[USD] += times * cost.usd
     sums[CALLS] += times * cost.calls
+
+
+def scaled_output(output: int, limit: float) -> int:
+    """Return the size of an output, in proportion to a limit that is smaller than `SMALL_LIMIT` tokens."""
+    return max(1, ceil(output * min(1.0, limit / SMALL_LIMIT)))
 
 
 def charge_for(usage: Usage, reserved: Cost, *, is_partial: bool = False) -> Cost:
@@ -322,9 +330,10 @@ class Account:
                     continue
                 room = (limit - level.spent[index] - costs[index]) // each
                 if request.cap is None:
-                    room = max(room - level.kept[index] // each, min(room, USEFUL_OUTPUT))
+                    useful = scaled_output(USEFUL_OUTPUT, limit / each)
+                    room = max(room - level.kept[index] // each, min(room, useful))
                     sharing = max(1, level.holders + level.waiting, level.branches)
-                    room = max(room // sharing, min(room, USEFUL_OUTPUT))
+                    room = max(room // sharing, min(room, useful))
                 most = min(most, room)
         return max(most, least)
 

@@ -257,3 +257,36 @@ async def test_a_team_that_is_stopped_keeps_nothing_back_from_the_team_around_it
     team = Team("t", members=members, strategy=FunctionStrategy(overtake), limits=Limits(tokens=100))
     result, _ = await played(team)
     assert (result.output, left) == ("over", {"d": 90})
+
+
+class Brief:
+    """A member whose request sets no cap and costs about thirty tokens, and a little more with each turn."""
+
+    kind, policy = "model", Policy()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        prompt = 20 + 10 * len(turn.history)
+
+        async def call(attempt: Attempt) -> Returned:
+            return Returned("x", Usage(requests=1, input_tokens=prompt, output_tokens=10))
+
+        await ctx.effect("request", Effect("model", "m", "request", call, prompt_tokens=prompt))
+        return Reply.of(self.name, f"{self.name} is done")
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "fan_out"])
+async def test_a_budget_of_a_few_hundred_tokens_pays_for_work_that_it_covers(strategy: str) -> None:  # Z-10
+    chunks: list[JsonValue] = ["one", "two", "three", "four"]
+    options: dict[str, JsonValue] = {"chunks": chunks, "aggregator": "a"} if strategy == "fan_out" else {}
+
+    def team(limit: int | None) -> Team:
+        limits = Limits(tokens=limit) if limit else None
+        return Team("t", members=[Brief(name) for name in "abcd"], strategy=strategy, options=options, limits=limits)
+
+    need = (await played(team(None)))[0].usage.total_tokens
+    assert need < 500
+    result, _ = await played(team(round(1.5 * need)))
+    assert (result.stop_reason, result.usage.total_tokens) == ("done", need)
