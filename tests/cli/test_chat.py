@@ -114,6 +114,8 @@ def test_help_quit_and_slashes(call: Call, desk: Path) -> None:
     [
         ("/frok\n", "There is no command '/frok'; did you mean '/fork'?"),
         ("/undo\n", "There is no turn to undo."),
+        ("one\n/undo two\n", "/undo takes nothing after it; write // at the start to send a line with a slash."),
+        ("/quit now\n", "/quit takes nothing after it"),
         ("/fork\n", "There is nothing to fork yet"),
         ("one\n/fork my talk\n", "can't name a conversation"),
     ],

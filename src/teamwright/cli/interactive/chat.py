@@ -41,6 +41,8 @@ HELP = """\
 /help          this list
 /quit          end the chat, as Ctrl-D does; the conversation can be continued later
 Ctrl-C stops an answer. A line that ends in \\ continues on the next one; // at its start sends a slash."""
+QUIT = ("/quit", "/exit")
+COMMANDS = ("/help", "/cost", "/undo", "/fork", "/resume", *QUIT)
 STOPPED = "stopped at the terminal"
 CONTINUES_AFTER = frozenset(("completed", "degraded"))
 """The endings of a turn after which a chat from a pipe reads the next message."""
@@ -186,7 +188,7 @@ class Chat:
             if not line.strip():
                 continue
             try:
-                if line.strip() in {"/quit", "/exit"}:
+                if line.strip() in QUIT:
                     break
                 ended = self._obey(line.strip())
             except (ConversationBusy, UsageError, NotResumable) as error:
@@ -205,6 +207,8 @@ class Chat:
         if line.startswith("//") or not line.startswith("/"):
             return self._turn(lambda: self.session.turn(line.removeprefix("/") if line.startswith("//") else line))
         command, _, argument = line.partition(" ")
+        if argument.strip() and command in COMMANDS and command != "/fork":
+            raise UsageError(f"{command} takes nothing after it; write // at the start to send a line with a slash.")
         match command:
             case "/help":
                 say(HELP)
@@ -217,8 +221,7 @@ class Chat:
             case "/resume":
                 return self._turn(self.session.resume)
             case _:
-                known = ("/help", "/cost", "/undo", "/fork", "/resume", "/quit")
-                raise UsageError(f"There is no command {command!r}; {nearest(command, known)}")
+                raise UsageError(f"There is no command {command!r}; {nearest(command, COMMANDS)}")
         return None
 
     def _turn(self, start: Callable[[], Awaitable[RunResult]]) -> RunResult | None:
