@@ -84,6 +84,8 @@ def test_the_context_may_have_any_name_and_says_what_it_needs() -> None:
         ({"timeout": 0}, "timeout: must be more than 0"),
         ({"retries": -1}, "retries: must be at least 0"),
         ({"once": ["articel"]}, "no parameter 'articel' for `once`; did you mean 'article'"),
+        ({"once": 3}, "once: expects a list, found the number 3; write  once="),
+        ({"once": "article"}, "once: expects a list, found the text 'article'; write  once="),
         ({"once": []}, "'once' names no parameter, so it identifies no action; name the parameters"),
         ({"once": ["article"], "retries": 2}, "add  check  or  idempotent: true"),
         ({"idempotent": False, "retries": 2}, "add  check  or  idempotent: true"),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from teamwright.agents.contract.arguments import Mistakes, checked_call
+from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.import_path import import_path, load_function
@@ -301,7 +301,8 @@ def tool(
     world whether the call was made: it returns the result of the call, or `None`.
     """
     own_name = name or _given_name(function)
-    if once is not None and not once:
+    names = None if once is None else tuple(listed(f"The tool {own_name!r}", "once", once))
+    if names == ():
         raise UsageError(f"The tool {own_name!r}: {NO_PARAMETERS}; {SOME_PARAMETERS}.")
     paths = [import_path(one) or NOT_IMPORTABLE for one in (function, *([check] if check is not None else []))]
     given: dict[str, Any] = {
@@ -311,11 +312,11 @@ def tool(
         "timeout": timeout,
         "retries": retries or None,
         "idempotent": idempotent,
-        "once": once if isinstance(once, str) else tuple(once or ()),
+        "once": names,
         "check": None if check is None else paths[1],
     }
     try:
-        settings = FunctionTool(**{field: value for field, value in given.items() if value is not None and value != ()})
+        settings = FunctionTool(**{field: value for field, value in given.items() if value is not None})
     except InvalidValue as error:
         raise InvalidValue(f"The tool {own_name!r}", error.reasons) from None
     return PythonTool(function, name=name, description=description, settings=settings, check=check, spec=settings)
