@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -28,6 +29,27 @@ async def test_following_an_unknown_run_says_that_it_is_not_there(engine: Engine
 async def test_following_a_run_from_its_last_event_yields_nothing(engine: Engine) -> None:
     last = (await engine.runs.history("first")).number
     assert [item async for item in engine.runs.follow("first", last)] == []
+
+
+async def test_what_is_no_id_is_refused_in_our_words(engine: Engine) -> None:
+    result: Any = await engine.runs.result("first")
+    runs = engine.runs
+    calls = [
+        runs.find, runs.history, runs.result, runs.wait, runs.checkpoints, runs.answers, runs.pause, runs.cancel,
+        runs.delete, engine.fork, engine.resume, engine.conversations.turn, engine.conversations.before,
+    ]  # fmt: skip
+    for call in calls:
+        for wrong in (result, None, 3, ["first"]):
+            with pytest.raises(UsageError, match="A run is given by its id, a text, not by a value of type"):
+                await cast("Any", call)(wrong)
+    with pytest.raises(UsageError, match="of type 'RunResult'; pass its run_id"):
+        runs.follow(result)
+    with pytest.raises(UsageError, match="A question is given by its key, a text, not by 3"):
+        await runs.answer("first", cast("Any", 3), "yes")
+    with pytest.raises(UsageError, match=r"not at 3\.5"):
+        await engine.fork("first", at=cast("Any", 3.5))
+    with pytest.raises(UsageError, match="The limit of a list of runs can't be 'x'"):
+        await runs.list(cast("Any", "x"))
 
 
 async def test_deleting_an_unknown_run_deletes_nothing(engine: Engine) -> None:

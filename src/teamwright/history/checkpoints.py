@@ -88,6 +88,8 @@ def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: S
         if not there:
             raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
         return there[-1]
+    if isinstance(at, bool) or not isinstance(at, int | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"A fork begins at a checkpoint, its name, or the number of an event, not at {at!r}.")
     number = int(at)
     if not 1 <= number <= last:
         raise UsageError(f"Run {run_id!r} has events 1 to {last}; {number} is not one of them.")
@@ -101,9 +103,9 @@ def checkpoint_name(number: int, known: Sequence[Checkpoint]) -> str:
 
 def check_checkpoint_name(name: str) -> str:
     """Return the name if it is valid for a checkpoint and can't be confused with an event number."""
-    if name.isdigit():
+    if check_name("checkpoint", name).isdigit():
         raise UsageError(f"{name!r} would be taken for the number of an event; give the checkpoint a word for a name.")
-    return check_name("checkpoint", name)
+    return name
 
 
 class _CheckpointFold:

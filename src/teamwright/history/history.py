@@ -262,6 +262,10 @@ class RunHistory:
     def require_question(self, key: str) -> Question:
         """Return the open question with this key, or raise a `UsageError` that names the nearest key."""
         asked = self.questions()
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without a type checker
+            raise UsageError(
+                f"A question is given by its key, a text, not by {key!r:.200}; see  teamwright runs answer"
+            )
         if key not in asked:
             otherwise = "" if asked else "no question is open"
             raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, otherwise)}")

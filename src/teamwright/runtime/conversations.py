@@ -21,7 +21,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.names import check_name
+from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people.interventions import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
 from teamwright.values.results import FINAL
 
@@ -107,7 +107,7 @@ class Conversations:
         Once a fork has no turns of its own, it goes back by one of those that it began with; the conversation that was
         forked keeps them.
         """
-        async with self._starting(name):
+        async with self._starting(check_name("conversation", name)):
             last = await self._require_last(name)
             if last.status not in FINAL:
                 raise ConversationBusy(name, last.id, last.status)
@@ -130,7 +130,7 @@ class Conversations:
     async def before(self, run_id: str) -> str | None:
         """Return the run that a run continues; of a fork, the one that the forked run continues."""
         while True:
-            events = await self._journal.read(run_id, limit=1)
+            events = await self._journal.read(check_run_id(run_id), limit=1)
             if not events:
                 raise await run_not_found(self._journal, run_id)
             started = events[0].fact

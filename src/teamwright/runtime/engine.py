@@ -27,7 +27,7 @@ from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ConfirmAbove
-from teamwright.values.names import check_name
+from teamwright.values.names import check_name, check_run_id
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class Engine:
         self._tasks.group()
         async with AsyncExitStack() as lock:
             async with self._deliveries.recording:
-                await lock.enter_async_context(driver_lock(self.journal, run_id))
+                await lock.enter_async_context(driver_lock(self.journal, check_run_id(run_id)))
             record = await self._read_record(run_id)
             if record.ended is not None:
                 raise NotResumable(

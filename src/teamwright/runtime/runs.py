@@ -27,6 +27,7 @@ from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.limits.limits import Limits
+from teamwright.values.names import check_run_id
 from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import (
     STEERING_VERSION,
@@ -72,25 +73,25 @@ class Runs:
 
     async def list(self, limit: int | None = None) -> builtins.list[RunSummary]:
         """Return summaries of all runs, or of the `limit` newest, newest first."""
-        if limit is not None and limit < 0:
+        if limit is not None and (not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"The limit of a list of runs can't be {limit!r}; pass 0 or more, or None for all runs.")
         return await self._journal.runs(limit)
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of one run, or `None` if there is no such run."""
-        return await self._journal.find(run_id)
+        return await self._journal.find(check_run_id(run_id))
 
     async def history(self, run_id: str) -> RunHistory:
         """Return everything that is recorded of a run, for reading."""
         from teamwright.history.history import RunHistory
         from teamwright.runtime.run_reader import read_events
 
-        async with deleted_is_not_found(self._journal, run_id):
+        async with deleted_is_not_found(self._journal, check_run_id(run_id)):
             return await RunHistory.load(self._journal, await read_events(self._journal, run_id))
 
     async def result(self, run_id: str) -> RunResult:
         """Return the result of a run, or its present status if it has not ended."""
-        summary = await self._journal.find(run_id)
+        summary = await self.find(run_id)
         return (await self.history(run_id)).result(summary.status if summary else "interrupted")
 
     @overload
@@ -108,7 +109,7 @@ class Runs:
         those of thinking and of the arguments of tool calls.
         It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.
         """
-        return follow(self._journal, self._bus, self._live, run_id, after, parts=parts)
+        return follow(self._journal, self._bus, self._live, check_run_id(run_id), after, parts=parts)
 
     def follow_output(
         self, run_id: str, output_type: type[T] | None = None, *, member: str | None = None
@@ -275,7 +276,7 @@ class Runs:
         Raises `RunNotFound` if one does not exist, and `RunIsLive` if one is driven; nothing is deleted then.
         """
         for run_id in run_ids:
-            if await self._journal.find(run_id) is None:
+            if await self.find(run_id) is None:
                 raise await run_not_found(self._journal, run_id)
         return await self._journal.delete(run_ids)
 
@@ -292,7 +293,7 @@ class Runs:
         return Redactor(secrets_of(history.manifest))
 
     async def _is_driven(self, run_id: str) -> bool:
-        return run_id in self._live or await self._journal.is_driven(run_id)
+        return check_run_id(run_id) in self._live or await self._journal.is_driven(run_id)
 
 
 def _to_answer(given: object) -> Answer:

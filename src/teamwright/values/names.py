@@ -22,6 +22,14 @@ def check_name(what: str, name: str) -> str:
     raise InvalidName(what, name, suggest_name(name))
 
 
+def check_run_id(run_id: str) -> str:
+    """Return the id of a run; raise `UsageError` if it is no text, as where a result is passed instead."""
+    if not isinstance(run_id, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without a type checker
+        kind = type(run_id).__name__
+        raise UsageError(f"A run is given by its id, a text, not by a value of type {kind!r}; pass its run_id.")
+    return run_id
+
+
 def suggest_name(name: str) -> str:
     """Return a similar valid name, for an error message."""
     cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64]
