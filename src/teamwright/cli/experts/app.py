@@ -1,4 +1,4 @@
-"""`teamwright experts`: lists, shows, searches and creates templates of experts."""
+"""`teamwright experts`: lists, shows, searches and creates templates of experts, and rates experts by past runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.experts.package import needs_experts
+from teamwright.cli.experts.rate import rate
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
 
 if TYPE_CHECKING:
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.profiles.template import ExpertTemplate
 
-app = typer.Typer(help="List, show, search and create experts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, show, search, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
+app.command()(rate)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a template.")]
 Folder = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="The folder of your own templates.", show_default=True)
