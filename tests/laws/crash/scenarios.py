@@ -14,7 +14,7 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, delegates, evaluations, images, mcp_team, mixed_teams
+from tests.laws.crash import approvals, collaborations, delegates, evaluations, images, mcp_team, mixed_teams
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -230,3 +230,9 @@ SCENARIOS: dict[str, Scenario] = {
     "mesh_team": Scenario(_mesh_team, after={"a": "b"}),
     "a2a_lite": Scenario(mixed_teams.a2a_lite, after={"a": "b"}, says=mixed_teams.HANDING),
 }
+
+if collaborations.ARE_INSTALLED:
+    SCENARIOS["competition"] = Scenario(
+        collaborations.competition, after={"b": "a", "slow": "z"}, says=collaborations.COMPETITION
+    )
+    SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
