@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright.cli.text.events import mark_of
 from teamwright.cli.text.plan_events import plan_note
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
@@ -13,8 +14,8 @@ from teamwright.values.events.run import TimerFired
 @pytest.mark.parametrize(
     ("fact", "line"),
     [
-        (TeamPlanChanged(version=1, plan={}, by="lead", difference=("+ a", "+ b")), "plan of lead: 2 lines"),
-        (TeamPlanChanged(version=2, plan={}, difference=("+ c", "- b")), "plan, version 2 of a person: + c; - b"),
+        (TeamPlanChanged(version=1, plan={}, by="lead", difference=("+ a", "+ b")), "the plan of lead has 2 phases"),
+        (TeamPlanChanged(version=2, plan={}, difference=("+ c", "- b")), "a person changes the plan (version 2): + c; - b"),
         (TeamPlanStatus(status="executing", version=1), None),
         (TeamPlanStatus(status="fallback", version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
         (TeamPlanProposed(by="x", to="lead", reason="dear"), "x proposes to change the plan; lead refuses: dear"),
@@ -50,3 +51,14 @@ from teamwright.values.events.run import TimerFired
 )  # fmt: skip
 def test_a_line_says_what_became_of_the_plan(fact: Fact, line: str | None) -> None:
     assert plan_note(Event(run_id="r", number=1, time=0, scope="", place="", fact=fact)) == line
+
+
+def test_what_goes_as_planned_is_not_marked_as_out_of_the_ordinary() -> None:
+    def mark(fact: Fact) -> str:
+        return mark_of(Event(run_id="r", number=1, time=0, scope="", place="", fact=fact))
+
+    assert mark(TeamPhase(phase="a", status="completed")) == "·"
+    assert mark(TeamPlanChanged(version=1, plan={})) == "·"
+    assert mark(TeamPhase(phase="a", status="in_progress", attempt=2)) == "!"
+    assert mark(TeamPhase(phase="a", status="failed")) == "!"
+    assert mark(TeamPlanChanged(version=2, plan={})) == "!"

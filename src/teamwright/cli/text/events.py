@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
 from teamwright.cli.text.interventions import intervention_text
-from teamwright.cli.text.plan_events import plan_note
+from teamwright.cli.text.plan_events import is_plan_progress, plan_note
 from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
@@ -289,6 +289,8 @@ def mark_of(event: Event) -> Literal["·", "!"]:
     """The mark before a note: `!` for something out of the ordinary."""
     if isinstance(event.fact, TeamEvaluationResult):
         return "·" if is_plain_pass(event.fact.verdict) else "!"
+    if plan_note(event) is not None:
+        return "·" if is_plan_progress(event) else "!"
     return "·" if isinstance(event.fact, USUAL) else "!"
 
 

@@ -13,9 +13,9 @@ def plan_note(event: Event) -> str | None:
     """Return the line for a change of a plan, of its status or of a phase; none for other events."""
     match event.fact:
         case TeamPlanChanged(version=version, difference=lines, by=by):
-            whose = by or "a person"
-            what = count_text(len(lines), "line") if version == FIRST else "; ".join(lines)
-            return f"plan of {whose}: {what}" if version == FIRST else f"plan, version {version} of {whose}: {what}"
+            if version == FIRST:
+                return f"the plan{f' of {by}' if by else ''} has {count_text(len(lines), 'phase')}"
+            return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
         case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
             return f"the plan is {status}{f': {reason}' if reason else ''}"
         case TeamPlanProposed(by=by, to=to, approved=approved, reason=reason):
@@ -23,6 +23,19 @@ def plan_note(event: Event) -> str | None:
             return f"{by} proposes to change the plan; {decided}{f': {reason}' if reason else ''}"
         case _:
             return _phase_note(event)
+
+
+def is_plan_progress(event: Event) -> bool:
+    """Whether a plan goes on as planned: nothing failed, was refused, or has to be tried again."""
+    match event.fact:
+        case TeamPhase(status=status, attempt=attempt):
+            return status in ("in_progress", "completed") and attempt == FIRST
+        case TeamPlanChanged(version=version):
+            return version == FIRST
+        case TeamMerged():
+            return True
+        case _:
+            return False
 
 
 def _phase_note(event: Event) -> str | None:

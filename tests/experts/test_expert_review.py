@@ -1,0 +1,39 @@
+"""The example of an expert team: a design is reviewed by phases, with a revision, a milestone, a vote and a tie."""
+
+from __future__ import annotations
+
+from teamwright import Engine, load_team
+from teamwright.journal import MemoryJournal
+from teamwright.values.events.event import Event
+from teamwright.values.events.plan import TeamMerged, TeamPhase
+from teamwright.values.events.team import TeamEvaluationResult
+from tests.paths import EXAMPLES
+
+FOLDER = EXAMPLES / "expert_review"
+
+
+async def reviewed() -> tuple[str, list[Event]]:
+    team = load_team(FOLDER)
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(team, (FOLDER / "task.txt").read_text(), run_id="review")
+        history = await engine.runs.history("review")
+    assert (result.status, result.stop_reason, result.warnings) == ("completed", "done", ())
+    return result.output, list(history.events)
+
+
+async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03 A-04 A-05
+    output, events = await reviewed()
+    verdicts = [fact for event in events if isinstance(fact := event.fact, TeamEvaluationResult)]
+    assert [(one.member, one.verdict.outcome) for one in verdicts] == [
+        ("architect", "revise"),
+        ("architect", "pass"),
+        ("architect", "pass"),
+    ]
+    (merged,) = [fact for event in events if isinstance(fact := event.fact, TeamMerged)]
+    assert (merged.entries[merged.winner], merged.by, merged.tied) == ("guard", "chief", ("answer-1", "answer-2"))
+    assert merged.votes == {
+        "architect": "answer-1", "guard": "answer-2", "tester": "answer-2", "advocate": "answer-1"
+    }  # fmt: skip
+    ended = [fact.phase for event in events if isinstance(fact := event.fact, TeamPhase) and fact.status == "completed"]
+    assert ended == ["reading", "findings", "first_fix", "fixes"]
+    assert output.startswith("# Review: offline sync for the inspection app")
