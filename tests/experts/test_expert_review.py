@@ -18,6 +18,7 @@ async def reviewed() -> tuple[str, list[Event]]:
         result = await engine.run(team, (FOLDER / "task.txt").read_text(), run_id="review")
         history = await engine.runs.history("review")
     assert (result.status, result.stop_reason, result.warnings) == ("completed", "done", ())
+    assert result.output is not None
     return result.output, list(history.events)
 
 

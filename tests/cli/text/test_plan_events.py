@@ -15,7 +15,7 @@ from teamwright.values.events.run import TimerFired
     ("fact", "line"),
     [
         (TeamPlanChanged(version=1, plan={}, by="lead", difference=("+ a", "+ b")), "the plan of lead has 2 phases"),
-        (TeamPlanChanged(version=2, plan={}, difference=("+ c", "- b")), "a person changes the plan (version 2): + c; - b"),
+        (TeamPlanChanged(version=2, plan={}, difference=("+ c",)), "a person changes the plan (version 2): + c"),
         (TeamPlanStatus(status="executing", version=1), None),
         (TeamPlanStatus(status="fallback", version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
         (TeamPlanProposed(by="x", to="lead", reason="dear"), "x proposes to change the plan; lead refuses: dear"),
