@@ -11,7 +11,10 @@ import pytest
 
 from tests.core_alone import OPTIONAL, copy_core, run_core_tests
 
-SAMPLE = ("tests/agents/evaluators", "tests/manifests/checks/test_evaluations.py")
+SAMPLE = (
+    "tests/agents/evaluators", "tests/manifests/checks/test_evaluations.py", "tests/manifests/test_experts.py",
+    "tests/cli/experts",
+)  # fmt: skip
 EVERY_MODULE = """
 import importlib, pkgutil, teamwright
 

@@ -9,6 +9,8 @@ import pytest
 
 from teamwright.cli.main import main
 
+pytestmark = pytest.mark.experts
+
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
