@@ -85,8 +85,8 @@ class DegradationLadder(Protocol):
         """Count an ask of the team that runs from now on."""
         ...
 
-    def ask_ended(self, key: str) -> None:
-        """Count an ask of the team as done."""
+    def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
+        """Count an ask of the team as done, and what it was charged, in tokens and picodollars."""
         ...
 
 

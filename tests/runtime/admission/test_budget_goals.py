@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from random import Random
+
 import pytest
 
-from bench.budget_teams import OPTIONS
+from bench.budget_teams import OPTIONS, Member
 from bench.budgets import measure
+from teamwright import Context, Reply, Turn
 
 RUNS = 4
 
@@ -21,3 +25,21 @@ async def test_a_run_with_less_than_it_needs_ends_with_an_answer_inside_its_limi
 async def test_a_run_with_a_little_more_than_it_needs_always_ends_with_an_answer(strategy: str) -> None:  # Z-10
     cell = await measure(strategy, "auto", 110, RUNS)
     assert (cell.answered, cell.overspent) == (1.0, 0)
+
+
+@pytest.mark.parametrize("strategy", ["fan_out", "dag"])
+async def test_members_that_overtake_each_other_look_no_dearer_than_they_are(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # Z-11
+    """An ask counts with what it was charged itself, not with what others were charged while it ran."""
+    answer, random = Member.respond, Random(3)
+
+    async def respond(self: Member, turn: Turn, ctx: Context) -> Reply:
+        reply = await answer(self, turn, ctx)
+        for _ in range(random.randrange(7)):
+            await asyncio.sleep(0)
+        return reply
+
+    monkeypatch.setattr(Member, "respond", respond)
+    cell = await measure(strategy, "auto", 150, 8)
+    assert (cell.answered, cell.completed, cell.rungs) == (1.0, 1.0, 0)

@@ -97,10 +97,10 @@ class Degradation:
         self._running_asks += 1
         self._traits.peak_concurrency = max(self._traits.peak_concurrency, self._running_asks)
 
-    def ask_ended(self, key: str) -> None:
-        """Count an ask of the team as done."""
+    def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
+        """Count an ask of the team as done, and what it was charged, in tokens and picodollars."""
         self._running_asks -= 1
-        self._forecast.ask_ended(relative_key(key, self._team.path), self._team.charged)
+        self._forecast.ask_ended(relative_key(key, self._team.path), charged)
         if self._applied:
             self._applied[-1].measure(self._forecast.first_costs)
 

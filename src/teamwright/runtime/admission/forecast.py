@@ -74,8 +74,8 @@ class CostSeries:
 class Forecast:
     """The asks that a team has done and those still expected.
 
-    An ask is weighed by its estimate, one without an estimate by the mean of the others. Charges between two expected
-    asks, such as the talk of a lead, count towards the second one. Where nothing is known of the asks to come, one more
+    An ask is weighed by its estimate, one without an estimate by the mean of the others. What other asks cost, such as
+    the talk of a lead, counts towards the next expected one. Where nothing is known of the asks to come, one more
     is expected, besides what is kept back for closing.
     """
 
@@ -86,27 +86,26 @@ class Forecast:
         usual = sum(estimates) / len(estimates) if estimates else 1.0
         self._expected = {key: float(tokens or usual) for key, tokens in outlook.items()}
         self._weight = sum(self._expected.values())
-        self._charged: tuple[int, int] = (0, 0)
+        self._others: tuple[int, int] = (0, 0)
         self._costs = CostSeries(), CostSeries()
         self._earlier: Trends | None = None
         self.asks_ended: int = 0
 
     def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
-        """Count the ask with this key, relative to the team.
-
-        `charged` is what the team was charged so far, in tokens and picodollars.
-        """
+        """Count the ask with this key, relative to the team, and what it was charged, in tokens and picodollars."""
         self.asks_ended += 1
+        tokens, usd = charged[TOKENS] + self._others[TOKENS], charged[USD] + self._others[USD]
         known = key if key in self._expected else root_key(key)
         if known not in self._expected and self._is_known:
+            self._others = tokens, usd
             return
         weight = 1.0
         if known in self._expected:
             weight = self._expected.pop(known)
             self._weight -= weight
-        for costs, now, before in zip(self._costs, charged, self._charged, strict=True):
-            costs.add((now - before) / weight)
-        self._charged = charged
+        self._costs[TOKENS].add(tokens / weight)
+        self._costs[USD].add(usd / weight)
+        self._others = (0, 0)
 
     @property
     def trends(self) -> Trends | None:

@@ -104,6 +104,7 @@ class RunContext:
         if holdback is not None:
             holdback.ask_begins(closing=turn.closing)
         ending: Reply | Failure | None = None
+        tokens, usd = scope.charged
         is_counted = False
         try:
             if ladder is not None:
@@ -116,7 +117,8 @@ class RunContext:
             if holdback is not None:
                 _report_ending(holdback, ending, turn)
             if ladder is not None and is_counted:
-                ladder.ask_ended(join_key(scope.path, place))
+                charged = scope.charged[0] - tokens, scope.charged[1] - usd
+                ladder.ask_ended(join_key(scope.path, place), charged)
 
     async def _resolve(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Reply | Failure:
         """Ask the member, and recover from its failure."""
