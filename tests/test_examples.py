@@ -47,6 +47,7 @@ CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "t
         ("single", "done", ["baker"] * 4, "we are paid for."),
         ("lead_subagent", "done", ["reporter"] * 3 + ["editor"], "twenty minutes a day."),
         ("star_team", "done", ["electrician", "plumber", "tiler", "tiler", "foreman"], "where the valve is."),
+        ("expert_team", "done", ["engineer", "hydrologist", "editor"], "the flood of 2013."),
         ("mesh_team", "done", ["gardener", "cook", "cellarer", "cook", "cellarer", "host"], "white from the lake."),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from tools.pictures import ask, first_run, key_tree, layers, replay
+from tools.pictures import ask, first_run, key_tree, layers, replay, step_states
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -21,6 +21,7 @@ async def draw_all(root: Path = ROOT) -> dict[str, str]:
         "ask.svg": ask.draw(await ask.record()),
         "key_tree.svg": key_tree.draw(await key_tree.record()),
         "replay.svg": replay.draw(await replay.record()),
+        "step_states.svg": step_states.draw(),
     }
 
 

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     )
     from teamwright.experts.collaboration.difference import PlanDifference, plan_difference
     from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
+    from teamwright.experts.coordination.options import (
+        DispatchOptions,
+        ExpertOptions,
+        ExpertStep,
+        FailureLadder,
+        Role,
+    )
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
     from teamwright.experts.profiles.agent import introduce, make_expert
@@ -30,11 +37,15 @@ __all__ = [
     "CollaborationPlan",
     "Criterion",
     "CriterionResult",
+    "DispatchOptions",
     "Evaluate",
     "EvaluationVerdict",
+    "ExpertOptions",
     "ExpertProfile",
+    "ExpertStep",
     "ExpertTemplate",
     "ExpertTemplates",
+    "FailureLadder",
     "JudgeRecord",
     "Length",
     "PairComparison",
@@ -42,6 +53,7 @@ __all__ = [
     "Phase",
     "PlanChange",
     "PlanDifference",
+    "Role",
     "Roster",
     "Rubric",
     "affected_experts",
@@ -65,6 +77,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "teamwright.experts.collaboration.difference": "PlanDifference plan_difference",
         "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase Roster",
+        "teamwright.experts.coordination.options": "DispatchOptions ExpertOptions ExpertStep FailureLadder Role",
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.experts.profiles.agent": "introduce make_expert",

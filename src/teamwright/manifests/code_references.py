@@ -60,8 +60,10 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
 
 
 def _evaluations_of_steps(team: TeamSpec) -> Iterator[Evaluate]:
-    """The evaluations of the steps of a team's plan, if its strategy has one."""
+    """The evaluations of the steps of a team's plan, if its strategy has one: for each step, and for all of them."""
     steps = team.options.get("steps")
+    if isinstance(declared := team.options.get("evaluate"), dict):
+        yield Evaluate.model_validate(declared)
     for step in steps if isinstance(steps, list) else ():
         if isinstance(step, dict) and isinstance(declared := step.get("evaluate"), dict):
             yield Evaluate.model_validate(declared)

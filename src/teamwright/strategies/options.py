@@ -130,9 +130,11 @@ def _names(
     elif isinstance(node, dict):
         known = cast("Mapping[str, Schema]", schema.get("properties", {}))
         others = schema.get("additionalProperties")
+        for form in cast("Mapping[str, Schema]", schema.get("patternProperties", {})).values():
+            others = form  # of a mapping whose keys are of one form
         if isinstance(naming := schema.get("propertyNames"), dict) and "names" in naming:
             kind = cast("Literal['agent', 'member']", naming["names"])
             yield from (NamedAgent(key, (*at, key), kind) for key in node)
         for key, item in node.items():
-            inner = known.get(key, others if isinstance(others, dict) else {})
+            inner = known.get(key, cast("Schema", others) if isinstance(others, dict) else {})
             yield from _names(item, inner, definitions, (*at, key))

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from teamwright import load_team
+from teamwright.agents.contract.policy import Policy
+from teamwright.errors import ManifestError
 from teamwright.experts.coordination.expert import Expert
-from teamwright.strategies.protocol import Settings, Strategy
+from teamwright.strategies.contract import closing_of, sketch_of
+from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
+from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.team import TeamStepFailed
+from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, run, speakers
 
-CITES = {"criteria": [{"id": "cites", "contains": "[1]"}]}
+CITES: dict[str, Any] = {"criteria": [{"id": "cites", "contains": "[1]"}]}
 ROLES = {
     "researcher": {"capability": "research", "instructions": "Be exact.", "tools": ["search"]},
     "writer": {"agent": "ben"},
 }
-STEPS = [{"id": "find", "role": "researcher", "evaluate": CITES}, {"id": "write", "role": "writer", "needs": ["find"]}]
+STEPS: list[Any] = [
+    {"id": "find", "role": "researcher", "evaluate": CITES},
+    {"id": "write", "role": "writer", "needs": ["find"]},
+]
 
 
 def revised(turn: Turn) -> str:
@@ -35,8 +48,8 @@ def expert(fakes: FakeMembers, answers: dict[str, object] | None = None, **optio
     return Team("report", members=members, strategy="expert", options=given)
 
 
-def kinds(events: list[Event], *without: str) -> list[str]:
-    return [event.kind for event in events if event.kind.startswith("team.") and event.kind not in without]
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events if event.kind.startswith("team.")]
 
 
 def facts(events: list[Event], kind: type[Fact]) -> list[Any]:
@@ -114,3 +127,82 @@ class TestExpertWithAPlanner(StrategyConformance):
         steps: list[dict[str, object]] = [{"id": "a", "role": "member-1", "task": TRIAL}]
         steps.append({"id": "b", "role": "member-2", "task": TRIAL, "needs": ["a"]})
         return json.dumps({"steps": steps})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"planner": "ana"}, "either fixed in  steps  or made by the planner"),
+        ({"steps": [{"id": "find", "role": "poet"}]}, "there is neither a role nor a member 'poet'"),
+        ({"steps": [{"id": "nobody"}]}, "there is neither a role nor a member 'nobody'"),
+        ({"steps": [{"id": "ben", "needs": ["gone"]}]}, "gone"),
+        ({"steps": [{"id": "ben", "needs": ["ben"]}]}, "ben"),
+        ({"steps": [{"id": "ben", "task": "{{ outputs.x }}"}]}, "which is no step that it needs"),
+        ({"answer": "nothing"}, "there is no step 'nothing'"),
+        ({"roles": {"writer": {"agent": "dora"}}}, "'dora' is not a member"),
+        ({"steps": [], "planner": "dora"}, "'dora' is neither a member nor a helper"),
+        ({"evaluate": {"criteria": [{"id": "q", "judge": "Good?"}]}}, "needs a judge"),
+    ],
+)
+def test_a_team_that_can_not_work_is_refused_when_it_is_made(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        expert(FakeMembers(), **options)
+    assert problem in str(refused.value)
+
+
+def test_a_manifest_is_refused_with_file_line_and_suggestion(tmp_path: Path) -> None:
+    text = """
+agents: {ana: {scripted: {rules: [{reply: hi}]}}}
+teams:
+  t:
+    strategy: expert
+    members: [ana]
+    expert:
+      roles: {writer: {agnet: ana}}
+      max_feedback_rounds: 0
+      steps:
+        - {id: write, role: writter}
+"""
+    file = tmp_path / "team.yaml"
+    file.write_text(text)
+    with pytest.raises(ManifestError) as refused:
+        load_team(file)
+    said = str(refused.value)
+    assert "team.yaml:8" in said
+    assert "agent" in said
+    assert "team.yaml:9" in said
+
+
+def test_the_step_that_answers_is_declared_as_the_closing_ask() -> None:
+    team = expert(FakeMembers())
+    (closing,) = closing_of(team.strategy, team.settings, Members(team.members))
+    assert (closing.member, closing.reads) == ("ben", 1)
+
+
+async def test_a_team_that_is_short_of_budget_closes_with_what_there_is() -> None:  # K-11
+    fakes = FakeMembers()
+    members = [fakes.member("a"), fakes.member("b"), fakes.member("c", policy=Policy(limits=Limits(calls=0)))]
+    steps: list[Any] = [{"id": "a"}, {"id": "c"}, {"id": "b", "needs": ["a", "c"]}]
+    result, events = await run(Team("t", members=members, strategy="expert", options={"steps": steps}))
+    assert (result.status, result.stop_reason, result.output) == ("degraded", "budget", "b is done")
+    assert facts(events, TeamStepFailed)[0].passed_over == ("retry", "downgrade_model")
+
+
+def test_a_team_is_drawn_with_its_steps_and_with_the_roles_of_its_planner() -> None:
+    team = expert(FakeMembers())
+    sketch = sketch_of(team.strategy, team.settings, Members(team.members))
+    assert [(node.label, node.agent, node.about) for node in sketch.nodes] == [
+        ("find", "ana", "as researcher"),
+        ("write", "ben", "as writer"),
+    ]
+    team = expert(FakeMembers(), steps=[], planner="ana")
+    nodes = sketch_of(team.strategy, team.settings, Members(team.members)).nodes
+    assert [node.label for node in nodes] == ["plan", "researcher", "writer"]
+
+
+def test_a_simulation_evaluates_nothing_and_a_what_if_is_refused() -> None:
+    settings = Settings(options={"evaluate": CITES, "steps": STEPS})
+    assert has_evaluated_steps(settings)
+    plain = without_evaluation(settings)
+    assert not has_evaluated_steps(plain)
+    assert "evaluate" not in plain.options

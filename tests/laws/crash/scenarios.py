@@ -14,7 +14,16 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import approvals, collaborations, delegates, evaluations, images, mcp_team, mixed_teams
+from tests.laws.crash import (
+    approvals,
+    collaborations,
+    delegates,
+    evaluations,
+    expert_teams,
+    images,
+    mcp_team,
+    mixed_teams,
+)
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
@@ -236,3 +245,5 @@ if collaborations.ARE_INSTALLED:
         collaborations.competition, after={"b": "a", "slow": "z"}, says=collaborations.COMPETITION
     )
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
+    SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
+    SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})

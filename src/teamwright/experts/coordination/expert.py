@@ -10,6 +10,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep
+from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
@@ -110,6 +111,8 @@ class ExpertRun:
             talk = Talk(self._task)
             talk.add(plan)
             return talk.ended("terminated").changed(status="completed")
+        if self._options.confirm_plan and isinstance(plan, MadePlan):
+            plan = await confirm_plan(plan, self._step_problems, ctx)
         if isinstance(plan, Failure):
             return planning_outcome(plan)
         binding = bind_roles(plan.steps, roles, self._members)
@@ -131,6 +134,13 @@ class ExpertRun:
             return await self._plan_run.finish(ctx, timed_out=timed_out)
         text = f"the team used up its {self._options.timeout:g} seconds before it had a plan"
         return planning_outcome(Failure(member="", error="deadline", message=text))
+
+    def _step_problems(self, steps: Sequence[ExpertStep]) -> list[str]:
+        """Return why edited steps can't be executed by the members of the team."""
+        known = self._members.names
+        judges = [(step.id, judge) for step in steps if step.evaluate for judge in step.evaluate.judges]
+        unknown = [f"the step {step!r}: there is no judge {judge!r}" for step, judge in judges if judge not in known]
+        return [*bind_roles(steps, effective_roles(self._options, self._members), self._members).problems, *unknown]
 
     def _assignments(self, plan: MadePlan, binding: RoleBinding) -> dict[str, StepAssignment]:
         options = self._options

@@ -38,6 +38,12 @@ class ExpertStep(Step):
     )
 
 
+class ExpertPlan(Value):
+    """The steps of an expert team, as a person edits them."""
+
+    steps: tuple[ExpertStep, ...] = Field(min_length=1)
+
+
 class FailureLadder(Value):
     """What happens, rung by rung, when a member fails; what no rung settles fails the team."""
 
@@ -81,6 +87,9 @@ class ExpertOptions(CoordinationOptions):
     on_planner_failure: Literal["fail_fast", "single_step_fallback"] = Field(
         default="fail_fast",
         description="when there is no usable plan: the team fails, or the task is one step, with a warning",
+    )
+    confirm_plan: bool = Field(
+        default=False, description="whether a person approves, edits or rejects the plan before anybody works"
     )
     on_failure: FailureLadder = Field(default=FailureLadder.model_construct(), description="the failure ladder")
 

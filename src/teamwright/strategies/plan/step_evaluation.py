@@ -61,14 +61,16 @@ def _evaluated_steps(settings: Settings) -> Iterator[dict[str, JsonValue]]:
 
 
 def has_evaluated_steps(settings: Settings) -> bool:
-    """Return whether a step of a team is evaluated."""
-    return any(True for _ in _evaluated_steps(settings))
+    """Return whether a step of a team is evaluated, by its own declaration or by one for all of them."""
+    return settings.options.get(EVALUATE) is not None or any(True for _ in _evaluated_steps(settings))
 
 
 def without_evaluation(settings: Settings) -> Settings:
     """Return the settings of a team with steps that are not evaluated."""
     if not has_evaluated_steps(settings):
         return settings
-    steps = cast("list[dict[str, JsonValue]]", settings.options[STEPS])
-    plain: list[JsonValue] = [{name: value for name, value in step.items() if name != EVALUATE} for step in steps]
-    return replace(settings, options={**settings.options, STEPS: plain})
+    options = {name: value for name, value in settings.options.items() if name != EVALUATE}
+    if STEPS in options:
+        steps = cast("list[dict[str, JsonValue]]", options[STEPS])
+        options[STEPS] = [{name: value for name, value in step.items() if name != EVALUATE} for step in steps]
+    return replace(settings, options=options)

@@ -57,9 +57,10 @@ def closing_step(steps: Sequence[Step], answer: str | None) -> str | None:
 def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
     """Return the keys that the steps of a team own; empty if its strategy has no plan."""
     model = options_of(strategy)
-    if model is None or not issubclass(model, StepOptions):
+    if model is None or STEPS not in model.model_fields:
         return []
-    return [key for step in settings.read(model).steps for key in step.owns]
+    steps: Sequence[object] = getattr(settings.read(model), STEPS)
+    return [key for step in steps if isinstance(step, Step) for key in step.owns]
 
 
 def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
