@@ -1,4 +1,4 @@
-"""A person sees the plan before anybody works: approves it, edits it, or rejects it."""
+"""A person sees the plan before work starts: approves it, edits it, or rejects it."""
 
 from __future__ import annotations
 

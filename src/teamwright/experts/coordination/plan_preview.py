@@ -1,4 +1,4 @@
-"""Shows a plan to a person before anybody works, who approves, edits or rejects it."""
+"""Shows a plan to a person before work starts, who approves, edits or rejects it."""
 
 from __future__ import annotations
 
