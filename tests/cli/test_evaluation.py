@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.paths import EXAMPLES
 
 pytestmark = pytest.mark.experts
 
@@ -20,7 +21,7 @@ agents:
       criteria:
         - {id: cites, regex: '\\[\\d+\\]'}
         - {id: clear, judge: Is it clear?}
-        - {id: true, judge: Is it true?}
+        - {id: 'true', judge: Is it true?}
   critic: {scripted: replies.yaml}
 teams:
   report: {members: [writer]}
@@ -35,7 +36,7 @@ TOLD = "true: the judge gave no result for it; 1 of 3 criteria left out: true; i
 
 @pytest.fixture
 def failed_run(tmp_path: Path, call: Call) -> str:
-    (tmp_path / "team.yaml").write_text(TEAM.replace("id: true", 'id: "true"'), encoding="utf-8")
+    (tmp_path / "team.yaml").write_text(TEAM, encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
     done = call("run", tmp_path / "team.yaml", "Does it rain?", "--run-id", "r")
     assert done.code == 1
@@ -63,3 +64,10 @@ def test_a_run_that_failed_over_a_review_can_be_retried(failed_run: str, call: C
     assert call("runs", "fork", failed_run, "--retry", "--run-id", "s").code == 1
     judged = [entry for entry in call("runs", "show", "s", "--json").json["story"] if "verdict" in entry]
     assert len(judged) == 2
+
+
+def test_the_drawing_of_a_team_says_what_is_reviewed_and_by_whom(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "team.yaml").write_text(TEAM, encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
+    assert "reviewed by critic" in call("show", tmp_path / "team.yaml").out
+    assert "reviewed steps: facts, notes" in call("show", EXAMPLES / "rubric").out

@@ -43,7 +43,7 @@ class ParseFailure:
 
 def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | ParseFailure:
     """Return the one value of this type in a reply."""
-    return _read(reply, form.validate_python)
+    return read_valid(reply, form.validate_python)
 
 
 def read_matching(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
@@ -53,7 +53,7 @@ def read_matching(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | 
         check(schema, value, "it")
         return value
 
-    return _read(reply, validate)
+    return read_valid(reply, validate)
 
 
 def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:
@@ -66,8 +66,11 @@ def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:
     yield list(_in_prose(text))
 
 
-def _read(reply: Reply, validate: Callable[[JsonValue], T]) -> T | ParseFailure:
-    """Return the value of the first source with exactly one valid value. Two different ones are ambiguous."""
+def read_valid(reply: Reply, validate: Callable[[JsonValue], T]) -> T | ParseFailure:
+    """Return the value of the first source with exactly one valid value. Two different ones are ambiguous.
+
+    `validate` raises `ValidationError` or `InvalidOutput` for any other value.
+    """
     problem = ""
     for values in candidate_values(reply):
         valid: list[T] = []

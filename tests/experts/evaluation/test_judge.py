@@ -191,6 +191,7 @@ async def test_an_honest_judge_of_work_with_a_hidden_answer_is_heard() -> None:
 async def test_a_score_that_is_none_makes_an_answer_unusable(score: str) -> None:
     _, verdict, _ = await evaluated(judge_that(ALL_PASS.replace("1.0", score, 1)))
     assert verdict.outcome == "review_exceeded"
+    assert "Input should" not in verdict.feedback
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import policy_of, tool_agents_of
+from teamwright.agents.contract.attributes import evaluator_of, judges_of, policy_of, tool_agents_of
 from teamwright.strategies.contract import sketch_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.member_introduction import description_line
+from teamwright.strategies.plan.step_evaluation import evaluated_steps
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 
@@ -160,7 +161,17 @@ def _facts(team: Team) -> list[str]:
         found += [f"at most {limit:g} {name}" for name, limit in bounds.items()]
         found += [f"each request at most {limit:g} {name}" for name, limit in each.items()]
         found += ["strict limits"] * strict
-    return found
+    if steps := evaluated_steps(settings):
+        found.append(f"reviewed steps: {', '.join(steps)}")
+    return [*found, *_review(team)]
+
+
+def _review(agent: AgentLike) -> list[str]:
+    """Who reviews the work of an agent, if it is reviewed."""
+    if evaluator_of(agent) is None:
+        return []
+    judges = ", ".join(judge.name for judge in judges_of(agent))
+    return [f"reviewed by {judges}" if judges else "reviewed"]
 
 
 def _portrait(agent: AgentLike, *, member: bool) -> Portrait:
@@ -169,6 +180,6 @@ def _portrait(agent: AgentLike, *, member: bool) -> Portrait:
     return Portrait(
         kind=agent.kind,
         description=description_line(agent),
-        traits=tuple(words for words, holds in traits.items() if holds),
+        traits=(*(words for words, holds in traits.items() if holds), *_review(agent)),
         member=member,
     )

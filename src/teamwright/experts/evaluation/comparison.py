@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.evaluators.protocol import model_of
-from teamwright.experts.evaluation.judge_prompt import HEADERS, INSTRUCTIONS
-from teamwright.strategies.reply_parsing import ParseFailure, read_answer
+from teamwright.experts.evaluation.judge_prompt import HEADERS, INSTRUCTIONS, validated
+from teamwright.strategies.reply_parsing import ParseFailure, read_valid
 from teamwright.values.turns.transcript import with_header
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -61,8 +62,9 @@ async def compare_works(judge: AgentLike, task: str, works: tuple[str, str], ctx
         turn = Turn(_prompt(task, first, second), purpose="judge", quoting="history", aside=True)
         shown.append(turn.digest)
         reply = await ctx.ask(judge, turn, key=f"{key}-{'ab'[order]}")
+        failed = isinstance(reply, Failure)
         answer = (
-            ParseFailure(f"it failed ({reply.error})") if isinstance(reply, Failure) else read_answer(reply, ANSWERS)
+            ParseFailure(f"it failed ({reply.error})") if failed else read_valid(reply, partial(validated, ANSWERS))
         )
         if isinstance(answer, ParseFailure):
             problem = problem or f"the judge {judge.name!r} gave no usable answer: {answer.problem}"

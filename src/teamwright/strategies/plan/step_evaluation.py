@@ -65,6 +65,11 @@ def has_evaluated_steps(settings: Settings) -> bool:
     return settings.options.get(EVALUATE) is not None or any(True for _ in _evaluated_steps(settings))
 
 
+def evaluated_steps(settings: Settings) -> list[str]:
+    """Return the ids of the steps of a team that are evaluated."""
+    return [str(step.get("id", "")) for step in _evaluated_steps(settings)]
+
+
 def without_evaluation(settings: Settings) -> Settings:
     """Return the settings of a team with steps that are not evaluated."""
     if not has_evaluated_steps(settings):
