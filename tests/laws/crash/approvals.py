@@ -27,4 +27,6 @@ def answer_to(key: str, question: Question) -> Answer:
     """The same answer to the same question: edit tasks, approve replies, skip failures, say yes to the rest."""
     if question.reason == "approval":
         return Answer.edit(f"{question.draft}, please") if "approve-before" in key else Answer.approve()
+    if question.reason == "pause":
+        return Answer(text="resume")
     return Answer(text="skip" if question.choices else "yes")

@@ -107,6 +107,9 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
     # The seed determines what the clock draws, so every run of a scenario draws the same.
     async with Engine(journal, seed=lambda: SEED) as engine:
         if not resume:
+            sent = [item.intervention for item in await journal.inbox(RUN_ID)]
+            for one in made.inbox[len(sent) :]:
+                await journal.send(RUN_ID, one)
             result = await engine.run(team, scenarios.TASK, run_id=RUN_ID, attachments=made.attachments)
         elif (recorded := await engine.runs.result(RUN_ID)).status in FINAL:
             result = recorded

@@ -13,6 +13,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.specs.manifest import ServerModel
 from tests.laws.crash import (
     approvals,
@@ -23,6 +24,7 @@ from tests.laws.crash import (
     images,
     mcp_team,
     mixed_teams,
+    steering,
 )
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
@@ -44,6 +46,8 @@ class Scenario:
     hanging: Sequence[str] = ()
     says: Mapping[str, mixed_teams.Says] = field(default_factory=dict[str, mixed_teams.Says])
     attachments: Sequence[Attachment] = ()
+    inbox: Sequence[Intervention] = ()
+    """What people have sent before the run starts."""
 
     def team(self, url: str) -> Team:
         return self.make(url)
@@ -232,6 +236,7 @@ SCENARIOS: dict[str, Scenario] = {
     "recovery": Scenario(mixed_teams.recovery, says=mixed_teams.TROUBLES),
     "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
+    "steered": Scenario(steering.steered, inbox=steering.SENT),
     "approvals": Scenario(approvals.approvals),
     "evaluated": Scenario(evaluations.evaluated, after={"a": "b"}, says=evaluations.SAYS),
     "degraded": Scenario(_degraded),
