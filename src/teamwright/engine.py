@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.followers.output_stream import PartialOutput
+    from teamwright.runtime.followers.receipt import Receipt
     from teamwright.runtime.handle import Handle
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.sync import resume_sync, run_sync
@@ -23,6 +24,7 @@ __all__ = [
     "Handle",
     "Models",
     "PartialOutput",
+    "Receipt",
     "RunSummary",
     "Runs",
     "Status",
@@ -38,6 +40,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.runtime.sync": "resume_sync run_sync",
         "teamwright.runtime.handle": "Handle",
         "teamwright.runtime.followers.output_stream": "PartialOutput",
+        "teamwright.runtime.followers.receipt": "Receipt",
         "teamwright.runtime.runs": "Runs",
         "teamwright.agents.clients.models": "Models",
         "teamwright.values.results": "RunSummary Status",

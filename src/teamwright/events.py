@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from teamwright.values.events.custom import Custom
     from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
     from teamwright.values.events.fold import Fold, fold
+    from teamwright.values.events.live import TeamLife, TeamMessage
     from teamwright.values.events.person import PersonAnswered, PersonAsked
     from teamwright.values.events.plan import (
         TeamMerged,
@@ -163,7 +164,9 @@ __all__ = [
     "TeamEvaluationStarted",
     "TeamGoalReached",
     "TeamHandoff",
+    "TeamLife",
     "TeamMerged",
+    "TeamMessage",
     "TeamPhase",
     "TeamPlanChanged",
     "TeamPlanProposed",
@@ -203,6 +206,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.custom": "Custom",
         "teamwright.values.events.event": "AnyDelta ArgumentsDelta Delta Event Fact ThinkingDelta",
         "teamwright.values.events.fold": "Fold fold",
+        "teamwright.values.events.live": "TeamLife TeamMessage",
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
         "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """

@@ -9,7 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.contract.context import AgentLike, Branch, Branches, Clock, Context, Workspace
+    from teamwright.agents.contract.context import AgentLike, AppliedChange, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, ReplyPart, Returned
     from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.evaluators.protocol import Evaluator, EvaluatorClass, verdict_reply
@@ -88,6 +88,7 @@ __all__ = [
     "Amounts",
     "AnyInstructions",
     "AnyModel",
+    "AppliedChange",
     "Approve",
     "Arguments",
     "Artifact",
@@ -191,7 +192,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.contract.context": "AgentLike Branch Branches Clock Context Workspace",
+        "teamwright.agents.contract.context": "AgentLike AppliedChange Branch Branches Clock Context Workspace",
         "teamwright.agents.contract.effect": "Attempt DoubtPolicy Effect ReplyPart Returned",
         "teamwright.agents.files.attachment": "Attachment",
         "teamwright.agents.tools.file_result": "FileResult",

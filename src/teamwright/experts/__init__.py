@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     )
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
+    from teamwright.experts.live.feed import feed_transport
+    from teamwright.experts.live.transport import InProcessTransport, LiveSignal, Transport
+    from teamwright.experts.live.transport_suite import TransportSuite
     from teamwright.experts.profiles.agent import introduce, make_expert
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.profiles.skill_tool import read_skills
@@ -45,9 +48,14 @@ __all__ = [
     "ExpertStep",
     "ExpertTemplate",
     "ExpertTemplates",
+<<<<<<< HEAD
     "FailureLadder",
+=======
+    "InProcessTransport",
+>>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
     "JudgeRecord",
     "Length",
+    "LiveSignal",
     "PairComparison",
     "Part",
     "Phase",
@@ -56,11 +64,14 @@ __all__ = [
     "Role",
     "Roster",
     "Rubric",
+    "Transport",
+    "TransportSuite",
     "affected_experts",
     "apply_change",
     "change_between",
     "change_problems",
     "compare_works",
+    "feed_transport",
     "introduce",
     "make_expert",
     "pin_conflicts",
@@ -84,6 +95,9 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.profiles.registry": "ExpertTemplates",
         "teamwright.experts.profiles.skill_tool": "read_skills",
         "teamwright.experts.profiles.template": "ExpertTemplate",
+        "teamwright.experts.live.feed": "feed_transport",
+        "teamwright.experts.live.transport": "InProcessTransport LiveSignal Transport",
+        "teamwright.experts.live.transport_suite": "TransportSuite",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",

@@ -45,6 +45,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetOpened, BudgetRaised, BudgetRefused
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.run import (
     Origin,
     RunAborted,
@@ -60,7 +61,7 @@ from teamwright.values.events.run import (
     ScopeWaited,
 )
 from teamwright.values.events.team import TeamEnded, TeamReopened
-from teamwright.values.key import is_inside, join_key, key_depth, next_attempt
+from teamwright.values.key import is_inside, join_key, key_depth, next_attempt, parent_key
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import lowered
 from teamwright.values.limits.usage import NOTHING, Bounds, Usage
@@ -258,6 +259,15 @@ class RunHistory:
         return (
             asked.question.changed(draft=str(self.record.bodies.value(asked.draft))) if asked.draft else asked.question
         )
+
+    def plan(self) -> JsonValue:
+        """The latest version of the plan of the run's own team; `None` if its strategy records none."""
+        plans = (
+            event.fact.plan
+            for event in reversed(self.events)
+            if isinstance(event.fact, TeamPlanChanged) and not parent_key(event.scope)
+        )
+        return next(plans, None)
 
     def require_question(self, key: str) -> Question:
         """Return the open question with this key, or raise a `UsageError` that names the nearest key."""

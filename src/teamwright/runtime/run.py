@@ -26,7 +26,7 @@ from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.steering import apply_pending, raised_limits, receive_steer
+from teamwright.runtime.context.steering import apply_pending, raised_limits, receive_steer, refuse_unapplied
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
@@ -408,6 +408,7 @@ class Run:
     async def _end(self, ending: Ending) -> RunResult:
         ending = self._check_scripts(ending).with_warnings(*self._record.budget_warnings())
         self._check_open_asks(ending)
+        refuse_unapplied(self._state)
         seconds = self._seconds()
         recorder = self._state.recorder
         self._ended = self._is_over = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
@@ -27,22 +27,31 @@ from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.limits.limits import Limits
+<<<<<<< HEAD
 from teamwright.values.names import check_run_id
+=======
+from teamwright.values.models import JsonValue
+from teamwright.values.names import check_name
+>>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
 from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import (
     STEERING_VERSION,
+    AddMember,
     Answered,
     Cancel,
+    EditPlan,
     Mark,
     Pause,
     PauseMember,
     RaiseBudget,
+    RemoveMember,
     ResumeMember,
     Steer,
     Tell,
 )
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, RunResult, RunSummary
+from teamwright.values.specs.manifest import AgentSpec
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
@@ -219,6 +228,26 @@ class Runs:
             raise UsageError(f"A raised budget needs a limit: {', '.join(RAISABLE)}.")
         steer = RaiseBudget(version=STEERING_VERSION, by=by).changed(**wanted)
         return await self._steer(run_id, steer)
+
+    async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
+        """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
+        return await self._steer(run_id, EditPlan(plan=plan, by=by, version=STEERING_VERSION), wait=wait)
+
+    async def add_member(
+        self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
+    ) -> Receipt:
+        """Add a member to a run's team; `spec` declares it, as in a manifest, and is recorded."""
+        from teamwright.teams.new_member import check_declaration
+
+        declared = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else dict(spec)
+        check_declaration(check_name("agent", name), declared)
+        return await self._steer(
+            run_id, AddMember(member=name, spec=declared, by=by, version=STEERING_VERSION), wait=wait
+        )
+
+    async def remove_member(self, run_id: str, name: str, *, by: str = "", wait: bool = False) -> Receipt:
+        """Remove a member from a run's team; what it has done is kept."""
+        return await self._steer(run_id, RemoveMember(member=name, by=by, version=STEERING_VERSION), wait=wait)
 
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
         """Send an intervention and return how far it came."""

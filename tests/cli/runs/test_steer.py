@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -97,3 +99,65 @@ def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
     assert call("runs", "cancel", "one").code == 0
     assert waiting.wait(20) == 6
     assert call("runs", "say", "one", "Hi").code == 1
+
+
+LIVE = """\
+agents:
+  lead: {scripted: replies.yaml}
+  joiner: {scripted: replies.yaml, approve: {before: true}}
+  painter: {scripted: replies.yaml}
+teams:
+  shed:
+    strategy: live
+    members: [lead, joiner]
+    live: {steps: [{id: walls, agent: joiner, task: Build the walls.}, {id: roof, agent: joiner, task: Build it.}]}
+"""
+LIVE_REPLIES = """\
+rules:
+  - {agent: painter, reply: The walls are blue.}
+  - {agent: joiner, reply: It stands.}
+  - {agent: lead, reply: The shed is built.}
+"""
+EDITOR = """\
+import pathlib, sys
+path = pathlib.Path(sys.argv[-1])
+path.write_text(path.read_text().replace("Build it.", "Build a green roof."))
+"""
+
+
+def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-16
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
+    (tmp_path / "editor.py").write_text(EDITOR)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
+    assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
+    edited = call("runs", "edit-plan", "one", "--yes")
+    assert '-      "task": "Build it."' in edited.err
+    assert '+      "task": "Build a green roof."' in edited.err
+    assert edited.out == "edit plan: sent\n"
+    assert call("runs", "add-expert", "one", "painter", "--from", team).out == "add member: sent\n"
+    walls = {"id": "walls", "agent": "joiner", "task": "Build the walls."}
+    (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
+    assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
+    assert call("runs", "remove-expert", "one", "lead").out == "remove member: sent\n"
+    call("runs", "answer", "one", "--approve")
+    assert call("runs", "resume", "one", "--quiet", "--no-input").code == 7
+    call("runs", "answer", "one", "--approve")
+    assert call("runs", "resume", "one", "--quiet", "--no-input").code == 0
+    shown = call("runs", "show", "one").out
+    assert "+ paint (painter); - roof (joiner): Build it." in shown
+    assert "joiner leads now: joiner, painter; left: lead" in shown
+    assert "the team is dissolved; its outputs stay" in shown
+    assert "The walls are blue." in shown
+
+
+def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13
+    team = write_team(tmp_path / "team", "agents: {a: {scripted: replies.yaml}}", "rules: [{reply: Hi.}]")
+    call("run", team, "Go", "--run-id", "one", "--quiet")
+    refused = call("runs", "edit-plan", "one")
+    assert refused.code == 2
+    assert "has no plan that can be edited" in refused.err
+    unknown = call("runs", "add-expert", "one", "z", "--from", team)
+    assert unknown.code == 2
+    assert "'z'" in unknown.err

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import cast
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Engine, Team
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.approvals import Approve
+from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import Outcome, RunResult
 from teamwright.values.turns.turn import Turn
@@ -291,3 +296,87 @@ async def test_a_fork_keeps_what_members_were_told() -> None:  # A-13
         await engine.fork("r", at=at, team=Team("t", members=again.members("a b c")), new_id="f")
     assert again.calls == ["c"]
     assert contents(again.last_turn("c").history) == ["a is done", "Be brief.", "b is done"]
+
+
+class Panel(Strategy):
+    """Asks its members in order; people may add and remove members between the asks."""
+
+    name, version = "panel", 1
+    interventions = (*STEERABLE, "add_member", "remove_member")
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        talk, waiting, messages = Talk(task), list(members), list[str]()
+
+        def apply(applied: AppliedChange) -> str | None:
+            match applied.change:
+                case AddMember():
+                    waiting.append(cast("Agent", applied.agent))
+                case RemoveMember(member=name) if name not in [one.name for one in waiting]:
+                    return f"{name!r} has had its turn"
+                case RemoveMember(member=name):
+                    waiting[:] = [one for one in waiting if one.name != name]
+                case Tell(text=text):
+                    messages.append(text)
+                case EditPlan():
+                    return "there is no plan"
+            return None
+
+        for number in count(1):
+            await ctx.changes(before=f"turn-{number}", apply=apply, messages=True)
+            if not waiting:
+                return talk.ended("done", *messages)
+            if ended := talk.receive(await ctx.ask(waiting.pop(0), talk.turn(number), key=f"turn-{number}")):
+                return ended
+        raise AssertionError("counting never ends")
+
+
+SPEC: dict[str, JsonValue] = {"function": "tests.runtime.context.test_steering:joined"}
+
+
+def joined(task: str) -> str:
+    return "d is done"
+
+
+async def test_a_strategy_carries_out_changes_of_its_team_at_recorded_places() -> None:  # A-10, A-13
+    journal, members = MemoryJournal(), FakeMembers()
+
+    async def act(engine: Engine) -> None:
+        await engine.runs.add_member("r", "d", SPEC, by="ann")
+        await engine.runs.remove_member("r", "b")
+        await engine.runs.remove_member("r", "a")
+        await engine.runs.say("r", "Hurry.")
+
+    result, events = await steered(members, act, "b", "c", journal=journal, strategy=Panel())
+    assert (result.output, members.calls, result.warnings) == ("d is done", ["a", "c"], ("t: Hurry.",))
+    applied = [(event.key, event.fact.intervention.kind) for event in facts(events, RunApplied)]  # type: ignore[attr-defined]
+    assert applied == [
+        ("t/turn-2", "add_member"),
+        ("t/turn-2", "remove_member"),
+        ("t/turn-2", "say"),
+        ("t/turn-2", "say"),
+    ]
+    [refused] = [event for event in events if event.kind == "run.refused"]
+    assert (refused.key, refused.fact.reason) == ("t/turn-2", "'a' has had its turn")  # type: ignore[union-attr]
+    for at in range(next(e.number for e in events if e.kind == "run.intervened"), len(events)):
+        again = Team("t", members=FakeMembers().members("a b c"), strategy=Panel())
+        resumed, kinds = await cut_and_resume(again, at, journal)
+        assert (resumed.output, resumed.warnings) == (result.output, result.warnings), at
+        assert "run.refused" in kinds, at
+
+
+async def test_a_member_that_can_not_be_built_is_refused_with_the_reason() -> None:  # A-10
+    async def act(engine: Engine) -> None:
+        with pytest.raises(InterventionRefused, match="nowhere"):
+            await engine.runs.add_member("r", "d", {"function": "tests.nowhere:f"})
+        with pytest.raises(UsageError, match="declaration of 'd' does not fit: functon"):
+            await engine.runs.add_member("r", "d", {"functon": "x:y"})
+
+    await steered(FakeMembers(), act, "b", strategy=Panel())
+
+
+async def test_what_never_takes_effect_is_refused_when_the_run_ends() -> None:  # A-13
+    result, events = await steered(FakeMembers(), lambda engine: engine.runs.pause_member("r", "a"), "b")
+    assert result.status == "completed"
+    [refused] = [event for event in events if event.kind == "run.refused"]
+    assert refused.fact.reason == "the run ended before it took effect"  # type: ignore[union-attr]
+    assert events[-1].kind == "run.ended"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -17,13 +17,21 @@ from teamwright.values.events.event import Fact
 from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.interventions import TeamChange
+from teamwright.values.people.interventions import TeamChange, Tell
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-ChangeCheck = Callable[[TeamChange], str | None]
-"""Says why a strategy can't carry out a change now; `None` if it can."""
+
+class AppliedChange(NamedTuple):
+    """A change that takes effect now; `agent` is a member that joins."""
+
+    change: TeamChange | Tell
+    agent: AgentLike | None = None
+
+
+ApplyChange = Callable[[AppliedChange], str | None]
+"""Carries out a change, or returns why that is impossible now."""
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -67,12 +75,14 @@ class Context(Protocol):
         """Ask a person and wait for the answer, however long it takes and across processes."""
         ...
 
-    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
-        """Return the changes of the team that take effect before the next of this scope: an ask, or a fact about the
-        plan of the team, with the key `before`.
+    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+        """Let `apply` carry out what people want changed before the next of this scope: an ask, or a fact about the
+        plan of the team, with the key `before`. Returns what was carried out.
 
-        Only the outermost team of a run is changed, and only as its strategy's `interventions` allow. A change for
-        which `check` returns a reason is refused. A replay returns the same changes at the same key.
+        A change for which it returns a reason is refused, and must not have changed anything. With `messages` it also
+        gets each message to all members or to the lead, once, so that a lead can plan again; members read it anyway.
+        Only the outermost team of a run is changed, and only as the `interventions` of its strategy allow. Call this
+        once for each key. A replay carries out the same changes at the same key.
         """
         ...
 

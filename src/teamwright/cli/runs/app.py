@@ -11,7 +11,7 @@ from teamwright.cli.interactive.open import with_engine, with_journal, with_run
 from teamwright.cli.runs.conversations import conversation, conversations, undo
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
-from teamwright.cli.runs.steer import By, Expert, raise_budget, say_to_run, steer
+from teamwright.cli.runs.steer import By, Expert, add_expert, edit_plan, raise_budget, remove_expert, say_to_run, steer
 from teamwright.cli.runs.what_if import what_if
 from teamwright.cli.terminal.options import (
     AllowRoot,
@@ -251,6 +251,9 @@ def pause(run: Run, expert: Expert = None, by: By = "", json: Json = False, out:
 
 app.command("say")(say_to_run)
 app.command("raise-budget")(raise_budget)
+app.command("edit-plan")(edit_plan)
+app.command("add-expert")(add_expert)
+app.command("remove-expert")(remove_expert)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,8 +13,6 @@ from teamwright.cli.terminal.options import MaxCalls, MaxSeconds, MaxTokens, Max
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.followers.receipt import Receipt
     from teamwright.runtime.runs import Runs
@@ -55,6 +54,64 @@ def raise_budget(
     if limits is None:
         raise UsageError("Say what to raise: --max-tokens N, --max-usd X, --max-calls N or --max-seconds S.")
     return steer(run, lambda runs, run_id: runs.raise_budget(run_id, limits, by=by), out, json=json)
+
+
+def add_expert(
+    run: Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent to add, by its name in the manifest.")],
+    source: Annotated[Path, typer.Option("--from", metavar="MANIFEST", help="The manifest that declares the agent.")],
+    wait: Wait = False,
+    by: By = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Add a member to the team of a run. Paths in its declaration are relative to the folder of the run's team."""
+    from teamwright.errors import UnknownName
+    from teamwright.teams.load import read_manifest
+
+    agents = read_manifest([source]).manifest.agents
+    if name not in agents:
+        raise UnknownName("agent", name, agents)
+    spec = agents[name]
+    return steer(run, lambda runs, run_id: runs.add_member(run_id, name, spec, by=by, wait=wait), out, json=json)
+
+
+def remove_expert(
+    run: Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The member to remove.")],
+    wait: Wait = False,
+    by: By = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Remove a member from the team of a run; what it has done is kept."""
+    return steer(run, lambda runs, run_id: runs.remove_member(run_id, name, by=by, wait=wait), out, json=json)
+
+
+def edit_plan(
+    run: Run,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the new plan from a file, as YAML.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send the plan without asking.")] = False,
+    wait: Wait = False,
+    by: By = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Edit the plan of a run's team in $EDITOR, look at the difference, and send it. What is done stays done."""
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        from teamwright.cli.runs.plan_editor import edited_plan
+
+        plan = edited_plan(await engine.runs.history(found.id), file, ask=not (yes or json))
+        if plan is None:
+            say("nothing was sent")
+            return 0
+        return report_receipt(await engine.runs.edit_plan(found.id, plan, by=by, wait=wait), out, json=json)
+
+    return with_run(run, work)
 
 
 def steer(run: str, send: Callable[[Runs, str], Awaitable[Receipt]], out: Path | None, *, json: bool) -> int:

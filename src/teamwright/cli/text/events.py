@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
 from teamwright.cli.text.interventions import intervention_text
+<<<<<<< HEAD
 from teamwright.cli.text.plan_events import is_plan_progress, plan_note
+=======
+from teamwright.cli.text.live_events import live_note
+from teamwright.cli.text.plan_events import plan_note
+>>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
 from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
@@ -36,6 +41,7 @@ from teamwright.values.events.budget import (
 )
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
+from teamwright.values.events.live import TeamLife, TeamMessage
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
     Origin,
@@ -281,7 +287,7 @@ RUNG_TEXTS: dict[FailureRung, str] = {
 USUAL = (
     TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamRoleBound, TeamChannelOpened,
     TeamChannelClosed,
-    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied,
+    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied, TeamLife, TeamMessage,
 )  # fmt: skip
 
 
@@ -347,6 +353,7 @@ def _note_of_member(event: Event) -> str | None:
                 or _note_of_budget(event)
                 or _note_of_team(event)
                 or _note_of_plan(event)
+                or live_note(event)
                 or _note_of_step(event)
                 or _note_of_record(event)
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.experts.collaboration.change import (
     PlanChange,
     affected_experts,
@@ -20,7 +20,7 @@ from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
-from teamwright.values.people.interventions import EditPlan, TeamChange
+from teamwright.values.people.interventions import EditPlan, TeamChange, Tell
 from teamwright.values.text.validation_messages import reasons_of
 
 
@@ -78,12 +78,12 @@ class PlanVersions:
         """
         self._places += 1
         place = f"plan-{self._places}"
-        edits = await ctx.changes(before=place, check=self._refusal)
+        edits = await ctx.changes(before=place, apply=self._refusal)
         for number, edit in enumerate(edits, start=1):
-            await self._apply_edit(edit, ctx, place if number == 1 else f"{place}-{number}")
+            await self._apply_edit(edit.change, ctx, place if number == 1 else f"{place}-{number}")
         return "" if edits else place
 
-    async def _apply_edit(self, edit: TeamChange, ctx: Context, key: str) -> None:
+    async def _apply_edit(self, edit: TeamChange | Tell, ctx: Context, key: str) -> None:
         """Apply an edit, unless one that was applied with it leaves no room for it."""
         change = self._edit(edit) if isinstance(edit, EditPlan) else "it is no edit of the plan"
         problem = change if isinstance(change, str) else "; ".join(self.change_problems(change))
@@ -93,8 +93,9 @@ class PlanVersions:
         reason = f"edited by {edit.by}" if edit.by else ""
         await self.change(ChangeDecision("", change, to="", by_person=True, reason=reason), ctx, key)
 
-    def _refusal(self, change: TeamChange) -> str | None:
+    def _refusal(self, applied: AppliedChange) -> str | None:
         """Return why a change of a person can't be made now."""
+        change = applied.change
         if not isinstance(change, EditPlan):
             return "a team that collaborates keeps its members"
         edit = self._edit(change)

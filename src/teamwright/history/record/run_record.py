@@ -223,6 +223,8 @@ class RunRecord:
 
     def _steer_refused(self, event: Event, fact: RunRefused) -> None:
         self.last_inbox_item = max(self.last_inbox_item, fact.letter)
+        if fact.letter in self.steering.accepted:
+            self.steering.refuse(event.key, fact.letter)
 
     def _aborted(self, event: Event, fact: RunAborted) -> None:
         self.aborted = fact

@@ -24,13 +24,15 @@ class RecordedSteering:
     belongs to the run that it was sent to.
     """
 
-    __slots__ = ("_pauses", "accepted", "effective", "paused", "places")
+    __slots__ = ("_pauses", "accepted", "effective", "paused", "places", "refused")
 
     def __init__(self) -> None:
         self.accepted: dict[int, Steer] = {}
         self.effective: set[int] = set()
         """The letters of accepted interventions that have taken effect somewhere."""
         self.places: defaultdict[str, list[RunApplied]] = defaultdict(list)
+        self.refused: set[str] = set()
+        """The keys before which a strategy refused a change."""
         self.paused: dict[str, int] = {}
         """The paused members, each with the letter of its pause."""
         self._pauses: dict[str, str] = {}
@@ -57,6 +59,11 @@ class RecordedSteering:
         self.places[key].append(fact)
         if not inherited:
             self.effective.add(fact.letter)
+
+    def refuse(self, key: str, letter: int) -> None:
+        """Note that an accepted intervention was refused at a key, so that it takes no effect any more."""
+        self.refused.add(key)
+        self.effective.add(letter)
 
     def pause_at(self, key: str, member: str) -> None:
         """Note that a member waits at a key until it is resumed."""

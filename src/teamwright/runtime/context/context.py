@@ -14,7 +14,15 @@ from functools import partial
 from msgspec import structs
 
 from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike, Branches, ChangeCheck, Clock, Context, Workspace
+from teamwright.agents.contract.context import (
+    AgentLike,
+    AppliedChange,
+    ApplyChange,
+    Branches,
+    Clock,
+    Context,
+    Workspace,
+)
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
@@ -42,7 +50,6 @@ from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.interventions import TeamChange
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -152,13 +159,15 @@ class RunContext:
         """Ask a person; the process may end before the answer arrives."""
         return await ask_person_at(self._scope, self._scope.claim(key), question)
 
-    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
-        """Return the changes of the team that take effect before the ask with the key `before`."""
+    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+        """Carry out what people want changed before the ask with the key `before`, and return it."""
         scope = self._scope
         if scope.is_closed:
             await scope.run.park_until_cancelled()
         steering = scope.run.steering
-        return () if steering is None else take_changes(steering, scope, escape_place(before), check)
+        if steering is None:
+            return ()
+        return take_changes(steering, scope, escape_place(before), apply, messages=messages)
 
     @property
     def cutback(self) -> Cutback:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from teamwright.agents.contract.context import ChangeCheck
+from teamwright.agents.contract.context import AgentLike, AppliedChange, ApplyChange
+from teamwright.errors import TeamwrightError
 from teamwright.runtime.context.approval import BEFORE
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.question import ask_person_at
@@ -19,6 +20,8 @@ from teamwright.runtime.driver.acceptance import refusal_of
 from teamwright.runtime.driver.steering import Steering
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
+from teamwright.strategies.contract import lead_of
+from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
@@ -44,20 +47,23 @@ PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 
 
-def steering_of(run: RunState) -> Steering:
-    """Return the interventions of a run; most runs have none, so they are set up with the first one."""
+def steering_of(run: RunState, team: Team) -> Steering:
+    """Return the interventions of a run of this team; most runs have none, so they are set up with the first one."""
     if run.steering is None:
-        run.steering = Steering(run.record.steering)
+        run.steering = Steering(run.record.steering, team)
     return run.steering
 
 
 def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
     """Accept an intervention from the inbox, or refuse it with the reason."""
-    steering = steering_of(run)
+    steering = steering_of(run, team)
     if isinstance(steer, Tell):
         steer = steer.changed(text=run.redactor.text(steer.text))
     limits = [one for one in map(steering.raised, (run.limits, team.limits)) if one is not None]
-    if (reason := refusal_of(steer, team, limits, steering.paused)) is not None:
+    reason = refusal_of(steer, team, limits, steering.paused)
+    if reason is None and isinstance(steer, AddMember):
+        reason = _build_problem(steering, steer)
+    if reason is not None:
         run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
         return
     run.recorder.add("", "", RunIntervened(intervention=steer, letter=letter))
@@ -67,9 +73,18 @@ def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
         steering.accept(steer, letter)
 
 
+def _build_problem(steering: Steering, change: AddMember) -> str | None:
+    """Build the agent that joins, or return why that is impossible."""
+    try:
+        _joining(steering, change)
+    except TeamwrightError as error:
+        return str(error).rstrip(".")
+    return None
+
+
 def apply_pending(run: RunState, team: Team) -> None:
     """Carry out what an earlier driver accepted and that takes effect at once."""
-    for letter, steer in steering_of(run).pending:
+    for letter, steer in steering_of(run, team).pending:
         _apply_to_run(run, team, steer, letter)
 
 
@@ -78,7 +93,7 @@ def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, 
     if isinstance(steer, RaiseBudget):
         _raise_budget(run, team, steer, letter)
     else:
-        steering_of(run).accept(steer, letter)
+        steering_of(run, team).accept(steer, letter)
         for waiting in run.questions.values():
             question = waiting.question
             if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
@@ -88,7 +103,7 @@ def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, 
 
 def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) -> None:
     """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
-    steering = steering_of(run)
+    steering = steering_of(run, team)
     steering.raises.pop(letter, None)  # if an earlier driver accepted it
     before = steering.raised(run.limits), steering.raised(team.limits)
     steering.accept(steer, letter)
@@ -125,6 +140,7 @@ async def _wait_while_paused(steering: Steering, scope: Scope, member: str, plac
             return
         letter, pause = steering.paused[member]
         run.recorder.add(scope.path, place, RunApplied(intervention=pause, letter=letter))
+        steering.applied.add(letter)
     elif member not in steering.paused:
         run.answers.setdefault(full, Answer(text=RESUME))
     question = Question(text=f"{member!r} is paused.", choices=(RESUME,), reason="pause", about=member)
@@ -136,7 +152,7 @@ async def _wait_while_paused(steering: Steering, scope: Scope, member: str, plac
 def _with_messages(steering: Steering, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
     placed = steering.placed.setdefault(scope.path, {})
     for fact in steering.recorded.places.get(join_key(scope.path, place), ()):
-        if isinstance(fact.intervention, Tell):
+        if isinstance(fact.intervention, Tell) and fact.at is not None:
             placed[fact.letter] = fact
     if not _has_begun(scope, place):
         for letter, tell in steering.messages.items():
@@ -144,30 +160,71 @@ def _with_messages(steering: Steering, scope: Scope, member: str, turn: Turn, pl
                 continue
             placed[letter] = fact = RunApplied(intervention=tell, letter=letter, at=len(turn.history))
             scope.run.recorder.add(scope.path, place, fact)
+            steering.applied.add(letter)
     said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
     read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
     return _insert(turn, read) if read else turn
 
 
-def take_changes(steering: Steering, scope: Scope, place: str, check: ChangeCheck) -> Sequence[TeamChange]:
-    """Return the changes of the team that take effect before the ask or the plan's fact at `place`; `check` refuses
-    others.
+def take_changes(
+    steering: Steering, scope: Scope, place: str, apply: ApplyChange, *, messages: bool
+) -> Sequence[AppliedChange]:
+    """Let `apply` carry out what people want changed before the ask, or the fact about the plan, at `place`.
 
-    Only the outermost team is changed.
+    Only the outermost team is changed. What is carried out is recorded, so a replay does the same.
     """
-    run, full = scope.run, join_key(scope.path, place)
-    recorded = [fact.intervention for fact in steering.recorded.places.get(full, ())]
-    found = [one for one in recorded if isinstance(one, EditPlan | AddMember | RemoveMember)]
-    if not scope.is_outermost or _has_begun(scope, place) or _is_planned(scope, place):
-        return found
-    for letter, change in tuple(steering.changes.items()):
-        del steering.changes[letter]
-        if (reason := check(change)) is not None:
-            run.recorder.add(scope.path, place, RunRefused(intervention=change, letter=letter, reason=reason))
-            continue
-        run.recorder.add(scope.path, place, RunApplied(intervention=change, letter=letter))
-        found.append(change)
-    return found
+    full = join_key(scope.path, place)
+    recorded = [fact for fact in steering.recorded.places.get(full, ()) if fact.at is None]
+    done: list[AppliedChange] = []
+    for fact in recorded:
+        steering.handed_out.add(fact.letter)
+        if isinstance(change := fact.intervention, Tell | EditPlan | AddMember | RemoveMember):
+            done.append(one := AppliedChange(change, _joining(steering, change)))
+            apply(one)
+    passed = bool(done) or full in steering.recorded.refused or _has_begun(scope, place) or _is_planned(scope, place)
+    if passed or not scope.is_outermost:
+        return done
+    for letter, change in _pending_changes(steering) if messages else list(steering.changes.items()):
+        one = AppliedChange(change, _joining(steering, change))
+        if (reason := apply(one)) is None:
+            scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, letter=letter))
+            done.append(one)
+        else:
+            scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, letter=letter, reason=reason))
+        steering.changes.pop(letter, None)
+        steering.handed_out.add(letter)
+        steering.applied.add(letter)
+    return done
+
+
+def _pending_changes(steering: Steering) -> list[tuple[int, TeamChange | Tell]]:
+    """Return the changes that have not been carried out, and the messages to all or the lead, as they arrived."""
+    team = steering.team
+    lead = lead_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    unread: dict[int, TeamChange | Tell] = {
+        letter: tell
+        for letter, tell in steering.messages.items()
+        if letter not in steering.handed_out and tell.to in ("", lead)
+    }
+    return sorted((unread | steering.changes).items(), key=lambda one: one[0])
+
+
+def _joining(steering: Steering, change: TeamChange | Tell) -> AgentLike | None:
+    """Return the agent that a change adds, built once."""
+    if not isinstance(change, AddMember):
+        return None
+    if change.member not in steering.joined:
+        from teamwright.teams.new_member import build_new_member  # with the manifests, which most runs never need
+
+        steering.joined[change.member] = build_new_member(steering.team, change.member, change.spec)
+    return steering.joined[change.member]
+
+
+def refuse_unapplied(run: RunState) -> None:
+    """Record, for a run that ends, which accepted interventions never took effect."""
+    for letter, steer in run.steering.unapplied.items() if run.steering is not None else ():
+        reason = "the run ended before it took effect"
+        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
 
 
 def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:

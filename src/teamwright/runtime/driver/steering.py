@@ -5,8 +5,10 @@ It starts from the record; the code that carries an intervention out keeps it up
 
 from __future__ import annotations
 
+from teamwright.agents.contract.context import AgentLike
 from teamwright.history.record.steering import RecordedSteering
 from teamwright.runtime.driver.raised_limits import raised
+from teamwright.teams.team import Team
 from teamwright.values.events.run import RunApplied
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.interventions import (
@@ -25,10 +27,13 @@ from teamwright.values.people.interventions import (
 class Steering:
     """What people have changed in a run, and what has yet to take effect; each by the letter of its intervention."""
 
-    __slots__ = ("changes", "messages", "paused", "placed", "raises", "recorded")
+    __slots__ = (
+        "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
+        "team",
+    )  # fmt: skip
 
-    def __init__(self, recorded: RecordedSteering) -> None:
-        self.recorded = recorded
+    def __init__(self, recorded: RecordedSteering, team: Team) -> None:
+        self.recorded, self.team = recorded, team
         self.messages: dict[int, Tell] = {}
         self.changes: dict[int, TeamChange] = {}
         """Changes of the team that have not taken effect."""
@@ -36,6 +41,12 @@ class Steering:
         self.raises: dict[int, RaiseBudget] = {}
         self.placed: dict[str, dict[int, RunApplied]] = {}
         """The messages that the asks of each scope contain."""
+        self.handed_out: set[int] = set()
+        """The messages that the strategy of the team has received."""
+        self.joined: dict[str, AgentLike] = {}
+        """The members that were added, by name."""
+        self.applied = set(recorded.effective)
+        """The letters of everything that has taken effect or never will."""
         for letter, steer in recorded.accepted.items():
             if not (letter in recorded.effective and isinstance(steer, EditPlan | AddMember | RemoveMember)):
                 self.accept(steer, letter)
@@ -58,6 +69,13 @@ class Steering:
     def raised(self, limits: Limits | None) -> Limits | None:
         """Return limits of the run or of its outermost team as people have raised them."""
         return raised(limits, self.raises.values())
+
+    @property
+    def unapplied(self) -> dict[int, Steer]:
+        """The accepted interventions that have not taken effect."""
+        paused = dict(self.paused.values())
+        waiting = self.messages | paused | self.changes
+        return {letter: steer for letter, steer in waiting.items() if letter not in self.applied}
 
     @property
     def pending(self) -> list[tuple[int, RaiseBudget | ResumeMember]]:

@@ -17,7 +17,16 @@ from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.contract.attributes import policy_of as agent_policy
-from teamwright.agents.contract.context import AgentLike, Branch, Branches, ChangeCheck, Clock, Context, Workspace
+from teamwright.agents.contract.context import (
+    AgentLike,
+    AppliedChange,
+    ApplyChange,
+    Branch,
+    Branches,
+    Clock,
+    Context,
+    Workspace,
+)
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
@@ -30,7 +39,6 @@ from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.interventions import TeamChange
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
@@ -267,9 +275,9 @@ class EnvelopeContext:
         """Ask a person."""
         return await self._inner.ask_person(question, key=key)
 
-    async def changes(self, *, before: str, check: ChangeCheck) -> Sequence[TeamChange]:
-        """Return the changes of the team that take effect before an ask."""
-        return await self._inner.changes(before=before, check=check)
+    async def changes(self, *, before: str, apply: ApplyChange, messages: bool = False) -> Sequence[AppliedChange]:
+        """Carry out what people want changed before an ask."""
+        return await self._inner.changes(before=before, apply=apply, messages=messages)
 
     @asynccontextmanager
     async def scope(

@@ -38,6 +38,7 @@ from teamwright.values.events.budget import (
     BudgetUnpriced,
 )
 from teamwright.values.events.custom import Custom
+from teamwright.values.events.live import TeamLife, TeamMessage
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.plan import (
     TeamMerged,
@@ -108,6 +109,7 @@ Fact = (
     | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
     | TeamTold | TeamChannelOpened | TeamChannelClosed
     | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
+    | TeamLife | TeamMessage
     | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered | AgentCallRejected | AgentChecked | AgentCompacted | AgentProgressed | AgentModeRefused

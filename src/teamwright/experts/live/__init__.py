@@ -1,0 +1,1 @@
+"""Live teams: members who talk to each other, and teams that people change while they work."""

@@ -1,0 +1,102 @@
+"""The discussion of a phase: messages to all, assistance, handovers. Its rounds are bounded, then the lead decides."""
+
+from __future__ import annotations
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.experts.collaboration.plan import Phase
+from teamwright.experts.live.members import LiveMembers
+from teamwright.experts.live.prompts import answered_prompt, assist_prompt, decision_prompt, handed_over_prompt
+from teamwright.experts.live.requests import MemberRequest, Outbox
+from teamwright.strategies.protocol import Task
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.live import TeamMessage
+from teamwright.values.events.team import TeamHandoff
+from teamwright.values.turns.artifacts import POINTER
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+class Discussion:
+    """What members of one team ask of each other, phase by phase."""
+
+    def __init__(self, task: Task, ctx: Context, members: LiveMembers, talk: Talk, rounds: int) -> None:
+        self._task, self._ctx, self._members, self._talk, self._rounds = task, ctx, members, talk, rounds
+        self._outbox = Outbox(ctx.workspace)
+
+    async def settle(
+        self, phase: Phase, expert: Agent, reply: Reply | Failure, lead: str, key: str, number: int
+    ) -> Reply | Failure:
+        """Return the result of a phase once no member asks for anything more, or as the lead decides."""
+        for round_ in range(1, self._rounds + 1):
+            if isinstance(reply, Failure) or (request := await self._read(phase, expert, round_)) is None:
+                return reply
+            self._talk.add(reply)
+            place = f"{key}/round-{round_}"
+            if request.type == "hand_over":
+                await self._ctx.emit(TeamHandoff(source=expert.name, to=request.to), key=f"{place}/handoff")
+                prompt = handed_over_prompt(expert.name, request.text, phase, self._task.text)
+                expert = self._members.named(request.to)
+            else:
+                answer = await self._assist(phase, expert.name, request, place, number)
+                if isinstance(answer, Failure):
+                    return answer
+                prompt = answered_prompt(request.to, phase, self._task.text)
+            reply = await self._ctx.ask(expert, Turn(prompt, self._talk.history, number), key=place)
+        if isinstance(reply, Failure) or (await self._read(phase, expert, self._rounds + 1)) is None:
+            return reply
+        self._talk.add(reply)
+        return await self._decide(phase, expert.name, lead, key, number)
+
+    async def _read(self, phase: Phase, expert: Agent, round_: int) -> MemberRequest | None:
+        """Pass the messages of a member on; return the first request that needs another turn, if there is one."""
+        found: MemberRequest | None = None
+        for request in self._outbox.read(expert.name):
+            if request.type == "message":
+                await self._tell_all(phase, expert.name, request, round_)
+            elif found is None and request.to in self._members.names and request.to != expert.name:
+                found = request
+        return found
+
+    async def _tell_all(self, phase: Phase, member: str, request: MemberRequest, round_: int) -> None:
+        """Let the summary of a message travel; the original lies in the workspace."""
+        others = tuple(name for name in self._members.names if name != member)
+        await self._ctx.emit(
+            TeamMessage(
+                type="chat",
+                by=member,
+                to=others,
+                text=request.text,
+                original=request.original,
+                phase=phase.id,
+                round=round_,
+            )
+        )
+        whole = f" ({POINTER}{request.original})" if request.original else ""
+        self._talk.add(Reply.of(member, f"To all: {request.text}{whole}"))
+
+    async def _assist(
+        self, phase: Phase, asker: str, request: MemberRequest, place: str, number: int
+    ) -> Reply | Failure:
+        """Ask a colleague, and add its answer to the conversation."""
+        helper = self._members.named(request.to)
+        fact = TeamMessage(type="assist_request", by=asker, to=(helper.name,), text=request.text, phase=phase.id)
+        await self._ctx.emit(fact, key=f"{place}/request")
+        turn = Turn(assist_prompt(asker, request.text), self._talk.history, number)
+        answer = await self._ctx.ask(helper, turn, key=f"{place}/{helper.name}")
+        if isinstance(answer, Reply):
+            fact = TeamMessage(type="assist", by=helper.name, to=(asker,), text=answer.text, phase=phase.id)
+            await self._ctx.emit(fact, key=f"{place}/assist")
+            self._talk.add(answer)
+        return answer
+
+    async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> Reply | Failure:
+        """Let the lead end a discussion: its answer is the result of the phase."""
+        prompt = decision_prompt(phase, expert, self._rounds)
+        decided = await self._ctx.ask(
+            self._members.named(lead), Turn(prompt, self._talk.history, number), key=f"{key}/decision"
+        )
+        if isinstance(decided, Reply):
+            to = tuple(name for name in self._members.names if name != lead)
+            fact = TeamMessage(type="decision", by=lead, to=to, text=decided.text, phase=phase.id)
+            await self._ctx.emit(fact, key=f"{key}/decided")
+        return decided

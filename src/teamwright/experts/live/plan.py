@@ -1,0 +1,102 @@
+"""The plan of a live team: made by its options or its lead, and changed by people and by the lead."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from teamwright.experts.collaboration.change import apply_change, change_between, change_problems, pin_conflicts
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
+from teamwright.experts.collaboration.plan_check import plan_problems
+from teamwright.experts.live.options import not_serial
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
+from teamwright.values.models import Value
+from teamwright.values.text.validation_messages import misfits_of
+from teamwright.values.turns.turn import Reply
+
+FORM = '{"steps": [{"id": "a-short-name", "agent": "the member that works on it", "task": "what it has to do"}]}'
+
+
+class PlannedPhase(Value):
+    """A phase as a lead writes it."""
+
+    id: str
+    agent: str
+    task: str
+
+
+class LeadPlan(Value):
+    """The plan that a lead answers with."""
+
+    steps: tuple[PlannedPhase, ...]
+
+
+_LEAD_PLAN = TypeAdapter(LeadPlan)
+
+
+def plan_schema(members: list[str]) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a lead's plan."""
+    phase: dict[str, JsonValue] = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "agent": {"type": "string", "enum": list[JsonValue](members)},
+            "task": {"type": "string"},
+        },
+        "required": ["id", "agent", "task"],
+    }
+    return {"type": "object", "properties": {"steps": {"type": "array", "items": phase}}, "required": ["steps"]}
+
+
+def one_phase_each(team: Roster, task: str) -> CollaborationPlan:
+    """Return the plan in which each member besides the lead works on the whole task, in order."""
+    return CollaborationPlan(steps=tuple(Phase(id=name, task=task) for name in team.workers or team.members))
+
+
+def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster, most: int) -> CollaborationPlan | str:
+    """Return the plan that a lead answered with, after what is done already; what is wrong with it otherwise."""
+    answer = read_answer(reply.full, _LEAD_PLAN)
+    if isinstance(answer, ParseFailure):
+        return answer.problem
+    if not answer.steps or len(answer.steps) > most:
+        return f"a plan has 1 to {most} steps, and this has {len(answer.steps)}"
+    done = tuple(one for one in before.steps if not one.is_open) if before is not None else ()
+    planned = tuple(Phase(id=one.id, agent=one.agent, task=one.task) for one in answer.steps)
+    if before is None:
+        made = CollaborationPlan(steps=planned)
+        return "; ".join(plan_problems(made, team)) or made
+    return changed_plan(before, before.model_copy(update={"steps": (*done, *planned)}), team, by_person=False)
+
+
+def edited_by_person(before: CollaborationPlan, data: JsonValue, team: Roster) -> CollaborationPlan | str:
+    """Return the plan as a person has edited it, or what is wrong with it."""
+    try:
+        after = CollaborationPlan.model_validate(data)
+    except ValidationError as error:
+        return "; ".join(map(str, misfits_of(error, data)))
+    return changed_plan(before, after, team, by_person=True)
+
+
+def changed_plan(
+    before: CollaborationPlan, after: CollaborationPlan, team: Roster, *, by_person: bool
+) -> CollaborationPlan | str:
+    """Return the next version of a plan, or what is wrong with it. A lead never overwrites what a person edited."""
+    change = change_between(before, after)
+    problems = [] if by_person else pin_conflicts(before, change)
+    problems += [flaw.text for flaw in not_serial(after.steps)]
+    problems += change_problems(before, change, team)
+    return "; ".join(problems) or apply_change(before, change, by_person=by_person)
+
+
+def reassigned(plan: CollaborationPlan, leaver: str, to: str) -> CollaborationPlan:
+    """Return the plan with the open phases of a member who left assigned to another; its done phases keep its name."""
+    steps = [
+        one.model_copy(update={"agent": to}) if one.is_open and leaver in one.experts else one for one in plan.steps
+    ]
+    return plan.model_copy(update={"steps": tuple(steps), "version": plan.version + 1})
+
+
+def next_phase(plan: CollaborationPlan) -> Phase | None:
+    """Return the first open phase, in the order of the plan, whose needs are settled."""
+    phases = plan.phases
+    ready = (one for one in plan.steps if one.is_open and all(phases[need].is_settled for need in one.needs))
+    return next(ready, None)

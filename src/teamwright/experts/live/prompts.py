@@ -1,0 +1,74 @@
+"""What members of a live team are asked. Changing a text here changes prompts, and with them the digests of turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.experts.collaboration.difference import phase_line
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
+from teamwright.experts.live.members import LiveMembers
+from teamwright.experts.live.plan import FORM
+from teamwright.strategies.member_introduction import introduction
+
+
+def planning_prompt(task: str, members: LiveMembers, plan: CollaborationPlan | None, problem: str, most: int) -> str:
+    """Ask the lead for a plan, or for another one after what is done."""
+    done = [phase_line(one) for one in plan.steps if not one.is_open] if plan is not None else []
+    open_ = [phase_line(one) for one in plan.steps if one.is_open] if plan is not None else []
+    return _joined(
+        f"You lead a team. Divide the work into at most {most} steps. Answer with one JSON object:\n{FORM}",
+        _listed("The members:", map(introduction, members)),
+        _listed("These steps are done and stay as they are; do not list them again:", done),
+        _listed("These steps were planned, before the direction changed:", open_),
+        f"Your last answer could not be used: {problem}. Plan again." if problem else "",
+        f"The task of the team:\n{task}",
+    )
+
+
+def phase_prompt(task: str, phase: Phase, expert: Agent, members: LiveMembers, lead: str) -> str:
+    """Ask an expert to work on a phase."""
+    others = [introduction(one) for one in members if one.name != expert.name]
+    left = [f"{name} (has left)" for name in members.left]
+    return _joined(
+        f"You work on the step {phase.title!r} of the team's task:\n{phase.task or task}",
+        _listed(f"Your colleagues; {lead} leads the team:", [*others, *left]),
+        f"The task of the team:\n{task}" if phase.task else "",
+    )
+
+
+def assist_prompt(asker: str, question: str) -> str:
+    """Ask a colleague for assistance."""
+    return f"{asker} asks for your help. Answer the question, and nothing else:\n{question}"
+
+
+def answered_prompt(helper: str, phase: Phase, task: str) -> str:
+    """Let an expert continue after a colleague has answered."""
+    return f"{helper} has answered. Finish your step {phase.title!r}:\n{phase.task or task}"
+
+
+def handed_over_prompt(source: str, note: str, phase: Phase, task: str) -> str:
+    """Ask an expert to finish what another handed over."""
+    return f"{source} hands the step {phase.title!r} over to you: {note}\n\nThe step:\n{phase.task or task}"
+
+
+def decision_prompt(phase: Phase, expert: str, rounds: int) -> str:
+    """Ask the lead to end a discussion."""
+    return (
+        f"The step {phase.title!r} of {expert} was discussed for {rounds} rounds without an end. Decide now: write the"
+        " result of the step, with what is known."
+    )
+
+
+def synthesis_prompt(task: str) -> str:
+    """Ask the lead for the answer of the team."""
+    return f"All steps are done. Write the team's answer to the task, from the work above:\n{task}"
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(filter(None, parts))
+
+
+def _listed(title: str, lines: Iterable[str]) -> str:
+    found = list(lines)
+    return "\n".join((title, *(f"- {line}" for line in found))) if found else ""

@@ -1,0 +1,203 @@
+"""One run of a live team: its members, its plan, and its conversation, changed turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.experts.collaboration.change import affected_experts
+from teamwright.experts.collaboration.difference import plan_difference
+from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
+from teamwright.experts.live.discussion import Discussion
+from teamwright.experts.live.life import TeamLifeCycle
+from teamwright.experts.live.members import LiveMembers
+from teamwright.experts.live.options import LiveOptions, live_lead
+from teamwright.experts.live.plan import (
+    edited_by_person,
+    next_phase,
+    one_phase_each,
+    plan_schema,
+    read_lead_plan,
+    reassigned,
+)
+from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt
+from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.values.events.live import LifeState, TeamLife
+from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
+from teamwright.values.events.team import TeamToldBack
+from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
+from teamwright.values.results import Outcome
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+OUTPUTS = "outputs/"
+"""The beginning of the names of results in the workspace, where they stay when the team is dissolved."""
+
+
+class LiveRun:
+    """The state of a live team, and what happens to it."""
+
+    def __init__(self, task: Task, members: Members, ctx: Context) -> None:
+        self._task, self._ctx = task, ctx
+        self._options = task.settings.read(LiveOptions)
+        self._lead = live_lead(task.settings, members)
+        self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), Talk(task)
+        self._plan = CollaborationPlan(steps=self._options.steps) if self._options.steps else None
+        self._discussion = Discussion(task, ctx, self._members, self._talk, self._options.rounds)
+
+    async def outcome(self) -> Outcome:
+        """Lead the team from its forming to its dissolution; what it made stays in the workspace."""
+        await self._announce("forming")
+        ended = await self._live()
+        self._life.enter("completed")
+        await self._announce("completed")
+        self._life.enter("dissolved")
+        await self._announce("dissolved")
+        return ended
+
+    async def _live(self) -> Outcome:
+        self._life.enter("planning")
+        await self._announce("planning")
+        if self._plan is not None:
+            await self._record_plan(None, self._plan, by=self._lead)
+        elif (failed := await self._make_plan("plan", None)) is not None:
+            return failed
+        self._life.enter("executing")
+        await self._announce("executing")
+        for number in count(1):
+            key = f"turn-{number}"
+            if (failed := await self._take_changes(key)) is not None:
+                return failed
+            phase = None if self._talk.short_of_budget else next_phase(self._planned)
+            if phase is None:
+                return await self._synthesize(key, number)
+            if (ended := await self._work(phase, key, number)) is not None:
+                return ended
+        raise AssertionError("counting never ends")
+
+    @property
+    def _planned(self) -> CollaborationPlan:
+        assert self._plan is not None
+        return self._plan
+
+    @property
+    def _roster(self) -> Roster:
+        return Roster(tuple(self._members.names), self._lead)
+
+    async def _work(self, phase: Phase, key: str, number: int) -> Outcome | None:
+        """Let the expert of a phase work on it, and settle its discussion; returns the outcome if the team ends."""
+        expert = self._members.named(phase.experts[0])
+        await self._set_status(phase, "in_progress", (expert.name,), key)
+        prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
+        reply = await self._ctx.ask(expert, self._turn(prompt, number), key=key)
+        reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
+        if isinstance(reply, Reply):
+            await self._set_status(phase, "completed", (expert.name,), key)
+            await self._ctx.workspace.put(OUTPUTS + phase.id, reply.full.text, key=f"{key}/output")
+            return self._talk.receive(reply)
+        await self._set_status(phase, "skipped" if reply.optional else "failed", (expert.name,), key)
+        if not is_unaffordable(reply):
+            return self._talk.receive(reply)
+        self._talk.cut_short(reply)
+        return None
+
+    async def _synthesize(self, key: str, number: int) -> Outcome:
+        self._life.enter("synthesizing")
+        await self._announce("synthesizing")
+        lead = self._members.named(self._lead)
+        turn = Turn(synthesis_prompt(self._task.text), self._talk.history, number, closing=True)
+        return self._talk.receive(await self._ctx.ask(lead, turn, key=key)) or self._talk.ended("done")
+
+    async def _take_changes(self, key: str) -> Outcome | None:
+        """Carry out what people want changed before a turn; the lead plans again if they changed the direction."""
+        before, lead, members = self._plan, self._lead, self._members.names
+        changes = await self._ctx.changes(before=key, apply=self._apply, messages=True)
+        if self._members.names != members:
+            reason = f"{self._lead} leads now" if self._lead != lead else "the members changed"
+            await self._announce("executing", reason)
+        if self._planned is not before:
+            await self._record_plan(before, self._planned, by="")
+        said = [one.change.text for one in changes if isinstance(one.change, Tell)]
+        return await self._make_plan(f"{key}/plan", self._planned) if said and not self._options.steps else None
+
+    def _apply(self, applied: AppliedChange) -> str | None:
+        match applied.change:
+            case EditPlan(plan=data):
+                after = edited_by_person(self._planned, data, self._roster)
+                if isinstance(after, str):
+                    return after
+                self._plan = after
+            case RemoveMember(member=name):
+                if (problem := self._members.apply(applied)) is not None:
+                    return problem
+                if name == self._lead:  # the first of those who remain succeeds
+                    self._lead = self._members.names[0]
+                if any(one.is_open and name in one.experts for one in self._planned.steps):
+                    self._plan = reassigned(self._planned, name, self._lead)
+            case AddMember():
+                return self._members.apply(applied)
+            case Tell():
+                pass
+        return None
+
+    async def _make_plan(self, key: str, before: CollaborationPlan | None) -> Outcome | None:
+        """Let the lead plan, and once more if its plan can't be used; returns the outcome if the lead fails.
+
+        Without a usable plan, each expert works on the task in turn; a plan that exists stays as it is.
+        """
+        lead, problem, most = self._members.named(self._lead), "", self._options.max_phases
+        for place in (key, f"{key}-again"):
+            prompt = planning_prompt(self._task.text, self._members, before, problem, most)
+            schema = plan_schema(self._members.names)
+            turn = Turn(prompt, self._talk.history, purpose="coordinate", output_schema=schema)
+            reply = await self._ctx.ask(lead, turn, key=place)
+            if isinstance(reply, Failure):
+                return None if self._give_up(before, reply.message) else self._talk.failed(reply)
+            self._talk.warn(reply)
+            made = read_lead_plan(reply, before, self._roster, most)
+            if not isinstance(made, str):
+                await self._record_plan(before, made, by=self._lead)
+                self._plan = made
+                return None
+            problem = made
+            if place == key:
+                await self._ctx.emit(TeamToldBack(member=self._lead, problem=problem))
+        self._give_up(before, problem)
+        if before is None:
+            self._plan = one_phase_each(self._roster, self._task.text)
+            await self._record_plan(None, self._plan, by="")
+        return None
+
+    def _give_up(self, before: CollaborationPlan | None, problem: str) -> bool:
+        """Warn that a plan could not be made; returns whether the team has one to go on with."""
+        instead = "it keeps its plan" if before is not None else "each member works on the task in turn"
+        self._talk.warnings.append(f"{self._lead!r} gave no plan that can be used, so {instead}: {problem}")
+        return before is not None
+
+    async def _record_plan(self, before: CollaborationPlan | None, after: CollaborationPlan, *, by: str) -> None:
+        lines: Sequence[str] = plan_difference(before, after).lines
+        to = () if before is None else affected_experts(before, after, self._roster)
+        await self._ctx.emit(
+            TeamPlanChanged(
+                version=after.version, plan=after.to_json(), lead=self._lead, by=by, difference=tuple(lines), to=to
+            )
+        )
+
+    async def _set_status(self, phase: Phase, status: PhaseStatus, members: tuple[str, ...], key: str) -> None:
+        assert status != "pending"
+        self._plan = self._planned.with_status(phase.id, status)
+        await self._ctx.emit(TeamPhase(phase=phase.id, status=status, members=members), key=f"{key}/{status}")
+
+    async def _announce(self, state: LifeState, reason: str = "") -> None:
+        fact = TeamLife(
+            state=state,
+            lead=self._lead,
+            members=tuple(self._members.names),
+            left=tuple(self._members.left),
+            reason=reason,
+        )
+        await self._ctx.emit(fact)
+
+    def _turn(self, prompt: str, number: int) -> Turn:
+        return Turn(prompt, self._talk.history, number, attachments=self._task.attachments)

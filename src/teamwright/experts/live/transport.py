@@ -1,0 +1,117 @@
+"""Carries wake-ups and live text between the parts of a program that watch a run. It is never the record.
+
+What counts is in the journal, and a reader that misses a signal finds it there. So an unknown channel drops what it is
+sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Literal, Protocol
+
+from teamwright.errors import UsageError
+from teamwright.values.models import Record
+
+MOST_QUEUED = 1024
+"""How many signals wait for one listener; a sender waits while a queue is full."""
+
+
+class LiveSignal(Record, frozen=True):
+    """A wake-up: the journal has an event with this `number`; or a piece of `text` that a member is writing."""
+
+    type: Literal["wake", "text"]
+    run_id: str
+    number: int = 0
+    member: str = ""
+    text: str = ""
+
+
+SignalHandler = Callable[[LiveSignal], Awaitable[None]]
+
+
+class Transport(Protocol):
+    """Channels by name. Each listener and each handler of a channel receives all of its signals, in order."""
+
+    async def send(self, channel: str, signal: LiveSignal) -> None:
+        """Send a signal to everyone who listens now; waits while a queue is full. An unknown channel drops it."""
+        ...
+
+    def listen(self, channel: str) -> AsyncGenerator[LiveSignal]:
+        """Yield the signals that are sent from now on, until the transport closes."""
+        ...
+
+    def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
+        """Call `handler` with each signal, within `send`; returns what removes it."""
+        ...
+
+    async def close(self) -> None:
+        """Wake everyone who waits: listeners end, and senders return."""
+        ...
+
+
+class InProcessTransport(Transport):
+    """The transport of one event loop, with bounded queues."""
+
+    def __init__(self, most_queued: int = MOST_QUEUED) -> None:
+        if most_queued < 1:
+            raise UsageError(f"A queue of {most_queued!r} signals delivers none; let it hold 1 or more.")
+        self._most, self._closed = most_queued, False
+        self._queues: dict[str, list[deque[LiveSignal]]] = {}
+        self._handlers: dict[str, list[SignalHandler]] = {}
+        self._changed = asyncio.Condition()
+
+    async def send(self, channel: str, signal: LiveSignal) -> None:
+        """Queue a signal for each listener, and call each handler."""
+        for queue in tuple(self._queues.get(channel, ())):
+            async with self._changed:
+                await self._changed.wait_for(lambda queue=queue: self._takes(channel, queue))
+                if not self._closed:
+                    queue.append(signal)
+                self._changed.notify_all()
+        for handler in tuple(self._handlers.get(channel, ())):
+            if not self._closed:
+                await handler(signal)
+
+    def _takes(self, channel: str, queue: deque[LiveSignal]) -> bool:
+        """Whether a sender need not wait for a queue: it has room, or its listener has gone."""
+        return self._closed or len(queue) < self._most or not any(one is queue for one in self._queues[channel])
+
+    def listen(self, channel: str) -> AsyncGenerator[LiveSignal]:
+        """Listen from the moment of this call, not of the first step."""
+        queue = deque[LiveSignal]()
+        self._queues.setdefault(channel, []).append(queue)
+        return self._signals(channel, queue)
+
+    async def _signals(self, channel: str, queue: deque[LiveSignal]) -> AsyncGenerator[LiveSignal]:
+        try:
+            while True:
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._closed or queue)
+                    if not queue:
+                        return
+                    signal = queue.popleft()
+                    self._changed.notify_all()
+                yield signal
+        finally:
+            self._queues[channel] = [one for one in self._queues[channel] if one is not queue]
+            async with self._changed:
+                self._changed.notify_all()
+
+    def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
+        """Add a handler; returns what removes it."""
+        handlers = self._handlers.setdefault(channel, [])
+        handlers.append(handler)
+
+        def remove() -> None:
+            if handler in handlers:
+                handlers.remove(handler)
+
+        return remove
+
+    async def close(self) -> None:
+        """Wake everyone; what is queued is still delivered."""
+        async with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,45 @@
+"""Builds an agent that joins the team of a running run, from its declaration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.functions.own_modules import modules_of
+from teamwright.errors import UsageError
+from teamwright.manifests.secrets import resolve_secrets
+from teamwright.teams.builder import Builder
+from teamwright.teams.team import Team
+from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.text.validation_messages import misfits_of
+
+
+def build_new_member(team: Team, name: str, declared: JsonValue) -> AgentLike:
+    """Build the agent beside the agents and models of the team; raises `UsageError` with what is wrong.
+
+    Its declaration is recorded, so it may not contain a secret, nor name one that the team does not use.
+    """
+    spec = check_declaration(name, declared)
+    source = team.source
+    agents = {**source.manifest.agents, name: spec}
+    manifest, secrets = resolve_secrets(source.manifest.model_copy(update={"agents": agents}))
+    if not secrets <= team.secrets:
+        raise UsageError(f"The new member {name!r} names a secret that the team does not use; declare it in the team.")
+    with modules_of(source.base):
+        built = Builder(manifest, Path(source.base), roots=source.roots).team(name)
+    return built.members[0]
+
+
+def check_declaration(name: str, declared: JsonValue) -> AgentSpec:
+    """Return the declaration of an agent; raises `UsageError` for a mistake or a secret in it."""
+    try:
+        spec = AgentSpec.model_validate(declared)
+    except ValidationError as error:
+        wrong = "; ".join(map(str, misfits_of(error, declared)))
+        raise UsageError(f"The declaration of {name!r} does not fit: {wrong}.") from error
+    if without_secrets(declared) != declared:
+        raise UsageError(f"The declaration of {name!r} contains a secret, which would be recorded.")
+    return spec

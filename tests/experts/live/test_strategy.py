@@ -1,0 +1,291 @@
+"""Live teams: members who talk to each other, and people who change the team while it works."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import anyio
+import pytest
+from pydantic import JsonValue
+
+from teamwright import Engine, Team
+from teamwright.agents.contract.context import Context
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.errors import InterventionRefused, ManifestError
+from teamwright.experts.live.requests import MemberRequest, RequestKind, post_request
+from teamwright.history.history import RunHistory
+from teamwright.journal.memory import MemoryJournal
+from teamwright.values.events.event import Event
+from teamwright.values.events.live import TeamLife, TeamMessage
+from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
+from teamwright.values.limits.limits import Limits
+from teamwright.values.results import RunResult
+from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+
+STEPS: list[JsonValue] = [
+    {"id": "look", "agent": "a", "task": "Look around."},
+    {"id": "draw", "agent": "b", "task": "Draw it.", "needs": ["look"]},
+    {"id": "check", "agent": "c", "task": "Check it.", "needs": ["draw"]},
+]
+LIFE = ["forming", "planning", "executing", "synthesizing", "completed", "dissolved"]
+Act = Callable[[Engine], Awaitable[object]]
+
+
+def facts(events: list[Event], kind: type[object]) -> list[object]:
+    return [event.fact for event in events if isinstance(event.fact, kind)]
+
+
+def asks(events: list[Event]) -> list[tuple[str, str]]:
+    return [(event.key.partition("/")[2], event.fact.member) for event in events if event.kind == "agent.asked"][1:]  # type: ignore[union-attr]
+
+
+def asker(name: str, *requests: tuple[RequestKind, str, str]) -> FunctionAgent:
+    """Make a member that posts one of these requests in each of its turns, as long as there are some."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        posted = sum(one.startswith(f"live/{name}/") for one in ctx.workspace.names())
+        if posted < len(requests):
+            kind, to, text = requests[posted]
+            await post_request(ctx.workspace, name, MemberRequest(type=kind, to=to, text=text), key=f"call-{posted}")
+        return f"{name} in turn {turn.number}"
+
+    return FunctionAgent(name, respond)
+
+
+async def run(team: Team, journal: MemoryJournal | None = None) -> tuple[RunResult, list[Event]]:
+    journal = journal or MemoryJournal()
+    async with Engine(journal) as engine:
+        with anyio.fail_after(10):
+            result = await engine.run(team, "Build a shed.", run_id="r")
+    return result, await journal.read("r")
+
+
+def live(members: list[FunctionAgent], steps: list[JsonValue] | None = None, **options: JsonValue) -> Team:
+    return Team("t", members=members, strategy="live", options={"steps": steps or STEPS, **options})
+
+
+async def steered(team: Team, gate: Gate, act: Act, journal: MemoryJournal) -> tuple[RunResult, list[Event]]:
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, "Build a shed.", run_id="r")
+        await gate.entered.wait()
+        await act(engine)
+        gate.open.set()
+        with anyio.fail_after(10):
+            result = await handle.result()
+    return result, await journal.read("r")
+
+
+class Gate:
+    """The first turn of `a`, which waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.entered, self.open = anyio.Event(), anyio.Event()
+
+    async def answer(self, turn: Turn) -> str:
+        self.entered.set()
+        await self.open.wait()
+        return "a is done"
+
+
+async def test_a_team_lives_from_forming_to_dissolution_and_its_outputs_stay() -> None:  # A-10, A-16
+    journal = MemoryJournal()
+    members = FakeMembers()
+    result, events = await run(live(members.members("a b c")), journal)
+    assert (result.status, result.output) == ("completed", "a is done")
+    assert [one.state for one in cast("list[TeamLife]", facts(events, TeamLife))] == LIFE
+    assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "c"), ("turn-4", "a")]
+    history = await RunHistory.load(journal, events)
+    store = history.record.workspace()
+    assert {name: held.value for name in store.names(10**9) if (held := store.get(name, 10**9))} == {
+        "outputs/look": "a is done",
+        "outputs/draw": "b is done",
+        "outputs/check": "c is done",
+    }
+
+
+async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:  # A-10
+    members = FakeMembers()
+    answers = iter(({"steps": [{"id": "x", "agent": "z", "task": "?"}]}, {"steps": [STEPS[1]]}, "The shed."))
+
+    def lead(turn: Turn) -> Reply | str:
+        answer = next(answers)
+        if isinstance(answer, str):
+            return answer
+        step = cast("dict[str, JsonValue]", cast("list[JsonValue]", answer["steps"])[0])
+        return Reply.of("a", "a plan", data={"steps": [{key: step[key] for key in ("id", "agent", "task")}]})
+
+    team = Team("t", members=[members.member("a", lead), members.member("b")], strategy="live")
+    result, events = await run(team)
+    assert (result.status, result.output) == ("completed", "The shed.")
+    assert [event.kind for event in events].count("team.told_back") == 1
+    assert asks(events) == [("plan", "a"), ("plan-again", "a"), ("turn-1", "b"), ("turn-2", "a")]
+
+
+async def test_a_lead_without_a_usable_plan_lets_each_member_work_in_turn() -> None:  # A-10
+    result, events = await run(Team("t", members=FakeMembers().members("a b c"), strategy="live"))
+    assert "'a' gave no plan that can be used" in result.warnings[0]
+    assert [one.phase for one in cast("list[TeamPhase]", facts(events, TeamPhase))] == ["b", "b", "c", "c"]
+
+
+async def test_a_member_asks_a_colleague_and_finishes_with_the_answer() -> None:  # A-08, A-16
+    members = [asker("a"), asker("b", ("assist", "c", "Which wood?")), asker("c")]
+    journal = MemoryJournal()
+    result, events = await run(live(members), journal)
+    assert asks(events)[1:4] == [("turn-2", "b"), ("turn-2/round-1/c", "c"), ("turn-2/round-1", "b")]
+    messages = cast("list[TeamMessage]", facts(events, TeamMessage))
+    assert [(one.type, one.by, one.to) for one in messages] == [
+        ("assist_request", "b", ("c",)),
+        ("assist", "c", ("b",)),
+    ]
+    for at in range(1, len(events)):
+        again, _ = await cut_and_resume(live(members), at, journal)
+        assert (again.output, again.messages) == (result.output, result.messages), at
+
+
+async def test_a_message_to_all_travels_as_its_summary() -> None:  # A-08
+    members = FakeMembers()
+    team = live([asker("a", ("message", "", "The site is wet.")), *members.members("b c")])  # type: ignore[list-item]
+    _, events = await run(team)
+    [message] = cast("list[TeamMessage]", facts(events, TeamMessage))
+    assert (message.type, message.to, message.text) == ("chat", ("b", "c"), "The site is wet.")
+    assert "To all: The site is wet." in members.last_turn("c").prompt
+
+
+async def test_a_member_hands_its_phase_over() -> None:  # A-08
+    members = [asker("a"), asker("b", ("hand_over", "c", "The walls remain.")), asker("c")]
+    _, events = await run(live(members))
+    assert asks(events)[1:3] == [("turn-2", "b"), ("turn-2/round-1", "c")]
+    assert [event.kind for event in events].count("team.handoff") == 1
+
+
+async def test_a_discussion_without_an_end_is_decided_by_the_lead() -> None:  # A-08
+    endless = [("assist", "c", f"And {number}?") for number in range(9)]
+    members = [asker("a"), asker("b", *cast("list[tuple[RequestKind, str, str]]", endless)), asker("c")]
+    _, events = await run(live(members, rounds=2))
+    assert asks(events)[1:7] == [
+        ("turn-2", "b"), ("turn-2/round-1/c", "c"), ("turn-2/round-1", "b"), ("turn-2/round-2/c", "c"),
+        ("turn-2/round-2", "b"), ("turn-2/decision", "a"),
+    ]  # fmt: skip
+    assert cast("list[TeamMessage]", facts(events, TeamMessage))[-1].type == "decision"
+
+
+async def test_what_members_ask_of_strangers_and_themselves_is_dropped() -> None:  # A-08
+    members = [asker("a", ("assist", "z", "?")), asker("b", ("hand_over", "b", "!")), asker("c")]
+    _, events = await run(live(members))
+    assert len(asks(events)) == 4
+
+
+SPEC: dict[str, JsonValue] = {"function": "tests.experts.live.test_strategy:joined"}
+
+
+def joined(task: str) -> str:
+    return "d is done"
+
+
+async def test_members_are_added_and_removed_and_the_work_of_those_who_left_is_kept() -> None:  # A-10, A-16
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+
+    async def act(engine: Engine) -> None:
+        await engine.runs.add_member("r", "d", SPEC)
+        plan = cast("dict[str, JsonValue]", (await engine.runs.history("r")).plan())
+        painting: JsonValue = {"id": "paint", "agent": "d", "task": "Paint it."}
+        steps: JsonValue = [*cast("list[JsonValue]", plan["steps"]), painting]
+        await engine.runs.edit_plan("r", {**plan, "steps": steps})
+        await engine.runs.remove_member("r", "a")
+
+    team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
+    result, events = await steered(team, gate, act, journal)
+    assert result.status == "completed"
+    assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "c"), ("turn-4", "d"), ("turn-5", "b")]
+    changed = cast("list[TeamLife]", facts(events, TeamLife))[3]
+    assert (changed.lead, changed.members, changed.left) == ("b", ("b", "c", "d"), ("a",))
+    assert changed.reason == "b leads now"
+    assert "a (has left)" in members.last_turn("c").prompt
+    assert "a is done" in [message.content for message in result.messages]
+    accepted = next(event.number for event in events if event.kind == "run.intervened")
+    batch = {event.number for event in events if event.kind == "run.applied"}
+    for at in range(accepted + 2, len(events)):
+        if at in batch:  # a crash never splits what was written at once
+            continue
+        again, _ = await cut_and_resume(live(FakeMembers().members("a b c")), at, journal)
+        assert again.output == result.output, at
+
+
+async def test_a_person_edits_the_plan_and_what_is_done_stays_done() -> None:  # A-13
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+
+    async def act(engine: Engine) -> None:
+        await engine.runs.edit_plan("r", {"steps": [{**STEPS[0], "task": "Look again."}, *STEPS[1:]]})  # type: ignore[dict-item]
+        await engine.runs.edit_plan("r", {"steps": [STEPS[0], STEPS[1]]})
+
+    team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
+    _, events = await steered(team, gate, act, journal)
+    [refused] = [event.fact for event in events if event.kind == "run.refused"]
+    assert "'look' is completed; what is done stays done" in refused.reason  # type: ignore[union-attr]
+    assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "a")]
+    last = cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))[-1]
+    assert (last.version, last.by, last.difference) == (2, "", ("- check (c, after draw): Check it.",))
+
+
+async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:  # A-13, A-16
+    journal, gate = MemoryJournal(), Gate()
+    plans = iter(("look", "paint"))
+
+    async def lead(turn: Turn) -> Reply | str:
+        if turn.output_schema is None:
+            return "done" if "All steps" in turn.task else await gate.answer(turn)
+        name = next(plans)
+        step: JsonValue = {"id": name, "agent": "a" if name == "look" else "b", "task": name}
+        return Reply.of("a", "plan", data={"steps": [step]})
+
+    members = FakeMembers()
+    team = Team("t", members=[members.member("a", lead), members.member("b")], strategy="live")
+    result, events = await steered(team, gate, lambda engine: engine.runs.say("r", "Paint it blue."), journal)
+    assert result.status == "completed"
+    assert [place for place, _ in asks(events)] == ["plan", "turn-1", "turn-2/plan", "turn-2", "turn-3"]
+    assert "Paint it blue." in members.last_turn("b").prompt
+    assert [one.version for one in cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))] == [1, 2]
+
+
+async def test_a_team_that_is_gone_takes_no_more_members() -> None:  # A-10
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+    team = live([members.member("b"), members.member("a", gate.answer)], [STEPS[0]], lead="a")  # type: ignore[list-item]
+
+    async def act(engine: Engine) -> None:
+        with pytest.raises(InterventionRefused, match="there is no member 'z'"):
+            await engine.runs.remove_member("r", "z")
+        await engine.runs.remove_member("r", "b")
+
+    result, events = await steered(team, gate, act, journal)
+    assert result.status == "completed"
+    assert cast("list[TeamLife]", facts(events, TeamLife))[-1].left == ("b",)
+
+
+async def test_a_team_that_is_short_of_budget_closes_with_the_answer_of_its_lead() -> None:  # A-10
+    team = Team(
+        "t", members=FakeMembers().members("a b c"), strategy="live", options={"steps": STEPS}, limits=Limits(calls=2)
+    )
+    result, events = await run(team)
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+    assert asks(events)[-1][1] == "a"
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "why"),
+    [
+        ({"lead": "z"}, None, "'z' is not a member"),
+        ({"steps": [{"id": "x", "agent": "z"}]}, None, "'z' is not a member"),
+        (
+            {"steps": [{"id": "x", "agents": ["a", "b"], "parallel": "competitive_parallel"}]},
+            None,
+            "one phase at a time",
+        ),
+        ({}, "output", "needs  share: transcript"),
+    ],
+)
+def test_mistakes_in_a_live_team_are_found_before_it_runs(options: dict[str, JsonValue], share: str, why: str) -> None:
+    with pytest.raises(ManifestError, match=why):
+        Team("t", members=FakeMembers().members("a b"), strategy="live", options=options, share=share)  # type: ignore[arg-type]

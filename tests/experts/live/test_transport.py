@@ -1,0 +1,19 @@
+"""The transport in this process passes the conformance suite of transports."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.errors import UsageError
+from teamwright.experts.live.transport import InProcessTransport
+from teamwright.experts.live.transport_suite import TransportSuite
+
+
+class TestInProcessTransport(TransportSuite):  # A-09
+    async def make(self) -> InProcessTransport:
+        return InProcessTransport()
+
+
+def test_a_queue_without_room_is_refused() -> None:  # A-09
+    with pytest.raises(UsageError, match="let it hold 1 or more"):
+        InProcessTransport(0)
