@@ -48,11 +48,8 @@ __all__ = [
     "ExpertStep",
     "ExpertTemplate",
     "ExpertTemplates",
-<<<<<<< HEAD
     "FailureLadder",
-=======
     "InProcessTransport",
->>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
     "JudgeRecord",
     "Length",
     "LiveSignal",

@@ -27,12 +27,8 @@ from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.limits.limits import Limits
-<<<<<<< HEAD
-from teamwright.values.names import check_run_id
-=======
 from teamwright.values.models import JsonValue
-from teamwright.values.names import check_name
->>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
+from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import (
     STEERING_VERSION,

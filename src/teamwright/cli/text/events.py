@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
 from teamwright.cli.text.interventions import intervention_text
-<<<<<<< HEAD
-from teamwright.cli.text.plan_events import is_plan_progress, plan_note
-=======
 from teamwright.cli.text.live_events import live_note
-from teamwright.cli.text.plan_events import plan_note
->>>>>>> dfe8345a (Let people change the plan and the members of a live team, and its members talk to each other)
+from teamwright.cli.text.plan_events import is_plan_progress, plan_note
 from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
