@@ -54,7 +54,7 @@ async def test_without_a_usable_split_each_expert_gets_the_whole_task() -> None:
     fakes = FakeMembers()
     result, _ = await run(collaboration(fakes, [{"id": "draft", "parallel": SPLIT, "agents": ["a", "b"]}]))
     assert result.status == "degraded"
-    assert fakes.calls == ["lead", "lead", "a", "b", "lead", "lead"]
+    assert sorted(fakes.calls) == ["a", "b", "lead", "lead", "lead", "lead"]
     assert any("could not be used" in text for text in result.warnings)
 
 

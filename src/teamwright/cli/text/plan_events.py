@@ -14,7 +14,8 @@ def plan_note(event: Event) -> str | None:
     match event.fact:
         case TeamPlanChanged(version=version, difference=lines, by=by):
             if version == FIRST:
-                return f"the plan{f' of {by}' if by else ''} has {count_text(len(lines), 'phase')}"
+                phases = sum(line.startswith("+ ") for line in lines)
+                return f"the plan{f' of {by}' if by else ''} has {count_text(phases, 'phase')}"
             return f"{by or 'a person'} changes the plan (version {version}): {'; '.join(lines)}"
         case TeamPlanStatus(status="failed" | "fallback" as status, reason=reason):
             return f"the plan is {status}{f': {reason}' if reason else ''}"
