@@ -17,6 +17,7 @@ import typer
 
 from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
 from teamwright.cli.experts import app as experts
+from teamwright.cli.experts import ask
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("chat")(chat.chat)
+app.command("ask")(ask.ask)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)

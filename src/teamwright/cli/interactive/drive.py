@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +37,8 @@ from teamwright.errors import UsageError
 from teamwright.values.people.confirmations import is_confirmation
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from teamwright.cli.interactive.prompt import Asker
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
@@ -218,15 +220,25 @@ class Stopper:
         os._exit(INTERRUPTED)
 
 
-async def report_end(engine: Engine, ended: RunResult, shown: ViewOptions, hint: str | None = None) -> int:
-    """Write the result, print how the run ended and what to do next, and return the exit code."""
+async def report_end(
+    engine: Engine,
+    ended: RunResult,
+    shown: ViewOptions,
+    hint: str | None = None,
+    *,
+    more: Mapping[str, JsonValue] | None = None,
+) -> int:
+    """Write the result, print how the run ended and what to do next, and return the exit code.
+
+    `more` are fields that the command adds to the JSON document of the result.
+    """
     history = await engine.runs.history(ended.run_id) if ended.status in {"paused", "failed"} else None
     questions = history.questions() if history is not None and ended.status == "paused" else {}
     given = await engine.runs.answers(ended.run_id) if questions else {}
     questions = {key: question for key, question in questions.items() if key not in given}
     waits = any(is_confirmation(question) for question in questions.values())
     forecast = history.started.confirm if history is not None and waits else None
-    code = _deliver(ended, questions, shown, forecast)
+    code = _deliver(ended, questions, shown, forecast, more or {})
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return code
@@ -254,11 +266,15 @@ async def report_end(engine: Engine, ended: RunResult, shown: ViewOptions, hint:
 
 
 def _deliver(
-    ended: RunResult, questions: dict[str, Question], shown: ViewOptions, forecast: SpendForecast | None
+    ended: RunResult,
+    questions: dict[str, Question],
+    shown: ViewOptions,
+    forecast: SpendForecast | None,
+    more: Mapping[str, JsonValue],
 ) -> int:
     """Write the result and return the run's exit code, or FAILED if the result could not be written."""
     try:
-        _write_result(ended, questions, shown, forecast)
+        _write_result(ended, questions, shown, forecast, more)
     except ClosedOutput:
         pass
     except LostOutput as error:
@@ -268,10 +284,14 @@ def _deliver(
 
 
 def _write_result(
-    ended: RunResult, questions: dict[str, Question], shown: ViewOptions, forecast: SpendForecast | None
+    ended: RunResult,
+    questions: dict[str, Question],
+    shown: ViewOptions,
+    forecast: SpendForecast | None,
+    more: Mapping[str, JsonValue],
 ) -> None:
     if shown.json:
-        document = ended.to_json()
+        document = {**ended.to_json(), **more}
         if questions:
             document["questions"] = {key: one.to_json() for key, one in questions.items()}
         if forecast is not None:

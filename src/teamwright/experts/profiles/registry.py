@@ -19,6 +19,49 @@ FOLDER = "experts"
 """The folder beside a manifest whose YAML files are its templates."""
 SUFFIXES = {".yaml", ".yml"}
 WORD = re.compile(r"[^\W_]+")
+COMMON = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "can",
+        "do",
+        "for",
+        "from",
+        "how",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "of",
+        "on",
+        "or",
+        "our",
+        "that",
+        "the",
+        "their",
+        "they",
+        "this",
+        "to",
+        "us",
+        "we",
+        "what",
+        "which",
+        "who",
+        "will",
+        "with",
+        "you",
+        "your",
+    ]
+)
+"""Words that say nothing about a task."""
 
 
 class ExpertTemplates:
@@ -95,8 +138,8 @@ class ExpertTemplates:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text without case, and without the plural's s."""
-    return frozenset(_stem(word.casefold()) for word in WORD.findall(text))
+    """Return the words of a text without case, without the plural's s, and without those that say nothing."""
+    return frozenset(_stem(word.casefold()) for word in WORD.findall(text)) - COMMON
 
 
 def _stem(word: str) -> str:

@@ -1,0 +1,264 @@
+"""`teamwright ask`: answers a task with one agent or a team of experts, and says which and why."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.experts.app import DEFAULT, Folder
+from teamwright.cli.experts.package import needs_experts
+from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.run import RunId, TaskFile, read_task
+from teamwright.cli.terminal.options import (
+    Events,
+    Full,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    NoInput,
+    Quiet,
+    run_limits,
+)
+from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.interactive.prompt import Prompt
+    from teamwright.experts.routing.request import AskRequest
+    from teamwright.experts.routing.route import Route
+    from teamwright.experts.routing.router import DraftedTeam, Router
+    from teamwright.runtime.admission.confirm_request import Confirmer
+    from teamwright.runtime.engine import Engine
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.limits.spend_forecast import SpendForecast
+    from teamwright.values.people.questions import Question
+    from teamwright.values.specs.manifest import Source
+
+Task = Annotated[
+    str | None,
+    typer.Argument(metavar="TASK", help='The task; "@team …" forms a team, "@team:analyst,editor …" names it.'),
+]
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="The model of everyone: provider:name, local, scripted:replies.yaml.")
+]
+Auto = Annotated[bool, typer.Option("--auto", help="Form a team where one is suggested.")]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Show the plan and what it is expected to cost, and ask before it begins.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of `teamwright ask`."""
+
+    text: str
+    model: str
+    folder: Path
+    run_id: str | None
+    limits: Limits | None
+    auto: bool
+    confirm: bool
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is about to run: the route, the source, and the draft of its team if it has one."""
+
+    route: Route
+    source: Source
+    drafted: DraftedTeam | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The plan as JSON data."""
+        formation = self.source.formation
+        formed = None if formation is None else formation.model_dump(mode="json")
+        return {**self.route.to_json(), "formation": formed}
+
+
+def ask(
+    task: Task = None,
+    *,
+    file: TaskFile = None,
+    model: Model = "local",
+    auto: Auto = False,
+    confirm: Confirm = False,
+    run_id: RunId = None,
+    folder: Folder = DEFAULT,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
+    events: Events = False,
+    full: Full = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Answer a task with one agent or a team of experts, and say which and why."""
+    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.errors import UsageError
+    from teamwright.teams.load import resolve_model
+
+    check_out(out)
+    check_new_id(run_id)
+    text = read_task(task, file)
+    if text is None or not text.strip():
+        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
+    limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
+    options = Options(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet)
+    with redirect_prints():
+        return run_on_loop(partial(_ask, options, ViewOptions(json, events, quiet, out, no_input, full)))
+
+
+async def _ask(options: Options, shown: ViewOptions) -> int:
+    from teamwright.cli.interactive.drive import drive, report_end
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.load import team_from_source
+    from teamwright.teams.preflight import check_ready
+
+    with needs_experts():
+        from teamwright.experts.routing.request import parse_request
+
+    request = parse_request(options.text)
+    async with Engine() as engine:
+        router = _router(engine, options)
+        if options.run_id is not None and await engine.journal.find(options.run_id) is not None:
+            return await _follow(engine, options.run_id, shown)
+        await check_ready(team_from_source(router.agent(), engine.models), engine.models)
+        plan = await _plan(router, request, options)
+        confirm: bool | Confirmer = options.confirm
+        if options.confirm and _can_prompt(shown):
+            plan, confirm = await _confirmed(router, request, plan)
+        team = team_from_source(plan.source, engine.models)
+        handle = await engine.start(
+            team, request.task, run_id=options.run_id, limits=router.limits_left, confirm=confirm
+        )
+        ended = await drive(engine, handle, shown)
+        return await report_end(engine, ended, shown, more={"routing": plan.to_json()})
+
+
+async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
+    """Report a run that exists already: nothing is routed or formed again."""
+    from teamwright.cli.interactive.drive import report_end
+
+    say(f"run {run_id} exists already; nothing new is started")
+    return await report_end(engine, await engine.runs.result(run_id), shown)
+
+
+def _router(engine: Engine, options: Options) -> Router:
+    from teamwright.experts.profiles.registry import ExpertTemplates
+    from teamwright.experts.routing.router import Router
+
+    folders = [options.folder] if options.folder.is_dir() else []
+    templates = ExpertTemplates(*folders)
+    return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits)
+
+
+async def _plan(router: Router, request: AskRequest, options: Options) -> Plan:
+    """Route the task, form its team, and say why."""
+    route = await router.route(request)
+    tell = _silent if options.quiet else say
+    tell(route.reason)
+    takes_team = route.mode == "team" or (route.suggests_team and (options.auto or options.confirm))
+    if not takes_team:
+        if route.suggests_team:
+            tell('form it with  --auto, or with  teamwright ask "@team …"')
+        return Plan(route, router.agent())
+    drafted = await router.draft(request)
+    plan = Plan(replace(route, mode="team"), router.team(drafted), drafted)
+    tell(_team_text(plan.source))
+    return plan
+
+
+def _silent(text: str) -> None:
+    """Say nothing."""
+
+
+def _team_text(source: Source) -> str:
+    """The formed team, one line for each expert, and warnings."""
+    from teamwright.cli.text.table import columns
+
+    formation = source.formation
+    if formation is None:
+        return ""
+    words = {"template": "from the template {}", "written": "written for this run", "made_up": "made up"}
+    lead = [name for name, spec in source.manifest.agents.items() if getattr(spec.expert, "is_lead", False)]
+    rows = [
+        (f"  {role.name}", "leads" if role.name in lead else "", words[role.origin].format(role.template), role.reason)
+        for role in formation.roles
+    ]
+    return "\n".join((columns(rows), *(f"warning: {text}" for text in formation.warnings)))
+
+
+def _can_prompt(shown: ViewOptions) -> bool:
+    return not shown.no_input and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def _confirmed(router: Router, request: AskRequest, plan: Plan) -> tuple[Plan, Confirmer]:
+    """Show the plan with its forecast until the person says yes or no; an edit shows it again."""
+    from rich.console import Console
+
+    from teamwright.cli.interactive.prompt import Keyboard, Prompt
+
+    prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
+    while True:
+        forecast = await _forecast(router, request, plan)
+        answer = await prompt.ask("plan", _question(plan, forecast))
+        if answer is None or answer.text != "edit":
+            return plan, _answering(begin=answer is not None and answer.text == "yes")
+        plan = _edited(router, plan, str(answer.data), prompt)
+        say(_team_text(plan.source))
+
+
+def _answering(*, begin: bool) -> Confirmer:
+    """The answer of the person to the run, which records it."""
+    return lambda _: begin
+
+
+async def _forecast(router: Router, request: AskRequest, plan: Plan) -> str:
+    from teamwright.lab.simulation.forecast import forecast_run
+    from teamwright.runtime.context.confirmation import forecast_text
+    from teamwright.teams.load import team_from_source
+
+    team = team_from_source(plan.source, router.engine.models)
+    forecast: SpendForecast = await forecast_run(router.engine.journal, team, request.task, router.limits_left)
+    return forecast_text(forecast)
+
+
+def _question(plan: Plan, forecast: str) -> Question:
+    from teamwright.values.people.questions import Question
+
+    if plan.drafted is None:
+        return Question(text=f"May one agent begin?\n{forecast}", choices=("yes", "no"), reason="approval")
+    draft = plan.drafted.draft.model_dump_json(indent=2, exclude_unset=True)
+    text = f"May this team begin? Its experts can be edited.\n{forecast}"
+    return Question(text=text, choices=("yes", "edit", "no"), reason="approval", draft=draft, form="json")
+
+
+def _edited(router: Router, plan: Plan, text: str, prompt: Prompt) -> Plan:
+    """The plan with the edited draft; unchanged, with the reason, if the draft can't be used."""
+    from pydantic import ValidationError
+
+    from teamwright.experts.profiles.formation import TeamDraft
+    from teamwright.experts.routing.router import DraftedTeam
+    from teamwright.values.text.validation_messages import misfits_of, misfits_text
+
+    try:
+        draft = TeamDraft.model_validate_json(text)
+    except ValidationError as error:
+        prompt.say(f"The edit can't be used: {misfits_text(misfits_of(error, text))}. Nothing is changed.")
+        return plan
+    how = plan.drafted.how if plan.drafted is not None else "named"
+    drafted = DraftedTeam(draft, how, ("a person has edited the team",))
+    return replace(plan, source=router.team(drafted), drafted=drafted)

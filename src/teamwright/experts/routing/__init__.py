@@ -1,0 +1,1 @@
+"""Routing: whether one agent or a team of experts takes a task, and why."""

@@ -1,0 +1,149 @@
+"""`teamwright ask` in a terminal: who takes a task and why, and that a person may see and change it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.interactive.test_prompt import Terminal
+
+REPLIES = """\
+rules:
+  - agent: ask-roles
+    reply: >-
+      {"roles": [{"name": "architect", "template": "architect", "task": "Design it."},
+      {"name": "tax_lawyer", "description": "Knows tax law.", "instructions": "Check it.", "reason": "tax matters"}]}
+  - {agent: ask-complexity, reply: '{"complexity": 0.71, "reason": "two fields"}'}
+  - {agent: assistant, reply: Alone.}
+  - {agent: tax_lawyer, reply: Tax is fine.}
+  - {agent: architect, match: Tax is fine, reply: "A design, and tax is fine."}
+  - {reply: Done.}
+"""
+MIDDLE = "Design and implement a pricing API, and review its security."
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
+    return "scripted:replies.yaml"
+
+
+def test_a_simple_question_stays_with_one_agent_and_says_so(call: Call, model: str) -> None:  # A-12
+    done = call("ask", "What is 2 + 2?", "-m", model)
+    assert (done.code, done.out) == (0, "Alone.\n")
+    assert "one agent is enough: complexity 0.00" in done.err
+    assert "is at most 0.35" in done.err
+
+
+def test_a_team_is_formed_by_a_model_and_recorded(call: Call, model: str) -> None:  # A-11 A-12
+    done = call("ask", "@team Design a shop", "-m", model, "--json", "--run-id", "r")
+    assert (done.code, done.json["output"]) == (0, "A design, and tax is fine.")
+    routing = done.json["routing"]
+    assert (routing["mode"], routing["decided_by"]) == ("team", "request")
+    assert routing["formation"] == {
+        "how": "automatic",
+        "roles": [
+            {"name": "architect", "origin": "template", "template": "architect", "reason": ""},
+            {"name": "tax_lawyer", "origin": "written", "template": None, "reason": "tax matters"},
+        ],
+        "warnings": [],
+    }
+    assert "tax_lawyer" in done.err
+    assert "written for this run" in done.err
+    again = call("ask", "@team Design a shop", "-m", model, "--json", "--run-id", "r")
+    assert (again.code, again.json["run_id"], again.json["output"]) == (0, "r", "A design, and tax is fine.")
+    assert "exists already" in again.err
+    assert {one["id"] for one in call("runs", "list", "--json").json} == {"r", "r.roles"}
+
+
+def test_named_experts_form_the_team_and_an_unknown_one_is_made_up(call: Call, model: str) -> None:  # A-11 A-12
+    done = call("ask", "@team:analyst,barista Plan a café", "-m", model, "--json")
+    assert (done.code, done.json["output"]) == (0, "Done.")
+    formation = done.json["routing"]["formation"]
+    assert [(role["name"], role["origin"]) for role in formation["roles"]] == [
+        ("analyst", "template"),
+        ("barista", "made_up"),
+    ]
+    assert "warning: there is no expert template 'barista'; the role was made up for this run" in done.err
+
+
+def test_a_team_is_only_suggested_unless_the_user_takes_the_suggestion(call: Call, model: str) -> None:  # A-12
+    done = call("ask", MIDDLE, "-m", model, "--json")
+    routing = done.json["routing"]
+    assert (done.json["output"], routing["mode"], routing["suggests_team"]) == ("Alone.", "agent", True)
+    assert (routing["complexity"], routing["threshold"], routing["decided_by"]) == (0.71, 0.7, "model")
+    assert "form it with  --auto" in done.err
+    taken = call("ask", MIDDLE, "-m", model, "--json", "--auto")
+    assert (taken.json["routing"]["mode"], taken.json["output"]) == ("team", "A design, and tax is fine.")
+
+
+def test_without_a_terminal_a_confirmation_pauses_the_run_with_forecast_and_ceiling(
+    call: Call, model: str
+) -> None:  # A-12
+    done = call("ask", "@team Design a shop", "-m", model, "--confirm", "--json", "--max-tokens", "50000")
+    assert (done.code, done.json["status"]) == (7, "paused")
+    assert done.json["forecast"]["tokens"].keys() == {"p50", "p90"}
+    assert 49_000 < done.json["forecast"]["ceiling"]["tokens"] < 50_000
+    (key,) = done.json["questions"]
+    assert call("runs", "answer", done.json["run_id"], "yes", "--json").code == 0
+    assert call("runs", "resume", done.json["run_id"], "--json").json["output"] == "A design, and tax is fine."
+    assert key
+
+
+def test_quiet_prints_the_answer_alone(call: Call, model: str) -> None:
+    done = call("ask", "@team:editor Edit", "-m", model, "--quiet")
+    assert (done.out, done.err) == ("Done.\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("@team",), "There is no task"),
+        (("@team:a.b Do it",), "'a.b' is no name of an expert"),
+        ((), "There is no task"),
+        (("Do it", "--max-tokens", "0"), "0"),
+    ],
+)
+def test_what_can_t_be_meant_exits_with_2(arguments: tuple[str, ...], said: str, call: Call, model: str) -> None:
+    # A-12
+    done = call("ask", *arguments, "-m", model)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_an_own_template_is_used_by_name(call: Call, model: str, tmp_path: Path) -> None:  # A-02 A-11
+    (tmp_path / "experts").mkdir()
+    (tmp_path / "experts" / "barista.yaml").write_text("persona: You know coffee.\n", encoding="utf-8")
+    done = call("ask", "@team:barista Brew", "-m", model, "--json")
+    (role,) = done.json["routing"]["formation"]["roles"]
+    assert (role["origin"], role["template"]) == ("template", "barista")
+
+
+def test_a_person_edits_the_team_before_it_begins_and_says_yes(model: str, tmp_path: Path) -> None:  # A-12 A-13
+    editor = tmp_path / "editor.sh"
+    editor.write_text(
+        "#!/bin/sh\nsed -i 's/tax_lawyer/notary/; s/Knows tax law/Knows deeds/' \"$1\"\n", encoding="utf-8"
+    )
+    editor.chmod(0o755)
+    terminal = Terminal("ask", "@team Design a shop", "-m", model, "--confirm", EDITOR=str(editor))
+    terminal.until("(p90)")
+    terminal.until("yes / edit / no / later> ")
+    terminal.types("edit\n")
+    terminal.until("notary")
+    terminal.until("yes / edit / no / later> ")
+    terminal.types("yes\n")
+    code, out = terminal.ended()
+    assert (code, out.strip()) == (0, "Done.")
+
+
+def test_a_person_says_no_and_nothing_is_spent(model: str, call: Call) -> None:  # A-12 A-13
+    terminal = Terminal("ask", "@team:editor Edit", "-m", model, "--confirm")
+    terminal.until("yes / edit / no / later> ")
+    terminal.types("no\n")
+    code, out = terminal.ended()
+    assert (code, out) == (6, "")
+    (run,) = call("runs", "list", "--json").json
+    assert (run["status"], run["total_tokens"]) == ("cancelled", 0)
