@@ -84,6 +84,7 @@ COVERED_BY = {
     "documents/nodes.py": "documents/test_reader.py",
     "documents/problems.py": "documents/test_reader.py",
     "documents/schema_check.py": "manifests/test_schema.py",
+    "values/record_checks.py": "laws/test_every_record_can_be_read.py",
     "values/limits/compact.py": "agents/test_compaction.py",
     "journal/notes.py": "agents/tools/test_memory.py",
     "journal/sqlite/notes.py": "agents/tools/test_memory.py",

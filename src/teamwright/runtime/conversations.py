@@ -23,6 +23,7 @@ from teamwright.runtime.run_reader import read_events
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.names import check_name, check_run_id
 from teamwright.values.people.interventions import INHERITED_UNDO_VERSION, UNDO_VERSION, Undo
+from teamwright.values.record_checks import check_text
 from teamwright.values.results import FINAL
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Conversations:
         Once a fork has no turns of its own, it goes back by one of those that it began with; the conversation that was
         forked keeps them.
         """
+        check_text("by", by)
         async with self._starting(check_name("conversation", name)):
             last = await self._require_last(name)
             if last.status not in FINAL:

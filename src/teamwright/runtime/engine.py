@@ -28,6 +28,7 @@ from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.names import check_name, check_run_id
+from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
@@ -516,6 +517,9 @@ def _check_start(task: object, history: object) -> None:
         isinstance(one, Message) for one in cast("Sequence[object]", history)
     ):
         raise UsageError("The history must be a list of Message, for example  [Message(name='user', content='Hi')].")
+    for one in cast("Sequence[Message]", history):
+        if (wrong := misfit_of(one)) is not None:
+            raise UsageError(f"A message of the history can't be used: {wrong}")
 
 
 def new_run_id(now: float) -> str:

@@ -46,6 +46,7 @@ from teamwright.values.people.interventions import (
     Tell,
 )
 from teamwright.values.people.questions import Answer
+from teamwright.values.record_checks import check_text, misfit_of
 from teamwright.values.results import FINAL, RunResult, RunSummary
 from teamwright.values.specs.manifest import AgentSpec
 
@@ -148,6 +149,7 @@ class Runs:
         from teamwright.history.checkpoints import check_checkpoint_name
 
         check_checkpoint_name(name)
+        check_text("by", by)
         sent = False
         while True:
             history = await self.history(run_id)
@@ -265,6 +267,7 @@ class Runs:
 
     async def cancel(self, run_id: str, reason: str = "") -> RunResult:
         """End a run for good, in whichever process it is driven; a run without a driver ends at once."""
+        check_text("reason", reason)
         if reason:
             reason = self._redactor(run_id, await self.history(run_id)).text(reason)
         return await self._send(run_id, Cancel(reason=reason))
@@ -324,6 +327,8 @@ class Runs:
 def _to_answer(given: object) -> Answer:
     """Return an answer from what a caller passed, or raise a `UsageError` that names its type."""
     if isinstance(given, Answer):
+        if (wrong := misfit_of(given)) is not None:
+            raise UsageError(f"The answer can't be recorded: {wrong}")
         return given
     if isinstance(given, str):
         return Answer(text=given)

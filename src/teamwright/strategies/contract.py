@@ -36,6 +36,7 @@ from teamwright.strategies.protocol import (
 )
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
+from teamwright.values.record_checks import misfit_of, plain_json
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.turn import Turn
@@ -210,7 +211,20 @@ async def run_strategy(strategy: StrategyLike, task: Task, members: Members, ctx
             f"The run method of the strategy {strategy.name!r} returned a value of type {type(outcome).__name__!r};"
             " it must return an Outcome, for example  Talk(task).ended('done')."
         )
-    return outcome
+    return outcome if is_package_class(type(strategy)) else _checked_outcome(strategy.name, outcome)
+
+
+def _checked_outcome(strategy: str, outcome: Outcome) -> Outcome:
+    """Return the outcome of a user's strategy, with its data as JSON; raises `UsageError` if it can't be recorded."""
+    try:
+        checked = outcome if outcome.data is None else outcome.changed(data=plain_json(outcome.data))
+    except ValueError as error:
+        raise UsageError(
+            f"The strategy {strategy!r} returned an Outcome with data that is not JSON: {error}"
+        ) from error
+    if (wrong := misfit_of(checked.changed(messages=(), failure=None))) is not None:  # replies check their messages
+        raise UsageError(f"The strategy {strategy!r} returned an Outcome that can't be recorded: {wrong}.")
+    return checked
 
 
 def _why_no_strategy(strategy: object, missing: Sequence[str]) -> str:

@@ -156,6 +156,8 @@ class FunctionAgent(PolicyAttributes):
             case str():
                 return str.__str__(answer)  # the plain text of an enum or another subclass of str
             case Reply():
+                if (wrong := answer.misfit()) is not None:
+                    raise AgentError(f"{self.name!r} returned a Reply that can't be recorded: {wrong}")
                 return answer if answer.data is None else answer.changed(data=self._jsonable(answer.data))
             case None if self._output_schema is None:
                 raise AgentError(

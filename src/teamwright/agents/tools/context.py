@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol
+from typing import Generic, Literal, Protocol, get_args
 
 from typing_extensions import TypeVar
 
 from teamwright.agents.contract.context import Workspace
 from teamwright.errors import ToolError, UsageError
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people.questions import Answer, Question, check_question
 
 D_co = TypeVar("D_co", default=object, covariant=True)
 T = TypeVar("T")
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LEVELS = get_args(LogLevel)
 
 
 class CallLink(Protocol):
@@ -58,15 +59,18 @@ class ToolContext(Generic[D_co]):
 
     def log(self, text: str, level: LogLevel = "info") -> None:
         """Record a line for `runs logs`; any thread may call it."""
+        if level not in LEVELS:
+            raise UsageError(f"A log line has the level {', '.join(LEVELS)}, not {level!r:.100}.")
         if self._link is not None:
-            self._link.log(text, level)
+            self._link.log(str(text), level)
 
     def progress(self, text: str, done: float | None = None) -> None:
         """Show how far the call is; `done` is the finished share, from 0 to 1. Any thread may call it."""
-        if done is not None and not 0 <= done <= 1:
-            raise UsageError(f"Progress is a share from 0 to 1, not {done!r}.")
+        is_number = isinstance(done, int | float)  # pyright: ignore[reportUnnecessaryIsInstance] - from code without types
+        if done is not None and not (is_number and 0 <= done <= 1):
+            raise UsageError(f"Progress is a share from 0 to 1, not {done!r:.100}.")
         if self._link is not None:
-            self._link.progress(text, done)
+            self._link.progress(str(text), None if done is None else float(done))
 
     def ask_person(
         self, question: str | Question, *, choices: Sequence[str] = (), to: str = ""
@@ -85,6 +89,7 @@ class ToolContext(Generic[D_co]):
             raise ToolError("Only a tool that is `async def` can ask a person: await ctx.ask_person(…)") from None
         if isinstance(question, str):
             question = Question(text=question, choices=tuple(choices), to=to)
+        check_question(question)
         return self._ask_person(question)
 
     async def _ask_person(self, question: Question) -> Answer:

@@ -18,7 +18,7 @@ from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.turn_outcome import clean_reply, ending_fact, failure_from
+from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.scope import AskedWith, Scope
@@ -280,8 +280,7 @@ class Ask:
         member = self._member
         try:
             reply = await member.respond(self.turn, self.new_context(child))
-            if reply.__class__ is not Reply or not reply.is_well_formed:
-                raise AgentError(f"{member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
+            reply = checked_reply(reply, member)
         except (AgentError, LimitReached) as error:
             return failure_from(error, member, child)
         except (DuplicateKey, MisplacedEffect, KeyboardInterrupt, GeneratorExit):

@@ -51,7 +51,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
 
 ENVELOPE_CHARACTERS = 512
 """The size of an envelope besides its summary, about."""
@@ -91,6 +91,7 @@ class RunContext:
         run = scope.run
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
+        check_turn(turn, member.name)
         place = scope.claim(key)
         if run.steering is not None:
             turn = await steer_ask(run.steering, scope, member.name, turn, place)

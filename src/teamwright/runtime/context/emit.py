@@ -10,6 +10,8 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact
+from teamwright.values.models import Record
+from teamwright.values.record_checks import misfit_of
 
 
 def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
@@ -17,6 +19,8 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
 
     Facts without a key are counted.
     """
+    if not isinstance(fact, Record):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without types
+        raise UsageError(f"Only events can be emitted, not {fact!r:.200}; emit a Custom.")
     if fact.__class__ in ENGINE_FACTS:
         raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
     if scope.is_closed:
@@ -30,6 +34,8 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
     if (fact.kind, scope.path, place) not in run.record.emitted:
         if isinstance(fact, Custom):
             fact = fact.changed(data=_json(run.redactor.value(fact.data)))
+            if (wrong := misfit_of(fact)) is not None:
+                raise UsageError(f"An event of your own can't be recorded: {wrong}")
         else:
             fact = run.redactor.fact(fact)
         if isinstance(fact, AgentCallRejected):  # emitted with the text that becomes its body

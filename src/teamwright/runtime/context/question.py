@@ -10,7 +10,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.people.questions import Answer, Question
+from teamwright.values.people.questions import Answer, Question, check_question
 from teamwright.values.secrets.classification import matches_masked
 
 
@@ -32,6 +32,7 @@ class QuestionCall:
 
     def __init__(self, scope: Scope, place: str, question: Question) -> None:
         self._scope, self._place = scope, place
+        check_question(question)
         redact = scope.run.redactor.text
         draft = None if question.draft is None else redact(question.draft)
         self._question = question.changed(text=redact(question.text), to=redact(question.to), draft=draft)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.agents.envelope_note import extract_note, parse_note
 from teamwright.errors import AgentError, LimitReached, MemberFailed, nearest
 from teamwright.runtime.context.size_cap import reply_within_cap
@@ -16,9 +17,24 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue
+from teamwright.values.record_checks import plain_json
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+def checked_reply(reply: Reply, member: AgentLike) -> Reply:
+    """Return the reply of a member if it can be recorded, or raise `AgentError`; the data of a user's agent as JSON."""
+    if reply.__class__ is not Reply:
+        raise AgentError(f"{member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
+    if (wrong := reply.misfit()) is not None:
+        raise AgentError(f"{member.name!r} must answer with a Reply of messages; {wrong}")
+    if reply.data is None or is_package_class(type(member)):
+        return reply
+    try:
+        return reply.changed(data=plain_json(reply.data))
+    except ValueError as error:
+        raise AgentError(f"{member.name!r} gave data that is not JSON: {error}") from error
 
 
 def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:

@@ -7,12 +7,13 @@ from base64 import b64decode, b64encode
 from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
-from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
+from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite, UsageError
 from teamwright.journal.decoder import decode_body
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
+from teamwright.values.record_checks import check_text
 from teamwright.values.turns.artifacts import BYTES, POINTER, Artifact, SharedValue
 from teamwright.values.turns.media_types import BINARY, TEXT
 from teamwright.values.turns.turn import Failure, Reply
@@ -68,6 +69,11 @@ class RunWorkspace:
         Without a version it replaces whatever is there; version 0 means that there must be none.
         """
         scope, run = self._scope, self._scope.run
+        check_text("name", name)
+        if version is not None and type(version) is not int:
+            raise UsageError(
+                f"The version of a value in the workspace must be a whole number, and is {version!r:.100}."
+            )
         if scope.is_closed:
             await run.park_until_cancelled()
         self._writes += 1
@@ -88,6 +94,8 @@ class RunWorkspace:
     ) -> Artifact:
         """Store something large once and return a pointer to it."""
         scope, run = self._scope, self._scope.run
+        check_text("name", name)
+        check_text("media_type", "" if media_type is None else media_type)
         if scope.is_closed:
             await run.park_until_cancelled()
         self._artifacts += 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from teamwright.errors import UsageError
 from teamwright.values.models import JsonValue, Record
+from teamwright.values.record_checks import misfit_of
 
 Reason = Literal["question", "approval", "failure", "pause"]
 ABORT = "abort"
@@ -29,6 +31,14 @@ class Question(Record, frozen=True):
     draft: str | None = None
     form: Literal["text", "json"] = "text"
     about: str = ""
+
+
+def check_question(question: Question) -> None:
+    """Raise `UsageError` if a question can't be recorded."""
+    if not isinstance(question, Question):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without types
+        raise UsageError(f"A person is asked a Question, not {question!r:.200}; write  Question(text=…)")
+    if (wrong := misfit_of(question)) is not None:
+        raise UsageError(f"The question to a person can't be recorded: {wrong}")
 
 
 class Answer(Record, frozen=True):

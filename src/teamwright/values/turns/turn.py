@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from msgspec import Struct
 from pydantic_core import to_json
 from typing_extensions import override
 
-from teamwright.errors import InvalidOutput
+from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.key import root_key
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import JsonValue, Record
+from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest
@@ -21,6 +22,7 @@ from teamwright.values.turns.transcript import Quoting, quote_headers, transcrip
 from teamwright.values.typed_data import read_as
 
 Purpose = Literal["work", "coordinate", "judge"]
+PURPOSES = get_args(Purpose)
 Signal = Literal["terminate"]
 Tier = Literal["primary", "economy"]
 
@@ -127,6 +129,17 @@ class Turn(Struct, frozen=True, dict=True):
         )
 
 
+def check_turn(turn: Turn, member: str) -> None:
+    """Raise `UsageError` if a turn can't be recorded. Called for every ask, so only what is recorded is looked at."""
+    if turn.__class__ is not Turn:
+        raise UsageError(f"{member!r} is asked with a Turn, not with {turn!r:.200}; write  Turn(task)")
+    if turn.task.__class__ is not str:
+        raise UsageError(f"The task of a Turn must be a text, and that of {member!r} is {turn.task!r:.200}")
+    if turn.purpose not in PURPOSES or turn.number.__class__ is not int:
+        wrong = f"purpose={turn.purpose!r}, number={turn.number!r}"
+        raise UsageError(f"The Turn of {member!r} has {wrong}; a purpose is one of {', '.join(PURPOSES)}")
+
+
 class Failure(Record, frozen=True):
     """Why a member gave no reply. Its text is for people and records, never for another member.
 
@@ -212,13 +225,26 @@ class Reply(Record, frozen=True):
         """The original reply, for decisions and results; never forward it to another member."""
         return self if self.whole is None else self.whole
 
-    @property
-    def is_well_formed(self) -> bool:
-        """Whether its messages have the right types; constructing a record does not check them."""
+    def misfit(self) -> str | None:
+        """Return which field has a wrong type; `None` if none has, as constructing a record does not check.
+
+        `data` and `usage` are not looked at. Called for every reply, so the usual one is not converted.
+        """
+        if self.messages.__class__ is not tuple:
+            return f"messages: expects a tuple of Message, found {type(self.messages).__name__}"
         for one in self.messages:
             if one.__class__ is not Message or one.content.__class__ is not str or one.name.__class__ is not str:
-                return False
-        return self.messages.__class__ is tuple
+                return f"messages: expects a tuple of Message, with texts, and one is {one!r:.100}"
+            if (one.attachments or one.role != "assistant") and (wrong := misfit_of(one)) is not None:
+                return f"messages: {wrong}"
+        if (
+            (self.signal is None or self.signal == "terminate")
+            and (self.stop_reason is None or self.stop_reason.__class__ is str)
+            and self.truncated.__class__ is bool
+            and not (self.warnings or self.artifacts or self.context_updates or self.handoff or self.transfer_to)
+        ):
+            return None
+        return misfit_of(self.changed(messages=(), data=None, usage=NOTHING, whole=None))
 
     @classmethod
     def of(cls, name: str, content: str, **more: object) -> Reply:
