@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from teamwright.experts.live.transport import InProcessTransport, LiveSignal, Transport
     from teamwright.experts.live.transport_suite import TransportSuite
     from teamwright.experts.profiles.agent import introduce, make_expert
+    from teamwright.experts.profiles.formation import RoleDraft, TeamDraft, draft_named, form_team
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.profiles.skill_tool import read_skills
     from teamwright.experts.profiles.template import ExpertTemplate
+    from teamwright.experts.routing.request import parse_request
+    from teamwright.experts.routing.router import Router
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
     from teamwright.values.specs.expert import ExpertProfile
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
@@ -59,8 +62,11 @@ __all__ = [
     "PlanChange",
     "PlanDifference",
     "Role",
+    "RoleDraft",
     "Roster",
+    "Router",
     "Rubric",
+    "TeamDraft",
     "Transport",
     "TransportSuite",
     "affected_experts",
@@ -68,9 +74,12 @@ __all__ = [
     "change_between",
     "change_problems",
     "compare_works",
+    "draft_named",
     "feed_transport",
+    "form_team",
     "introduce",
     "make_expert",
+    "parse_request",
     "pin_conflicts",
     "plan_difference",
     "read_skills",
@@ -89,12 +98,15 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.experts.profiles.agent": "introduce make_expert",
+        "teamwright.experts.profiles.formation": "RoleDraft TeamDraft draft_named form_team",
         "teamwright.experts.profiles.registry": "ExpertTemplates",
         "teamwright.experts.profiles.skill_tool": "read_skills",
         "teamwright.experts.profiles.template": "ExpertTemplate",
         "teamwright.experts.live.feed": "feed_transport",
         "teamwright.experts.live.transport": "InProcessTransport LiveSignal Transport",
         "teamwright.experts.live.transport_suite": "TransportSuite",
+        "teamwright.experts.routing.request": "parse_request",
+        "teamwright.experts.routing.router": "Router",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",

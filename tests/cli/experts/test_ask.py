@@ -104,7 +104,7 @@ def test_quiet_prints_the_answer_alone(call: Call, model: str) -> None:
         (("@team",), "There is no task"),
         (("@team:a.b Do it",), "'a.b' is no name of an expert"),
         ((), "There is no task"),
-        (("Do it", "--max-tokens", "0"), "0"),
+        (("Do it", "--max-tokens", "0"), "must be at least 1"),
     ],
 )
 def test_what_can_t_be_meant_exits_with_2(arguments: tuple[str, ...], said: str, call: Call, model: str) -> None:
@@ -124,9 +124,7 @@ def test_an_own_template_is_used_by_name(call: Call, model: str, tmp_path: Path)
 
 def test_a_person_edits_the_team_before_it_begins_and_says_yes(model: str, tmp_path: Path) -> None:  # A-12 A-13
     editor = tmp_path / "editor.sh"
-    editor.write_text(
-        "#!/bin/sh\nsed -i 's/tax_lawyer/notary/; s/Knows tax law/Knows deeds/' \"$1\"\n", encoding="utf-8"
-    )
+    editor.write_text("#!/bin/sh\nsed -i 's/tax_lawyer/notary/' \"$1\"\n", encoding="utf-8")
     editor.chmod(0o755)
     terminal = Terminal("ask", "@team Design a shop", "-m", model, "--confirm", EDITOR=str(editor))
     terminal.until("(p90)")

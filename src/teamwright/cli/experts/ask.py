@@ -56,7 +56,7 @@ Confirm = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AskOptions:
     """The arguments of `teamwright ask`."""
 
     text: str
@@ -70,8 +70,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is about to run: the route, the source, and the draft of its team if it has one."""
+class RoutedTask:
+    """A task with its route: the source, and the draft of its team if it has one."""
 
     route: Route
     source: Source
@@ -116,12 +116,12 @@ def ask(
     if text is None or not text.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    options = Options(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet)
+    options = AskOptions(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet)
     with redirect_prints():
         return run_on_loop(partial(_ask, options, ViewOptions(json, events, quiet, out, no_input, full)))
 
 
-async def _ask(options: Options, shown: ViewOptions) -> int:
+async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, report_end
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from_source
@@ -156,7 +156,7 @@ async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
     return await report_end(engine, await engine.runs.result(run_id), shown)
 
 
-def _router(engine: Engine, options: Options) -> Router:
+def _router(engine: Engine, options: AskOptions) -> Router:
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.routing.router import Router
 
@@ -165,7 +165,7 @@ def _router(engine: Engine, options: Options) -> Router:
     return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits)
 
 
-async def _plan(router: Router, request: AskRequest, options: Options) -> Plan:
+async def _plan(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -174,9 +174,9 @@ async def _plan(router: Router, request: AskRequest, options: Options) -> Plan:
     if not takes_team:
         if route.suggests_team:
             tell('form it with  --auto, or with  teamwright ask "@team …"')
-        return Plan(route, router.agent())
+        return RoutedTask(route, router.agent())
     drafted = await router.draft(request)
-    plan = Plan(replace(route, mode="team"), router.team(drafted), drafted)
+    plan = RoutedTask(replace(route, mode="team"), router.team(drafted), drafted)
     tell(_team_text(plan.source))
     return plan
 
@@ -205,7 +205,7 @@ def _can_prompt(shown: ViewOptions) -> bool:
     return not shown.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def _confirmed(router: Router, request: AskRequest, plan: Plan) -> tuple[Plan, Confirmer]:
+async def _confirmed(router: Router, request: AskRequest, plan: RoutedTask) -> tuple[RoutedTask, Confirmer]:
     """Show the plan with its forecast until the person says yes or no; an edit shows it again."""
     from rich.console import Console
 
@@ -226,7 +226,7 @@ def _answering(*, begin: bool) -> Confirmer:
     return lambda _: begin
 
 
-async def _forecast(router: Router, request: AskRequest, plan: Plan) -> str:
+async def _forecast(router: Router, request: AskRequest, plan: RoutedTask) -> str:
     from teamwright.lab.simulation.forecast import forecast_run
     from teamwright.runtime.context.confirmation import forecast_text
     from teamwright.teams.load import team_from_source
@@ -236,7 +236,7 @@ async def _forecast(router: Router, request: AskRequest, plan: Plan) -> str:
     return forecast_text(forecast)
 
 
-def _question(plan: Plan, forecast: str) -> Question:
+def _question(plan: RoutedTask, forecast: str) -> Question:
     from teamwright.values.people.questions import Question
 
     if plan.drafted is None:
@@ -246,7 +246,7 @@ def _question(plan: Plan, forecast: str) -> Question:
     return Question(text=text, choices=("yes", "edit", "no"), reason="approval", draft=draft, form="json")
 
 
-def _edited(router: Router, plan: Plan, text: str, prompt: Prompt) -> Plan:
+def _edited(router: Router, plan: RoutedTask, text: str, prompt: Prompt) -> RoutedTask:
     """The plan with the edited draft; unchanged, with the reason, if the draft can't be used."""
     from pydantic import ValidationError
 

@@ -20,46 +20,10 @@ FOLDER = "experts"
 SUFFIXES = {".yaml", ".yml"}
 WORD = re.compile(r"[^\W_]+")
 COMMON = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "do",
-        "for",
-        "from",
-        "how",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "of",
-        "on",
-        "or",
-        "our",
-        "that",
-        "the",
-        "their",
-        "they",
-        "this",
-        "to",
-        "us",
-        "we",
-        "what",
-        "which",
-        "who",
-        "will",
-        "with",
-        "you",
-        "your",
-    ]
+    WORD.findall(
+        "a an and are as at be but by can do for from how in into is it its of on or our that the their they this to us"
+        " we what which who will with you your"
+    )
 )
 """Words that say nothing about a task."""
 
