@@ -30,6 +30,7 @@ def test_a_manifest_without_experts_does_not_import_the_package(tmp_path: Path) 
 
 
 @pytest.mark.experts
+@pytest.mark.experts
 def test_the_mistakes_of_experts_are_reported_with_all_others(tmp_path: Path) -> None:  # A-01 M-03
     text = """\
         agents:
@@ -56,6 +57,7 @@ def test_the_mistakes_of_experts_are_reported_with_all_others(tmp_path: Path) ->
     }
 
 
+@pytest.mark.experts
 @pytest.mark.experts
 def test_a_function_may_be_an_expert_and_reads_no_instructions(tmp_path: Path) -> None:  # A-01
     text = "agents: {rita: {function: 'os:getcwd', expert: reviewer}}\nteams: {t: {members: [rita]}}\n"

@@ -9,6 +9,8 @@ import pytest
 from tests.cli.conftest import Call
 from tests.cli.interactive.test_prompt import Terminal
 
+pytestmark = pytest.mark.experts
+
 REPLIES = """\
 rules:
   - agent: ask-roles

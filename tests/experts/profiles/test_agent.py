@@ -45,7 +45,7 @@ def test_wrong_values_are_refused_in_our_words() -> None:  # A-01
     with pytest.raises(UsageError, match="'a' has no model; write  make_expert"):
         make_expert("a")
     with pytest.raises(UsageError, match="instructions of the expert 'a' are a text"):
-        make_expert("a", model="local", instructions=print)
+        make_expert("a", model="local", instructions=print)  # pyright: ignore[reportArgumentType]
     with pytest.raises(UsageError, match="temperature"):
         make_expert("a", model="local", temperature=3)
     with pytest.raises(UsageError, match="expert"):

@@ -14,7 +14,7 @@ from teamwright.experts import ExpertProfile, introduce, make_expert
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.specs.manifest import AgentSpec
 from tests.kit.records import cut
-from tests.manifests.manifests import loaded
+from tests.manifests.manifests import loaded, problems
 
 TEAM = """\
 agents:
@@ -127,6 +127,15 @@ def test_a_template_beside_the_manifest_replaces_a_built_in_one(tmp_path: Path) 
     (tmp_path / "experts" / "reviewer.yaml").write_text("description: Ours.\n", encoding="utf-8")
     made = loaded(tmp_path, "agents: {c: {model: local, expert: reviewer}}\nteams: {t: {members: [c]}}\n").manifest
     assert made.agents["c"].instructions == "You are c, an expert in a team. Your role: Ours."
+
+
+def test_a_team_of_experts_has_one_lead(tmp_path: Path) -> None:  # A-01
+    text = """\
+        agents: {a: {model: local, expert: {is_lead: true}}, b: {model: local, expert: {is_lead: true}}}
+        teams: {t: {members: [a, b]}, one: {members: [a]}}
+    """
+    (problem,) = problems(tmp_path, text)
+    assert (problem.line, problem.message) == (2, "team 't' has several leads: a, b")
 
 
 def test_the_model_of_a_template_is_used_unless_the_agent_has_its_own(tmp_path: Path) -> None:  # A-01

@@ -4,21 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TypeVar, cast
+from typing import TypeVar, Unpack, cast
 
 from teamwright.agents.contract.attributes import capabilities_of, description_of, policy_of
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.policy import PolicySettings
+from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.schemas.schema import Schema
+from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent
+from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import InvalidValue, UsageError
 from teamwright.experts.profiles.prompt import Colleague, expert_prompt, join_parts, team_prompt
 from teamwright.experts.profiles.registry import ExpertTemplates
 from teamwright.experts.profiles.skill_tool import read_skills
 from teamwright.experts.profiles.template import ExpertTemplate
+from teamwright.values.limits.compact import Compact
 from teamwright.values.specs.expert import ExpertProfile, check_expert_name
+from teamwright.values.specs.manifest import AnyModel, CacheMode, MemoryTool
+from teamwright.values.specs.model_settings import ModelSettings, OutputChoice
 
 A = TypeVar("A", bound=AgentLike)
 EMPTY = ExpertTemplate.model_construct(name="")
+
+
+class ExpertSettings(PolicySettings, total=False):
+    """The settings of an expert besides its profile: those of a model agent."""
+
+    model: AnyModel
+    instructions: str
+    description: str
+    tools: Sequence[ToolLike]
+    memory: str | MemoryTool | None
+    capabilities: Sequence[str]
+    input_schema: Schema | type[object] | None
+    output_schema: Schema | type[object] | None
+    check_input: CheckFunction | None
+    check_output: CheckFunction | None
+    temperature: float | None
+    max_tokens: int | None
+    settings: ModelSettings | None
+    output_mode: OutputChoice | None
+    max_requests: int | None
+    economy: AnyModel | None
+    priority: int | None
+    timeout: float | None
+    idle_timeout: float | None
+    cache: CacheMode
+    compact: Compact | None
 
 
 def make_expert(
@@ -27,8 +60,8 @@ def make_expert(
     *,
     profile: ExpertProfile | None = None,
     templates: ExpertTemplates | None = None,
-    replies: object = None,
-    **settings: object,
+    replies: Script | Sequence[Rule] | None = None,
+    **settings: Unpack[ExpertSettings],
 ) -> ModelAgent | ScriptedAgent:
     """Create an expert: a model agent, or a scripted one if `replies` are given, with the settings of either.
 
@@ -38,7 +71,7 @@ def make_expert(
     _check_name(name)
     chosen = _template(template, templates)
     whole = _merged(chosen.profile, profile, chosen.name)
-    given = {**_settings_of(chosen), **settings}
+    given: dict[str, object] = {**_settings_of(chosen), **settings}
     own = given.pop("instructions", "")
     if not isinstance(own, str):
         raise UsageError(f"The instructions of the expert {name!r} are a text, not {own!r:.100}.")

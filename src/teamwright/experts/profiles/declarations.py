@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -53,6 +54,16 @@ def expand(declared: Declarations, report: ProblemReport) -> None:
         declared.agents[name] = made.declaration
     for name, made in experts.items():
         declared.agents[name] = _with_instructions(made, declared)
+    for team in declared.every("team"):
+        _check_one_lead(team, experts, report)
+
+
+def _check_one_lead(team: Declaration, experts: Mapping[str, Expanded], report: ProblemReport) -> None:
+    members = [name for name, _ in team.fields.texts("members")]
+    leads = [name for name in members if name in experts and experts[name].profile.is_lead]
+    if len(leads) > 1:
+        place = team.fields.key_place("members")
+        report.problem(place, f"{team.words} has several leads: {', '.join(leads)}", "set  is_lead  for one of them")
 
 
 def _expand_one(agent: Declaration, templates: ExpertTemplates, report: ProblemReport) -> Expanded | None:

@@ -27,7 +27,7 @@ MOST_FILES = 1000
 SKIPPED = {"__pycache__", "node_modules"}
 FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 SKILL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-FIELD = re.compile(r"^(name|description):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+FIELD = re.compile(r"^(name|description):(.+)$", re.MULTILINE)
 
 
 class Skill(Value):
@@ -102,7 +102,7 @@ def _front_matter(text: str, written: str) -> dict[str, str]:
     report = ProblemReport()
     documents = parse_documents(found[1], Place(written), report)
     if report.problems:
-        return {key: value.strip("\"'") for key, value in FIELD.findall(found[1])}
+        return {key: value.strip(" \t\r\"'") for key, value in FIELD.findall(found[1])}
     fields = documents[0] if documents else None
     if not isinstance(fields, Fields):
         return {}

@@ -43,7 +43,7 @@ DEMANDING = words_of("comprehensive critical depth exhaustive production rigorou
 QUESTION = re.compile(
     r"\s*(?:what|when|where|who|whom|which|how (?:many|much|old|long|far)|is|are|was|does|did|can)\b", re.IGNORECASE
 )
-ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+\S", re.MULTILINE)
+ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 SHORT_QUESTION = 15
 
 
