@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from teamwright import Engine, load_team
 from teamwright.journal import MemoryJournal
 from teamwright.values.events.event import Event
@@ -38,3 +41,13 @@ async def test_a_design_is_reviewed_by_experts_phase_by_phase() -> None:  # A-03
     ended = [fact.phase for event in events if isinstance(fact := event.fact, TeamPhase) and fact.status == "completed"]
     assert ended == ["reading", "findings", "first_fix", "fixes"]
     assert output.startswith("# Review: offline sync for the inspection app")
+
+
+def test_a_person_steers_the_review_while_it_runs() -> None:  # A-07 A-13
+    done = subprocess.run(
+        [sys.executable, FOLDER / "steer.py"], capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    first, *_, changed, last = dict.fromkeys(done.stdout.splitlines())
+    assert first == "in effect: say"
+    assert changed == "plan, version 2: + roll_out (advocate, after fixes): Write the roll-out in three lines."
+    assert last == "completed: Roll-out: ten inspectors for four weeks with paper beside it, then fifty a week."

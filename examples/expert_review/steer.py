@@ -1,0 +1,45 @@
+"""Steers the review while it runs: a message to the team, and a phase that a person adds to the plan.
+
+From another terminal, the same is  teamwright runs say review "…"  and  teamwright runs edit-plan review.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from teamwright import Engine, load_team
+from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
+from teamwright.values.events.run import RunApplied
+
+FOLDER = Path(__file__).parent
+ROLL_OUT = {
+    "id": "roll_out",
+    "name": "How it reaches the inspectors",
+    "agent": "advocate",
+    "needs": ["fixes"],
+    "task": "Write the roll-out in three lines.",
+}
+
+
+async def main() -> None:
+    """Run the review, tell the team where its data may be, and let it plan the roll-out too."""
+    async with Engine("memory") as engine:
+        team, task = load_team(FOLDER), (FOLDER / "task.txt").read_text()
+        handle = await engine.start(team, task, run_id="review")
+        async for event in engine.runs.follow("review"):
+            match getattr(event, "fact", None):
+                case TeamPhase(phase="findings", status="in_progress"):
+                    await engine.runs.say("review", "The data of our customers stays in the EU.", by="ann")
+                    plan: Any = (await engine.runs.history("review")).plan()
+                    await engine.runs.edit_plan("review", {**plan, "steps": [*plan["steps"], ROLL_OUT]}, by="ann")
+                case RunApplied(intervention=done):
+                    print(f"in effect: {done.kind}")
+                case TeamPlanChanged(version=version, difference=lines) if version > 1:
+                    print(f"plan, version {version}: {'; '.join(lines)}")
+                case _:
+                    pass
+        result = await handle.result()
+        print(f"{result.status}: {(result.output or '').splitlines()[-1]}")
+
+
+asyncio.run(main())
