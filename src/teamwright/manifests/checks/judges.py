@@ -17,9 +17,9 @@ from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place
 from teamwright.documents.problems import ProblemReport
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.manifests.strategy_blocks import OPTIONS
+from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS
 from teamwright.values.specs.evaluation import Evaluate
 
-STEPS, EVALUATE = "steps", "evaluate"
 SCRIPTED = "scripted:"
 NO_MODEL = ("function", "scripted")
 
