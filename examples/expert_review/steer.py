@@ -31,7 +31,8 @@ async def main() -> None:
                 case TeamPhase(phase="findings", status="in_progress"):
                     await engine.runs.say("review", "The data of our customers stays in the EU.", by="ann")
                     plan: Any = (await engine.runs.history("review")).plan()
-                    await engine.runs.edit_plan("review", {**plan, "steps": [*plan["steps"], ROLL_OUT]}, by="ann")
+                    plan["steps"].append(ROLL_OUT)
+                    await engine.runs.edit_plan("review", plan, by="ann")
                 case RunApplied(intervention=done):
                     print(f"in effect: {done.kind}")
                 case TeamPlanChanged(version=version, difference=lines) if version > 1:
