@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.profiles.skill_tool import read_skills
     from teamwright.experts.profiles.template import ExpertTemplate
+    from teamwright.experts.ratings.rating import Rating, Ratings, rate_runs
     from teamwright.experts.routing.request import parse_request
     from teamwright.experts.routing.router import Router
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
@@ -61,6 +62,8 @@ __all__ = [
     "Phase",
     "PlanChange",
     "PlanDifference",
+    "Rating",
+    "Ratings",
     "Role",
     "RoleDraft",
     "Roster",
@@ -82,6 +85,7 @@ __all__ = [
     "parse_request",
     "pin_conflicts",
     "plan_difference",
+    "rate_runs",
     "read_skills",
     "route_change",
 ]
@@ -107,6 +111,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.live.transport_suite": "TransportSuite",
         "teamwright.experts.routing.request": "parse_request",
         "teamwright.experts.routing.router": "Router",
+        "teamwright.experts.ratings.rating": "Rating Ratings rate_runs",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
