@@ -105,7 +105,8 @@ async def test_proposals_are_bounded_and_experts_are_told_of_them_only_where_the
 
 async def test_a_person_approves_the_plan_before_it_runs() -> None:
     fakes = FakeMembers()
-    result, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/confirm": Answer.approve()})
+    answers = {"experts/plan/confirm": Answer.approve()}
+    result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
     assert result.status == "completed"
     assert statuses(events) == ["confirmed", "executing", "completed"]
     (asked,) = facts(events, PersonAsked)
@@ -115,7 +116,7 @@ async def test_a_person_approves_the_plan_before_it_runs() -> None:  # A-07
 async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:
     fakes = FakeMembers()
     edited: JsonValue = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"], "task": "Mine."}]}
-    _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/confirm": Answer.edit(edited)})
+    _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/plan/confirm": Answer.edit(edited)})
     second = facts(events, TeamPlanChanged)[-1]
     assert (second.version, second.by) == (2, "")
     assert CollaborationPlan.model_validate(second.plan).pins.phases == {"b": ("task",)}
@@ -125,7 +126,7 @@ async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:  # A-07
 async def test_an_edit_with_mistakes_is_asked_again() -> None:
     fakes = FakeMembers()
     wrong: JsonValue = {"steps": [{"id": "a", "agent": "nowhere"}]}
-    answers = {"experts/confirm": Answer.edit(wrong), "experts/confirm-2": Answer.approve()}
+    answers = {"experts/plan/confirm": Answer.edit(wrong), "experts/plan/confirm-2": Answer.approve()}
     result, events = await answered(collaboration(fakes, STEPS, confirm=True), answers)
     assert result.status == "completed"
     assert "nowhere" in facts(events, PersonAsked)[1].question.text
@@ -134,7 +135,7 @@ async def test_an_edit_with_mistakes_is_asked_again() -> None:
 async def test_a_person_refuses_the_plan() -> None:
     fakes = FakeMembers()
     result, events = await answered(
-        collaboration(fakes, STEPS, confirm=True), {"experts/confirm": Answer.reject("too dear")}
+        collaboration(fakes, STEPS, confirm=True), {"experts/plan/confirm": Answer.reject("too dear")}
     )
     assert result.status == "failed"
     assert result.failure is not None
@@ -148,7 +149,7 @@ async def test_an_approval_holds_for_what_is_unchanged_so_a_new_plan_asks_only_f
     fakes = FakeMembers()
     other = {"put": [{"id": "a", "agent": "c"}]}
     members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
-    answers = {"experts/confirm": Answer.approve(), "experts/split-again/a/confirm": Answer.approve()}
+    answers = {"experts/plan/confirm": Answer.approve(), "experts/split-again/a/confirm": Answer.approve()}
     result, events = await answered(collaboration(fakes, STEPS, confirm=True, members=members), answers)
     assert result.status == "completed"
     _, asked = facts(events, PersonAsked)
@@ -161,7 +162,7 @@ async def test_against_a_pin_the_lead_only_proposes() -> None:  # A-07
     edited: JsonValue = {"steps": [{"id": "a", "task": "Mine."}]}
     other = {"put": [{"id": "a", "agent": "c", "task": "Yours."}]}
     members = {"a": fakes.member("a", Refused("trouble")), "lead": fakes.member("lead", deciding(put=other))}
-    answers = {"experts/confirm": Answer.edit(edited), "experts/split-again/a/confirm": Answer.reject("keep mine")}
+    answers = {"experts/plan/confirm": Answer.edit(edited), "experts/split-again/a/confirm": Answer.reject("keep mine")}
     team = collaboration(fakes, [{"id": "a"}], confirm=True, members=members)
     result, events = await answered(team, answers)
     assert "against what a person edited" in facts(events, PersonAsked)[1].question.text

@@ -15,10 +15,10 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.run import RunRefused
-from teamwright.values.people.interventions import STEERING_VERSION, EditPlan
+from teamwright.values.people.interventions import STEERING_VERSION, EditPlan, Tell
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
-from tests.kit.collaboration import collaboration, facts, phases, statuses
+from tests.kit.collaboration import collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import RUN_ID, TASK
@@ -44,7 +44,7 @@ class Held:
 
 
 async def edited(
-    team: Team, held: Held, edits: Sequence[EditPlan], journal: MemoryJournal | None = None
+    team: Team, held: Held, edits: Sequence[EditPlan | Tell], journal: MemoryJournal | None = None
 ) -> tuple[RunResult, list[Event]]:
     """Run a team, and edit its plan while the held member works."""
     journal = journal or MemoryJournal()
@@ -114,6 +114,42 @@ async def test_a_phase_that_is_added_while_the_last_one_runs_is_done_too() -> No
     assert fakes.calls == ["a", "b", "lead"]
     assert phases(events)[-1] == "more completed"
     assert statuses(events) == ["executing", "completed"]
+    assert result.status == "completed"
+
+
+async def test_the_lead_plans_again_for_what_a_person_says() -> None:  # A-07
+    """Phases that have not started wait until the lead has decided."""
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    other = {"put": [{"id": "b", "agent": "c", "needs": ["a"], "task": "In French."}], "reason": "as they say"}
+    lead = fakes.member("lead", deciding(put=other))
+    team = collaboration(fakes, STEPS[:2], members={"a": held.member, "lead": lead})
+    tell = Tell(text="Write in French.", version=STEERING_VERSION)
+    result, events = await edited(team, held, [tell])
+    assert result.status == "completed"
+    assert fakes.calls == ["a", "lead", "c", "lead"]
+    assert fakes.last_turn("c").task == "In French."
+    last = facts(events, TeamPlanChanged)[-1]
+    assert (last.by, last.reason) == ("lead", "as they say")
+
+
+async def test_what_is_said_while_the_last_phase_runs_can_add_another() -> None:
+    fakes = FakeMembers()
+    held = Held(fakes, "a")
+    lead = fakes.member("lead", deciding(put={"put": [{"id": "more", "agent": "b", "needs": ["a"]}]}))
+    team = collaboration(fakes, STEPS[:1], members={"a": held.member, "lead": lead})
+    _, events = await edited(team, held, [Tell(text="And the price?", version=STEERING_VERSION)])
+    assert phases(events)[-1] == "more completed"
+    assert statuses(events) == ["executing", "completed"]
+
+
+async def test_a_phase_may_have_any_name() -> None:
+    """The keys of the strategy itself collide with none."""
+    names = ["plan", "plan-1", "lead", "fallback", "confirm", "change-1", "retry", "split", "event-1"]
+    fakes = FakeMembers()
+    steps = [{"id": name, "agent": "a", "needs": names[:place][-1:]} for place, name in enumerate(names)]
+    async with Engine("memory") as engine:
+        result = await engine.run(collaboration(fakes, steps), TASK, run_id=RUN_ID)
     assert result.status == "completed"
 
 

@@ -77,7 +77,7 @@ async def confirm_plan(state: CollaborationState, plan: CollaborationPlan, ctx: 
     lines = plan_difference(None, plan).lines
     text = "\n".join(("Approve the plan of the team?", *lines))
     question = approval_question(text, to_json(plan.to_json()).decode(), form="json")
-    decided = await ask_for_decision(partial(_ask, ctx), question, "confirm", partial(_edited_plan, state, plan))
+    decided = await ask_for_decision(partial(_ask, ctx), question, "plan/confirm", partial(_edited_plan, state, plan))
     if not decided.approved:
         return ChangeDecision("", to="", reason=decided.reason or "a person refused the plan")
     edited = decided.edited or PlanChange()

@@ -148,7 +148,7 @@ async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) ->
         note = Message(name=NOTICE, content=FALLBACK, role="user")
         history = History.of((*state.task.history, *learnt, note))
         turn = Turn(state.task.text, history, 1, attachments=state.task.attachments, closing=True)
-        reply = await ctx.ask(state.options.finisher_of(state.members), turn, key="fallback")
+        reply = await ctx.ask(state.options.finisher_of(state.members), turn, key="plan/fallback")
     elif not learnt:
         return talk.ended("done", "every phase was skipped")
     else:

@@ -103,7 +103,7 @@ class Competition:
         """Let the lead decide between these answers; the first counts, with a warning, if it does not."""
         state, asked = self._state, f"{text}\n\n{self._attempt.about}"
         read = partial(read_choice, names=names)
-        found = await state.consult(asked, self._shown(names), ctx, key, choice_schema(names), read)
+        found = await state.consult(asked, self._shown(names), ctx, key, choice_schema(names), read, self._phase)
         if found is None:
             state.warn([f"{state.team.lead!r} did not decide the phase {self._phase.id!r}: {names[0]!r} counts"])
             return Pick(names[0], reason="the lead did not decide, and it is the first")
@@ -133,7 +133,7 @@ class Competition:
         start = place % len(others)
         names = [*others[start:], *others[:start]]
         asked = self._state.lead_turn(f"{VOTE}\n\n{self._attempt.about}", self._shown(names), choice_schema(names))
-        reply = self._state.receive(await ctx.ask(voter, asked, key="ballot"))
+        reply = self._state.receive(await ctx.ask(voter, asked, key="ballot"), self._phase)
         if isinstance(reply, Failure):
             self._state.warn(reply.skipped)
             return

@@ -20,12 +20,11 @@ from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
 from teamwright.experts.collaboration.plan import Phase
-from teamwright.experts.collaboration.planner import split_again, split_phase
+from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.strategies.talk import is_unaffordable
 from teamwright.values.events.plan import TeamPlanProposed
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.turns.turn import Failure, Reply
@@ -43,6 +42,8 @@ class Execution:
         self._busy: set[str] = set()
         self._held: dict[int, frozenset[str]] = {}
         """The phases that undecided proposals would change, by the number of the proposal; they wait."""
+        self._said: list[str] = []
+        """What people said since the lead planned last."""
         self._proposals = self._changes = 0
 
     async def run(self, ctx: Context) -> None:
@@ -64,11 +65,13 @@ class Execution:
 
     async def _is_complete(self, ctx: Context) -> bool:
         """Note that the plan has ended, unless a phase is left that can start."""
-        if self._is_over or any(self._ready()):
+        if self._is_over or self._said or any(self._ready()):
             return self._is_over
-        if not (key := await self._versions.take_edits(ctx)):
+        edits = await self._versions.take_edits(ctx)
+        self._said += edits.said
+        if not edits.key:
             return await self._is_complete(ctx)
-        await self._versions.set_status("completed", ctx, key=key)
+        await self._versions.set_status("completed", ctx, key=edits.key)
         return True
 
     @property
@@ -77,14 +80,27 @@ class Execution:
 
     async def _start_ready(self, branches: Branches, ctx: Context) -> None:
         """Start or skip every phase whose needs are settled; one that is skipped may make others ready."""
+        self._plan_again(branches)
         while not self._is_over and any(self._ready()):
-            key: str | None = await self._versions.take_edits(ctx)
-            if not key:
+            edits = await self._versions.take_edits(ctx)
+            self._said += edits.said
+            self._plan_again(branches)
+            if not edits.key:
                 continue
+            key: str | None = edits.key
             for phase in sorted(self._ready(), key=lambda phase: -phase.priority):
                 if not self.failed:
                     await self._start(phase, branches, ctx, key)
                 key = None
+
+    def _plan_again(self, branches: Branches) -> None:
+        """Let the lead change the plan for what people said; phases that have not started wait for that."""
+        for text in () if self._is_over else self._said:
+            self._changes = number = self._changes + 1
+            plan = self._versions.plan
+            self._held[number] = frozenset(phase.id for phase in plan.steps if phase.is_open)
+            branches.start(f"change/{number}", partial(plan_again, self._state, plan, text, number))
+        self._said.clear()
 
     def _ready(self) -> Iterator[Phase]:
         steps = self._versions.plan.steps
@@ -141,7 +157,7 @@ class Execution:
         elif ending.optional:
             state.warn(ending.skipped)
             await self._versions.set_phase(id_, "skipped", ctx, result.attempt)
-        elif result.attempt < MOST_ATTEMPTS and not (self._is_over or is_unaffordable(ending)):
+        elif result.attempt < MOST_ATTEMPTS and not self._is_over:
             await self._versions.set_phase(id_, "failed", ctx, result.attempt)
             await self._versions.set_phase(id_, "pending", ctx, result.attempt + 1)
             plan = self._versions.plan
@@ -153,7 +169,7 @@ class Execution:
         """Note that a phase failed for good; unless the budget is the reason, the plan falls back to one agent."""
         await self._versions.set_phase(phase, "failed", ctx, max(1, self._attempts[phase]), key)
         self._state.warn([f"the phase {phase!r} failed ({failure.error}: {failure.message})"])
-        if not (is_unaffordable(failure) or self._is_over):
+        if not self._is_over:
             self.failed = phase
             await self._versions.set_status("fallback", ctx, f"the phase {phase!r} failed")
 
@@ -182,7 +198,7 @@ class Execution:
             return
         self._changes = number = self._changes + 1
         self._held[number] = frozenset((*(phase.id for phase in change.put), *change.remove))
-        branches.start(f"change-{number}", partial(self._decide, number, change, by))
+        branches.start(f"change/{number}", partial(self._decide, number, change, by))
 
     async def _decide(self, number: int, change: PlanChange, by: str, ctx: Context) -> ChangeDecision:
         return replace(await decide_change(self._state, self._versions.plan, change, by, ctx), number=number)

@@ -28,7 +28,7 @@ class PhaseAttempt:
 
     async def ask(self, expert: Agent, turn: Turn, ctx: Context, key: str, place: int, at: str = "") -> Work | Failure:
         """Ask an expert for work; `at` is the branch of the phase in which the context is."""
-        reply = self.state.receive(await ctx.ask(expert, turn, key=key))
+        reply = self.state.receive(await ctx.ask(expert, turn, key=key), self.phase)
         if isinstance(reply, Failure):
             return reply
         self.state.said[self.phase.id, self.number, place] = reply

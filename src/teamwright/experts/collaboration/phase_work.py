@@ -12,7 +12,7 @@ from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
-from teamwright.experts.collaboration.state import CollaborationState, Work
+from teamwright.experts.collaboration.state import Work
 from teamwright.experts.collaboration.subtasks import Subtasks
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.step_evaluation import step_evaluators
@@ -52,15 +52,15 @@ async def _attempt(attempt: PhaseAttempt, ctx: Context) -> Reply | Failure:
         return work
     if evaluator is None or state.has_ended:
         return work.reply
-    again = partial(_ask_again, state, work.author, ctx)
+    again = partial(_ask_again, attempt, work.author, ctx)
     ending = await pass_gate(ctx, work.author, evaluator, work.turn, work.key, work.reply, again)
     if isinstance(ending, Reply):
         state.said[phase.id, attempt.number, work.place] = ending
     return ending
 
 
-async def _ask_again(state: CollaborationState, author: Agent, ctx: Context, turn: Turn, key: str) -> Reply | Failure:
-    return state.receive(await ctx.ask(author, turn, key=key))
+async def _ask_again(attempt: PhaseAttempt, author: Agent, ctx: Context, turn: Turn, key: str) -> Reply | Failure:
+    return attempt.state.receive(await ctx.ask(author, turn, key=key), attempt.phase)
 
 
 async def _work(attempt: PhaseAttempt, ctx: Context) -> Work | Failure:

@@ -10,6 +10,7 @@ from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED
 from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange, change_problems
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
+from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import (
     FORM,
     ChangeDraft,
@@ -38,6 +39,17 @@ RETRY = """\
 The phase {phase!r} of the plan {how} and is tried once more; what is done of it is above. If another split, or \
 other experts, would help, answer with one JSON object, {{"put": [the phase, changed], "reason": "…"}}; answer {{}} \
 to try it as it is.
+{form}
+The members of your team:
+{members}"""
+
+
+REDIRECT = """\
+A person says to your team: {said}
+Its plan is now as follows; what has started stays as it is:
+{plan}
+If the plan should change for that, answer with one JSON object, {{"put": [phases that are new or replaced], \
+"remove": [ids], "reason": "…"}}; answer {{}} to keep it.
 {form}
 The members of your team:
 {members}"""
@@ -72,6 +84,19 @@ async def split_again(
     if not change:
         return ChangeDecision(state.team.lead, phase=phase.id)
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), phase=phase.id)
+
+
+async def plan_again(
+    state: CollaborationState, plan: CollaborationPlan, said: str, number: int, ctx: Context
+) -> ChangeDecision:
+    """Let the lead change the plan for what a person said."""
+    lines = plan_difference(None, plan).lines
+    text = REDIRECT.format(said=said, plan="\n".join(lines), form=FORM, members=_introduced(state))
+    read = partial(_read_change, state, plan)
+    change = await state.consult(text, state.learnt(), ctx, "plan-again", change_schema(state.team.members), read)
+    if not change:
+        return ChangeDecision(state.team.lead, number=number)
+    return replace(await decide_change(state, plan, change, state.team.lead, ctx), number=number)
 
 
 async def _consult(

@@ -83,12 +83,15 @@ class CollaborationState:
         """Whether a member ended the team."""
         return self.terminated_by is not None
 
-    def receive(self, ending: Reply | Failure) -> Reply | Failure:
-        """Note what the end of an ask means for the team, and return it."""
+    def receive(self, ending: Reply | Failure, phase: Phase | None = None) -> Reply | Failure:
+        """Note what the end of an ask means for the team, and return it.
+
+        Where the limits of a phase may be the reason, work that is not covered is a failure of that phase alone.
+        """
         if isinstance(ending, Reply):
             if ending.signal == "terminate" and self.terminated_by is None:
                 self.terminated_by = ending
-        elif is_unaffordable(ending) and self.unpaid is None:
+        elif is_unaffordable(ending) and self.unpaid is None and (phase is None or phase.limits is None):
             self.unpaid = ending
         return ending
 
@@ -150,15 +153,6 @@ class CollaborationState:
         files = self.task.attachments
         return Turn(task, said, 1, "coordinate", output_schema=schema, attachments=files, closing=closing)
 
-    async def ask_lead(
-        self, text: str, history: Sequence[Message], ctx: Context, key: str, schema: JsonSchema | None = None
-    ) -> Reply | Failure:
-        """Ask the lead about the work of the team; the reply is no message of the conversation."""
-        reply = self.receive(await ctx.ask(self.lead, self.lead_turn(text, history, schema), key=key))
-        if isinstance(reply, Reply):
-            self.warn(reply.lasting_warnings)
-        return reply
-
     async def consult(
         self,
         text: str,
@@ -167,20 +161,22 @@ class CollaborationState:
         key: str,
         schema: JsonSchema,
         read: Callable[[Reply], T | ParseFailure],
+        phase: Phase | None = None,
     ) -> T | None:
         """Return what the lead decides; it is asked once more, with the reason, if its answer can't be used.
 
-        None if it failed, ended the team, or gave no usable answer; the latter two are noted.
+        None if it failed, ended the team, or gave no usable answer. Within a `phase`, its limits apply.
         """
         problem = ""
-        if self.is_over:
-            return None
-        for place in (key, f"{key}-again"):
+        for place in () if self.is_over else (key, f"{key}-again"):
             asked = f"{text}\n\nYour last answer could not be used: {problem}. Answer again." if problem else text
-            reply = await self.ask_lead(asked, history, ctx, place, schema)
+            turn = self.lead_turn(asked, history, schema)
+            reply = self.receive(await ctx.ask(self.lead, turn, key=place), phase)
             if isinstance(reply, Failure):
                 self.warn(reply.skipped)
-            if isinstance(reply, Failure) or self.has_ended:
+                return None
+            self.warn(reply.lasting_warnings)
+            if self.has_ended:
                 return None
             found = read(reply)
             if not isinstance(found, ParseFailure):
@@ -188,7 +184,8 @@ class CollaborationState:
             problem = found.problem
             if place == key:
                 await ctx.emit(TeamToldBack(member=self.team.lead, problem=problem), key=f"{key}-problem")
-        self.warn([f"the answer of {self.team.lead!r} could not be used, also when asked again: {problem}"])
+        if problem:
+            self.warn([f"the answer of {self.team.lead!r} could not be used, also when asked again: {problem}"])
         return None
 
     @property

@@ -5,6 +5,9 @@ Only the loop over finished branches uses it, so that a resumed run makes the sa
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 from pydantic import ValidationError
 
 from teamwright.agents.contract.context import AppliedChange, Context
@@ -19,9 +22,16 @@ from teamwright.experts.collaboration.change_decision import ChangeDecision
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus
 from teamwright.experts.collaboration.state import CollaborationState
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
-from teamwright.values.people.interventions import EditPlan, TeamChange, Tell
+from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanStatus
+from teamwright.values.people.interventions import EditPlan, Tell
 from teamwright.values.text.validation_messages import reasons_of
+
+
+class PlanEdits(NamedTuple):
+    """What people did: `key` is that of the next fact about the plan, empty if something changed or was said."""
+
+    key: str
+    said: tuple[str, ...] = ()
 
 
 class PlanVersions:
@@ -37,8 +47,11 @@ class PlanVersions:
         """Return every reason why the present plan can't be changed so."""
         return change_problems(self.plan, change, self._state.team)
 
-    async def change(self, decision: ChangeDecision, ctx: Context, key: str | None = None) -> None:
-        """Make the next version, record it, and announce it to those that it affects."""
+    async def change(self, decision: ChangeDecision, ctx: Context) -> None:
+        """Make the next version, announce it to those that it affects, and record it."""
+        await ctx.emit(self._next_version(decision))
+
+    def _next_version(self, decision: ChangeDecision) -> TeamPlanChanged:
         assert decision.change is not None
         before, team = self.plan, self._state.team
         after = apply_change(before, decision.change, by_person=decision.by_person)
@@ -46,7 +59,7 @@ class PlanVersions:
         self._by_number[after.version] = after
         lines, affected = plan_difference(before, after).lines, affected_experts(before, after, team)
         self._state.announce(affected, "\n".join((f"The plan changed (version {after.version}):", *lines)))
-        fact = TeamPlanChanged(
+        return TeamPlanChanged(
             version=after.version,
             plan=after.to_json(),
             lead=team.lead,
@@ -55,7 +68,6 @@ class PlanVersions:
             to=affected,
             reason=decision.reason,
         )
-        await ctx.emit(fact, key=key)
 
     async def set_status(self, status: PlanStatus, ctx: Context, reason: str = "", key: str | None = None) -> None:
         """Note how far the plan is."""
@@ -71,35 +83,34 @@ class PlanVersions:
         members = now.experts or now.workers(self._state.team) if status == "in_progress" else ()
         await ctx.emit(TeamPhase(phase=phase, status=status, attempt=attempt, members=members), key=key)
 
-    async def take_edits(self, ctx: Context) -> str:
-        """Apply what people edited; return the key of the next fact about the plan, empty if the plan changed.
+    async def take_edits(self, ctx: Context) -> PlanEdits:
+        """Apply what people edited, and return what they said besides.
 
-        The fact is what a resumed run recognises: nothing that is sent later takes effect before it.
+        The next fact about the plan is what a resumed run recognises: nothing sent later takes effect before it.
         """
         self._places += 1
-        place = f"plan-{self._places}"
-        edits = await ctx.changes(before=place, apply=self._refusal)
-        for number, edit in enumerate(edits, start=1):
-            await self._apply_edit(edit.change, ctx, place if number == 1 else f"{place}-{number}")
-        return "" if edits else place
+        place, versions = f"plan/{self._places}", list[TeamPlanChanged]()
+        done = await ctx.changes(before=place, apply=partial(self._apply, versions), messages=True)
+        for number, fact in enumerate(versions, start=1):
+            await ctx.emit(fact, key=place if number == 1 else f"{place}-{number}")
+        said = tuple(one.change.text for one in done if isinstance(one.change, Tell))
+        return PlanEdits("" if done else place, said)
 
-    async def _apply_edit(self, edit: TeamChange | Tell, ctx: Context, key: str) -> None:
-        """Apply an edit, unless one that was applied with it leaves no room for it."""
-        change = self._edit(edit) if isinstance(edit, EditPlan) else "it is no edit of the plan"
-        problem = change if isinstance(change, str) else "; ".join(self.change_problems(change))
-        if isinstance(change, str) or problem:
-            await ctx.emit(TeamPlanProposed(by=edit.by, reason=problem), key=key)
-            return
-        reason = f"edited by {edit.by}" if edit.by else ""
-        await self.change(ChangeDecision("", change, to="", by_person=True, reason=reason), ctx, key)
-
-    def _refusal(self, applied: AppliedChange) -> str | None:
-        """Return why a change of a person can't be made now."""
-        change = applied.change
-        if not isinstance(change, EditPlan):
+    def _apply(self, versions: list[TeamPlanChanged], applied: AppliedChange) -> str | None:
+        """Make the version that a person wants, or return why that is impossible now."""
+        edit = applied.change
+        if isinstance(edit, Tell):
+            return None
+        if not isinstance(edit, EditPlan):
             return "a team that collaborates keeps its members"
-        edit = self._edit(change)
-        return edit if isinstance(edit, str) else "; ".join(self.change_problems(edit)) or None
+        change = self._edit(edit)
+        if isinstance(change, str):
+            return change
+        if problems := self.change_problems(change):
+            return "; ".join(problems)
+        reason = f"edited by {edit.by}" if edit.by else ""
+        versions.append(self._next_version(ChangeDecision("", change, to="", by_person=True, reason=reason)))
+        return None
 
     def _edit(self, edit: EditPlan) -> PlanChange | str:
         """Return what a person changed in the version of the plan that it saw, or why the edit can't be read."""
