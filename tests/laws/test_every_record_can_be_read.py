@@ -11,12 +11,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
-from teamwright.agents import ToolContext
+from teamwright.agents import Attempt, Effect, Returned, ToolContext
 from teamwright.errors import UsageError
 from teamwright.events import Custom
 from teamwright.people import Answer, Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
+from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -76,6 +77,58 @@ async def test_a_reply_of_a_function(tmp_path: Path, wrong: str) -> None:
     result = await recorded(tmp_path, Team("t", members=[agent]))
     assert result.failure is not None
     assert result.failure.message.startswith("'a' failed: 'a' returned ")
+
+
+class Calling:
+    """An agent of a user's own class that makes one call."""
+
+    kind = "own"
+    name = "a"
+
+    def __init__(self, effect: dict[str, Any], returned: Any = None, seconds: Any = 0.0) -> None:
+        self._effect, self._seconds = effect, seconds
+        self._returned = Returned("x") if returned is None else returned
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        await ctx.clock.sleep(self._seconds)
+        made: dict[str, Any] = {"kind": "function", "name": "n", "request": "r", "call": self._call}
+        await ctx.effect("k", Effect(**{**made, **self._effect}))
+        return Reply.of("a", "x")
+
+    async def _call(self, _: Attempt) -> Returned:
+        return self._returned
+
+
+CALLS: dict[str, Calling] = {
+    **{
+        f"an effect's {next(iter(wrong))}": Calling(wrong)
+        for wrong in ({"kind": "bogus"}, {"name": 3}, {"request": 3}, {"max_output": "x"}, {"method": "x"})
+    },
+    "no result": Calling({}, 3),
+    "a value that is no JSON": Calling({}, Returned(cast("Any", object()))),
+    **{
+        f"a result's {next(iter(wrong))}": Calling({}, Returned("x", **cast("Any", wrong)))
+        for wrong in (
+            {"mark": 3}, {"form": "bogus"}, {"truncated": 3}, {"capped": "x"}, {"artifacts": (3,)}, {"usage": 3},
+            {"partial_usage": "bogus"}, {"files": (3,)},
+        )
+    },
+    "a fraction of a token": Calling({}, Returned("x", usage=Usage(input_tokens=cast("Any", 1.5)))),
+    "a wait for a text": Calling({}, seconds="x"),
+    "a wait for no number": Calling({}, seconds=float("nan")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", CALLS)
+async def test_a_call_of_an_agent_of_ones_own(tmp_path: Path, wrong: str) -> None:
+    assert (await recorded(tmp_path, Team("t", members=[CALLS[wrong]]))).failure is not None
+
+
+def test_the_kind_of_an_agent_of_ones_own() -> None:
+    agent = OwnAgent(Reply())
+    agent.kind = cast("Any", 3)
+    with pytest.raises(UsageError, match="The kind of the agent 'a' must be a text, and is 3"):
+        Team("t", members=[agent])
 
 
 async def test_data_of_an_agent_of_ones_own_is_json(tmp_path: Path) -> None:

@@ -190,6 +190,8 @@ def require_agent_like(agent: object) -> AgentLike:
         raise UsageError(_not_an_agent(agent, missing))
     if not is_package_class(type(agent)) and not has_own_method(agent, "respond"):
         raise UsageError(_not_an_agent(agent, ("respond",)))
+    if not isinstance(agent.kind, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from code without types
+        raise UsageError(f"The kind of the agent {agent.name!r} must be a text, and is {agent.kind!r:.100}.")
     return agent
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
-from teamwright.values.events.agent import EffectKind, McpMethod, PartialUsage, ValueForm
+from teamwright.values.events.agent import AgentCalled, AgentReturned, EffectKind, McpMethod, PartialUsage, ValueForm
 from teamwright.values.events.event import Fact, OutputForm
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
+
+EFFECT_KINDS, MCP_METHODS = get_args(EffectKind), get_args(McpMethod)
 
 
 class ReplyPart(NamedTuple):
@@ -91,6 +94,21 @@ class Effect(Struct, frozen=True):
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
 
+    def misfit(self) -> str | None:
+        """Return which field can't be recorded; `None` if all can, as constructing an effect does not check."""
+        if (
+            self.kind in EFFECT_KINDS
+            and self.name.__class__ is self.request.__class__ is str
+            and (self.max_output is None or self.max_output.__class__ is int)
+            and (self.method is None or self.method in MCP_METHODS)
+        ):
+            return None
+        return misfit_of(
+            AgentCalled(
+                effect=self.kind, name=self.name, request=self.request, max_output=self.max_output, method=self.method
+            )
+        )
+
     @property
     def pace_bytes(self) -> int:
         """The size of the prompt for the rate limit of a model, which counts four bytes as one token."""
@@ -158,3 +176,25 @@ class Returned(Struct, frozen=True):
     files: tuple[Attachment, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     partial_usage: PartialUsage | None = None
+
+    def misfit(self) -> str | None:
+        """Return which field besides the value can't be recorded; `None` if all can, as constructing checks nothing."""
+        if (
+            self.usage is NOTHING
+            and self.mark is self.form is self.capped is self.partial_usage is None
+            and self.truncated.__class__ is bool
+            and not self.artifacts
+        ):
+            return None
+        return misfit_of(
+            AgentReturned(
+                body="",
+                usage=self.usage,
+                mark=self.mark,
+                truncated=self.truncated,
+                form=self.form,
+                capped=self.capped,
+                artifacts=self.artifacts,
+                partial_usage=self.partial_usage,
+            )
+        )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
+from math import isfinite
+
+from teamwright.errors import UsageError
 
 
 class ScopeClock:
@@ -29,6 +32,8 @@ class ScopeClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a crash does not restart the wait."""
+        if not isinstance(seconds, int | float) or not isfinite(seconds):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"A wait takes a number of seconds, not {seconds!r:.100}.")
         self._sleeps += 1
         await self._sleep(f"sleep-{self._sleeps}", seconds)
 

@@ -28,7 +28,7 @@ from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.agents.evaluators.protocol import require_evaluator
 from teamwright.budget.holdback import Holdback
-from teamwright.errors import AgentTimeout, MisplacedEffect
+from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
@@ -154,6 +154,9 @@ class RunContext:
         place = scope.claim(key)
         if not scope.agent_scope:
             raise MisplacedEffect(join_key(scope.path, key))
+        wrong = effect.misfit() if effect.__class__ is Effect else f"it is {effect!r:.100}, and no Effect"
+        if wrong is not None:
+            raise UsageError(f"The effect at {key!r} can't be recorded: {wrong}")
         return EffectCall(scope, place, effect).resolve()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:

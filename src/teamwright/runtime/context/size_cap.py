@@ -24,8 +24,12 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
 
     Usage figures that are impossible count as not reported.
     """
+    if returned.__class__ is not Returned or returned.usage.__class__ is not Usage:
+        raise AgentError(f"The call {effect.name!r} must return a Returned, and gave {returned!r:.200}")
     if returned.usage is not NOTHING and not returned.usage.is_plausible:
         returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
+    if (wrong := returned.misfit()) is not None:
+        raise AgentError(f"The call {effect.name!r} returned what can't be recorded: {wrong}")
     value, cap = returned.value, effect.max_bytes
     if isinstance(value, str):
         if len(value) * 4 <= cap or fits(value, cap):
