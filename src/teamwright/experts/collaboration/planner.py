@@ -89,12 +89,13 @@ async def split_again(
 async def plan_again(
     state: CollaborationState, plan: CollaborationPlan, said: str, number: int, ctx: Context
 ) -> ChangeDecision:
-    """Let the lead change the plan for what a person said."""
+    """Let the lead change the plan for what a person said; without a usable answer the plan stays as it is."""
     lines = plan_difference(None, plan).lines
     text = REDIRECT.format(said=said, plan="\n".join(lines), form=FORM, members=_introduced(state))
-    read = partial(_read_change, state, plan)
-    change = await state.consult(text, state.learnt(), ctx, "plan-again", change_schema(state.team.members), read)
-    if not change:
+    turn = state.lead_turn(text, state.learnt(), change_schema(state.team.members))
+    reply = state.receive(await ctx.ask(state.lead, turn, key="plan-again"))
+    change = _read_change(state, plan, reply) if isinstance(reply, Reply) else None
+    if not isinstance(change, PlanChange) or not change:
         return ChangeDecision(state.team.lead, number=number)
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), number=number)
 
