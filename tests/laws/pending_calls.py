@@ -267,4 +267,6 @@ def person_answer(question: Question, choice: int) -> Answer:
             made = [Answer(text="skip"), Answer(text="retry"), Answer(text="abort")]
         case "question":
             made = [Answer(text="yes"), Answer(text="no", by="judge"), Answer(text="")]
+        case "pause":
+            made = [Answer(text="resume")]
     return made[choice % len(made)]

@@ -175,7 +175,7 @@ class PeopleTeam:
                 tried = int(re.findall(r"failure-(\d+)", key)[-1])
                 # No abort: it ends the run at once, so the messages until then would depend on the order of answers.
                 return Answer(text="retry" if chance % 3 == 2 and tried <= MOST_RETRIES else "skip")
-            case "question":
+            case "question" | "pause":
                 return Answer(text=question.choices[chance % 2] if question.choices else f"word {drawn[:4]}")
 
 

@@ -237,6 +237,7 @@ SCENARIOS: dict[str, Scenario] = {
     "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
     "steered": Scenario(steering.steered, inbox=steering.SENT),
+    "live": Scenario(steering.live, inbox=steering.CHANGES),
     "approvals": Scenario(approvals.approvals),
     "evaluated": Scenario(evaluations.evaluated, after={"a": "b"}, says=evaluations.SAYS),
     "degraded": Scenario(_degraded),
