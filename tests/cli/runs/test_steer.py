@@ -125,6 +125,7 @@ path.write_text(path.read_text().replace("Build it.", "Build a green roof."))
 """
 
 
+@pytest.mark.experts
 def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-16
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,11 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.live.requests import MemberRequest, RequestKind, post_request
+from teamwright.experts.live.strategy import Live
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies.protocol import Settings, Strategy
+from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
 from teamwright.values.events.live import TeamLife, TeamMessage
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
@@ -88,6 +91,18 @@ class Gate:
         self.entered.set()
         await self.open.wait()
         return "a is done"
+
+
+class TestLive(StrategyConformance):
+    def make(self) -> Strategy:
+        return Live()
+
+
+class TestLiveWithAPlan(StrategyConformance):
+    settings = Settings(options={"steps": [{"id": "one", "agent": "member-2"}, {"id": "member-3", "needs": ["one"]}]})
+
+    def make(self) -> Strategy:
+        return Live()
 
 
 async def test_a_team_lives_from_forming_to_dissolution_and_its_outputs_stay() -> None:

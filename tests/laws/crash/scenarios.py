@@ -237,7 +237,6 @@ SCENARIOS: dict[str, Scenario] = {
     "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
     "steered": Scenario(steering.steered, inbox=steering.SENT),
-    "live": Scenario(steering.live, inbox=steering.CHANGES),
     "approvals": Scenario(approvals.approvals),
     "evaluated": Scenario(evaluations.evaluated, after={"a": "b"}, says=evaluations.SAYS),
     "degraded": Scenario(_degraded),
@@ -251,5 +250,6 @@ if collaborations.ARE_INSTALLED:
         collaborations.competition, after={"b": "a", "slow": "z"}, says=collaborations.COMPETITION
     )
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
+    SCENARIOS["live"] = Scenario(steering.live, inbox=steering.CHANGES)
     SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
     SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})

@@ -28,7 +28,9 @@ class Discussion:
     ) -> Reply | Failure:
         """Return the result of a phase once no member asks for anything more, or as the lead decides."""
         for round_ in range(1, self._rounds + 1):
-            if isinstance(reply, Failure) or (request := await self._read(phase, expert, round_)) is None:
+            if isinstance(reply, Failure) or reply.signal == "terminate":
+                return reply
+            if (request := await self._read(phase, expert, round_)) is None:
                 return reply
             self._talk.add(reply)
             place = f"{key}/round-{round_}"
@@ -38,11 +40,13 @@ class Discussion:
                 expert = self._members.named(request.to)
             else:
                 answer = await self._assist(phase, expert.name, request, place, number)
-                if isinstance(answer, Failure):
+                if isinstance(answer, Failure) or answer.signal == "terminate":
                     return answer
                 prompt = answered_prompt(request.to, phase, self._task.text)
             reply = await self._ctx.ask(expert, Turn(prompt, self._talk.history, number), key=place)
-        if isinstance(reply, Failure) or (await self._read(phase, expert, self._rounds + 1)) is None:
+        if isinstance(reply, Failure) or reply.signal == "terminate":
+            return reply
+        if await self._read(phase, expert, self._rounds + 1) is None:
             return reply
         self._talk.add(reply)
         return await self._decide(phase, expert.name, lead, key, number)
@@ -83,7 +87,7 @@ class Discussion:
         await self._ctx.emit(fact, key=f"{place}/request")
         turn = Turn(assist_prompt(asker, request.text), self._talk.history, number)
         answer = await self._ctx.ask(helper, turn, key=f"{place}/{helper.name}")
-        if isinstance(answer, Reply):
+        if isinstance(answer, Reply) and answer.signal is None:
             fact = TeamMessage(type="assist", by=helper.name, to=(asker,), text=answer.text, phase=phase.id)
             await self._ctx.emit(fact, key=f"{place}/assist")
             self._talk.add(answer)
@@ -91,7 +95,7 @@ class Discussion:
 
     async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> Reply | Failure:
         """Let the lead end a discussion: its answer is the result of the phase."""
-        prompt = decision_prompt(phase, expert, self._rounds)
+        prompt = decision_prompt(phase, expert, self._rounds, self._task.text)
         decided = await self._ctx.ask(
             self._members.named(lead), Turn(prompt, self._talk.history, number), key=f"{key}/decision"
         )

@@ -31,9 +31,9 @@ def phase_prompt(task: str, phase: Phase, expert: Agent, members: LiveMembers, l
     others = [introduction(one) for one in members if one.name != expert.name]
     left = [f"{name} (has left)" for name in members.left]
     return _joined(
-        f"You work on the step {phase.title!r} of the team's task:\n{phase.task or task}",
         _listed(f"Your colleagues; {lead} leads the team:", [*others, *left]),
         f"The task of the team:\n{task}" if phase.task else "",
+        f"You work on the step {phase.title!r}:\n{phase.task or task}",
     )
 
 
@@ -52,11 +52,11 @@ def handed_over_prompt(source: str, note: str, phase: Phase, task: str) -> str:
     return f"{source} hands the step {phase.title!r} over to you: {note}\n\nThe step:\n{phase.task or task}"
 
 
-def decision_prompt(phase: Phase, expert: str, rounds: int) -> str:
+def decision_prompt(phase: Phase, expert: str, rounds: int, task: str) -> str:
     """Ask the lead to end a discussion."""
     return (
         f"The step {phase.title!r} of {expert} was discussed for {rounds} rounds without an end. Decide now: write the"
-        " result of the step, with what is known."
+        f" result of the step, with what is known.\n\nThe step:\n{phase.task or task}"
     )
 
 

@@ -154,6 +154,8 @@ class LiveRun:
             reply = await self._ctx.ask(lead, turn, key=place)
             if isinstance(reply, Failure):
                 return None if self._give_up(before, reply.message) else self._talk.failed(reply)
+            if reply.signal == "terminate":
+                return self._talk.receive(reply)
             self._talk.warn(reply)
             made = read_lead_plan(reply, before, self._roster, most)
             if not isinstance(made, str):
