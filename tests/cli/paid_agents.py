@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from teamwright import Reply, Turn
+from teamwright import Context, Reply, Turn
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.values.limits.usage import Usage
 
@@ -27,6 +28,15 @@ def lead(turn: Turn) -> Reply:
     if turn.number > 1:
         decision = {"action": "synthesize", "synthesis": "Sorted."}
     return _paid("lead", json.dumps(decision), 8, 2)
+
+
+async def unmetered(turn: Turn, ctx: Context) -> str:
+    """Answer with a model whose server reports no usage."""
+
+    async def call(attempt: Attempt) -> Returned:
+        return Returned("Sorted.", Usage(requests=1))
+
+    return str((await ctx.effect("request", Effect("model", "silent", "r", call))).value)
 
 
 def _paid(name: str, text: str, told: int, said: int) -> Reply:

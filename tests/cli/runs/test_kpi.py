@@ -79,6 +79,16 @@ def test_a_broken_gate_exits_with_1_after_the_report_and_is_named_with_its_figur
     assert '"passed": false' in report.read_text()
 
 
+def test_a_gate_on_a_figure_without_data_fails_as_unknown(call: Call, tmp_path: Path) -> None:  # Z-12
+    manifest = "agents: {a: {function: 'tests.cli.paid_agents:unmetered'}}\nteams: {t: {members: [a]}}"
+    assert call("run", write_team(tmp_path / "silent", manifest), "Go", "--run-id", "silent").code == 0
+    done = call("runs", "kpi", "silent", "--gate", "total_tokens<=1000000", "--gate", "pass_rate>=0.8")
+    unknown = "total_tokens is unknown, since the run has no data for it, and may be at most 1000000"
+    assert (done.code, done.err) == (1, f"run 'silent' fails the gate total_tokens<=1000000: {unknown}\n")
+    (gate,) = call("runs", "kpi", "silent", "--gate", "total_tokens<=1000000", "--json").json["gates"]
+    assert (gate["value"], gate["passed"]) == (None, False)
+
+
 @pytest.mark.usefixtures("runs")
 def test_bad_gates_and_unknown_runs_exit_with_2(call: Call) -> None:  # Z-12
     for text, expected in (("fast", "is no gate"), ("pas_rate>=1", "pass_rate"), ("pass_rate>=x", "and a number")):
