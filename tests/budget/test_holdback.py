@@ -6,9 +6,11 @@ import pytest
 
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
+from teamwright.budget.money import Rate
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.turn import Tier
 
 
 def account(**limits: float) -> Account:
@@ -22,7 +24,7 @@ def used(output: int, prompt: int = 1000) -> Usage:
 def ask(holdback: Holdback, usage: Usage, reserved: int = 1000) -> None:
     """An ask with one request whose prompt was reserved at so many tokens, with a cap of 200."""
     holdback.ask_begins(closing=False)
-    holdback.call_reserved(reserved, 200, Cost(reserved + 200, 0, 1))
+    holdback.call_reserved(ReservationRequest(reserved, 200, model=True))
     holdback.ask_ended(usage, closing=False)
 
 
@@ -30,7 +32,7 @@ def test_nothing_is_kept_before_there_is_something_to_close() -> None:  # Z-10
     team = account(tokens=10_000)
     holdback = Holdback(team, [ClosingAsk("lead")])
     holdback.ask_begins(closing=False)
-    holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
+    holdback.call_reserved(ReservationRequest(1000, 200, model=True))
     assert team.kept == [0, 0, 0], "the first turn may use the whole budget"
     holdback.ask_begins(closing=False)
     assert team.kept == [1000 + 2 * 200 + 200, 0, 1]  # the prompt, two replies that it reads, and its own reply
@@ -68,7 +70,7 @@ def test_of_a_reply_that_others_get_as_an_envelope_only_that_is_read() -> None:
     holdback = Holdback(team, [ClosingAsk("lead")])
     for _ in range(4):
         holdback.ask_begins(closing=False)
-        holdback.call_reserved(1000, 200, Cost(1200, 0, 1))
+        holdback.call_reserved(ReservationRequest(1000, 200, model=True))
         holdback.ask_ended(used(100), closing=False, read=20)
     assert team.kept[0] == 1000 + 4 * 20 + 200
 
@@ -86,9 +88,27 @@ def test_money_is_kept_at_the_highest_price_of_a_call() -> None:
     holdback = Holdback(team, [ClosingAsk("lead", 0)])
     for price in (2, 1):
         holdback.ask_begins(closing=False)
-        holdback.call_reserved(1000, 200, Cost(1200, 1200 * price, 1))
+        request = ReservationRequest(1000, 200, model=True, rate=Rate(price, price))
+        holdback.call_sized(request, "primary")
+        holdback.call_reserved(request)
         holdback.ask_ended(used(100), closing=False)
     assert team.kept[1] == 1200 * 2
+
+
+def test_a_closing_ask_has_the_price_of_the_model_that_its_member_answers_with() -> None:  # Z-11
+    team, tiers = account(usd=1), dict[str, Tier]()
+    holdback = Holdback(team, [ClosingAsk("lead", reads=0)], lambda member: tiers.get(member, "primary"))
+    dear, cheap = (ReservationRequest(1000, 200, model=True, rate=Rate(price, price)) for price in (5, 1))
+    holdback.ask_begins(closing=False)
+    holdback.call_sized(dear, "primary")
+    holdback.call_reserved(dear)
+    holdback.ask_ended(used(100), closing=False)
+    assert team.kept[1] == 5 * 1200
+    tiers["lead"] = "economy"
+    holdback.ask_begins(closing=False)
+    assert team.kept[1] == 5 * 1200, "no cheaper price is known yet"
+    holdback.call_sized(cheap, "economy")
+    assert team.kept[1] == 1200, "a call need not be granted to show its price"
 
 
 def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:
@@ -120,7 +140,9 @@ def test_a_small_limit_keeps_little_for_a_reply_whose_length_is_a_guess(limits: 
     team = account(**limits)
     holdback = Holdback(team, [ClosingAsk("lead", reads=0)])
     holdback.ask_begins(closing=False)
-    holdback.call_reserved(10, None, Cost(10, 10, 1))
+    request = ReservationRequest(10, None, model=True, rate=Rate(1, 1))
+    holdback.call_sized(request, "primary")
+    holdback.call_reserved(request)
     holdback.ask_ended(used(5, 10), closing=False)
     assert max(team.kept[:2]) == kept
 
@@ -130,7 +152,7 @@ def test_before_the_first_reply_at_most_half_a_limit_is_kept() -> None:
     holdback = Holdback(team, [ClosingAsk("lead")])
     for _ in range(2):
         holdback.ask_begins(closing=False)
-        holdback.call_reserved(400, 800, Cost(1200, 0, 1))
+        holdback.call_reserved(ReservationRequest(400, 800, model=True))
     assert team.kept == [500, 0, 1]
 
 

@@ -6,9 +6,10 @@ and no promise, and never a whole limit, so that a team with a small budget work
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import ceil, inf
+from operator import mul
 
 from teamwright.budget.ledger import (
     AMPLE_OUTPUT,
@@ -18,10 +19,12 @@ from teamwright.budget.ledger import (
     USEFUL_OUTPUT,
     Account,
     Cost,
+    ReservationRequest,
     scaled_output,
 )
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
+from teamwright.values.turns.turn import Tier
 
 MOST_KEPT_PERCENT = 90
 """The largest part of a limit that is kept back."""
@@ -38,20 +41,23 @@ LEAST_REPLIES = 3
 
 @dataclass(slots=True)
 class _Requests:
-    """What the reservations of model requests say. `price` is the highest one, in picodollars per token."""
+    """What the reservations of model requests say. `prices` are the highest ones, in picodollars per token."""
 
     count: int = 0
     first_prompt: int = 0
     prompt_tokens: int = 0
     largest_cap: int = 0
-    price: float = 0.0
+    prices: dict[Tier, float] = field(default_factory=dict[Tier, float])
 
-    def add(self, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
+    def add(self, prompt_tokens: int, cap: int | None) -> None:
         self.count += 1
         self.first_prompt = self.first_prompt or prompt_tokens
         self.prompt_tokens += prompt_tokens
         self.largest_cap = max(self.largest_cap, AMPLE_OUTPUT if cap is None else cap)
-        self.price = max(self.price, cost.usd / max(1, cost.tokens))
+
+    @property
+    def highest_price(self) -> float:
+        return max(self.prices.values(), default=0.0)
 
 
 @dataclass(slots=True)
@@ -79,13 +85,17 @@ class _Replies:
 class Holdback:
     """What one team keeps back for its closing asks.
 
-    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close.
+    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close. `tier_of`
+    returns which of its models a member, given by name, answers with now.
     """
 
-    __slots__ = ("_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing")
+    __slots__ = ("_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing", "_tier_of")
 
-    def __init__(self, account: Account, closing: Sequence[ClosingAsk]) -> None:
+    def __init__(
+        self, account: Account, closing: Sequence[ClosingAsk], tier_of: Callable[[str], Tier] | None = None
+    ) -> None:
         self._account, self._closing, self._kept = account, tuple(closing), NO_COST
+        self._tier_of = tier_of
         self._requests, self._replies = _Requests(), _Replies()
         self._running = self._running_closing = 0
 
@@ -95,9 +105,18 @@ class Holdback:
         self._running_closing += closing
         self._update()
 
-    def call_reserved(self, prompt_tokens: int, cap: int | None, cost: Cost) -> None:
-        """Learn from the reservation of a model request: its prompt, its output cap, and its whole cost."""
-        self._requests.add(prompt_tokens, cap, cost)
+    def call_sized(self, request: ReservationRequest, tier: Tier) -> None:
+        """Learn the price of a model request, before anything is reserved for it."""
+        if request.rate is not None:
+            output = AMPLE_OUTPUT if request.cap is None else request.cap
+            price = request.rate.cost(request.prompt, output) / max(1, request.prompt + output)
+            prices = self._requests.prices
+            prices[tier] = max(prices.get(tier, 0.0), price)
+            self._update()
+
+    def call_reserved(self, request: ReservationRequest) -> None:
+        """Learn from a model request that has its reservation: its prompt and its output cap."""
+        self._requests.add(request.prompt, request.cap)
         self._update()
 
     def ask_ended(self, usage: Usage | None, *, closing: bool, read: int | None = None) -> None:
@@ -123,8 +142,9 @@ class Holdback:
     def _estimate(self) -> Cost:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
         tightest = self._tightest_limit()
-        tokens = sum(self._tokens(ask, tightest) for ask in self._closing)
-        most = [tokens, ceil(tokens * self._requests.price), len(self._closing)]
+        tokens = [self._tokens(ask, tightest) for ask in self._closing]
+        usd = sum(map(mul, tokens, map(self._price, self._closing)))
+        most = [sum(tokens), ceil(usd), len(self._closing)]
         percent = MOST_KEPT_PERCENT if self._replies.count else MOST_GUESSED_PERCENT
         for level in self._account.chain():
             for index, limit in level.bounds:
@@ -132,9 +152,14 @@ class Holdback:
                 most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
 
+    def _price(self, ask: ClosingAsk) -> float:
+        """Return the price of a closing ask: of the model that its member answers with, else the highest."""
+        tier = "primary" if self._tier_of is None else self._tier_of(ask.member)
+        return self._requests.prices.get(tier, self._requests.highest_price)
+
     def _tightest_limit(self) -> float:
         """Return the tokens that the tightest limit around the team allows, be it in tokens or in money."""
-        prices = {TOKENS: 1.0, USD: self._requests.price}
+        prices = {TOKENS: 1.0, USD: self._requests.highest_price}
         bounds = [bound for level in self._account.chain() for bound in level.bounds]
         return min((limit / price for index, limit in bounds if (price := prices.get(index))), default=inf)
 

@@ -61,15 +61,15 @@ class DegradationLadder(Protocol):
         """What is reduced now."""
         ...
 
-    def tier(self, member: AgentLike) -> Tier:
-        """Return which of its models a member answers with now."""
+    def tier_of(self, member: str) -> Tier:
+        """Return which of its models the member of this name answers with now."""
         ...
 
     def shorten(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""
         ...
 
-    async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
+    async def consider(self, scope: Scope, place: str, ask_person: AskPerson, *, closing: bool) -> None:
         """Apply or undo at most one rung before an ask begins."""
         ...
 
@@ -122,6 +122,7 @@ class Scope:
         "recovery",
         "run",
         "stopping",
+        "tier",
         "usage",
     )  # fmt: skip
 
@@ -153,7 +154,7 @@ class Scope:
             self.compact = parent.compact
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
-            self.charges, self.policy = parent.charges, parent.policy
+            self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
@@ -164,6 +165,7 @@ class Scope:
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False
         self.policy: Policy = UNSET
+        self.tier: Tier = "primary"
         self.charges = Charges()
 
     def open_part(self, path: str, lane: Lane, account: Account | None) -> Scope:

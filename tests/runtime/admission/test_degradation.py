@@ -75,12 +75,17 @@ async def test_aggressive_begins_before_the_limit_is_forecast_and_goes_further()
 
 
 async def test_a_rung_is_undone_when_the_pressure_falls() -> None:  # Z-11
-    _, taken = await played(chain([400, 400, 10, 10, 10, 10, 10, 10], 1500, "auto"))
+    _, taken = await played(chain([400, 400, 200, *[10] * 9], 2000, "auto"))
     assert [(one.rung, one.before, one.after, one.undone) for one in taken] == [
         ("compaction", None, 6, False),
         ("compaction", 6, None, True),
     ]
     assert taken[-1].posture == Cutback()
+
+
+async def test_nothing_is_undone_for_the_ask_that_closes_the_team() -> None:  # Z-11
+    _, taken = await played(chain([400, 400, *[10] * 6], 1500, "auto"))
+    assert [(one.rung, one.undone) for one in taken] == [("compaction", False)]
 
 
 async def test_estimates_of_a_plan_are_corrected_by_what_steps_have_cost() -> None:  # Z-11

@@ -93,7 +93,7 @@ class Admission:
                 permit.cancel()
                 permit = None
         if permit.reservation is not None and self._request.model and self._scope.holdback is not None:
-            self._scope.holdback.call_reserved(self._request.prompt, self._request.cap, permit.cost)
+            self._scope.holdback.call_reserved(self._request)
         return permit
 
     async def _size_request(self, account: Account) -> None:
@@ -105,6 +105,8 @@ class Admission:
         self._request = ReservationRequest(
             self.prompt.tokens, effect.max_output, model=True, rate=rate, note=effect.note
         )
+        if self._scope.holdback is not None:
+            self._scope.holdback.call_sized(self._request, self._scope.tier)
 
     async def _wait_for_budget(self, limiter: RateLimiter | None) -> Permit | None:
         """Wait for the budget, if there is one; `None` if no slot is free at the instant when it is granted."""

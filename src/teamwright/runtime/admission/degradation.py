@@ -81,12 +81,12 @@ class Degradation:
             return None
         return cls(team, scope)
 
-    def tier(self, member: AgentLike) -> Tier:
-        """Return which of its models a member answers with now."""
+    def tier_of(self, member: str) -> Tier:
+        """Return which of its models the member of this name answers with now."""
         return self._tier(member, self.cutback)
 
-    def _tier(self, member: AgentLike, cutback: Cutback) -> Tier:
-        return "economy" if cutback.economy and member.name in self._traits.economy_members else "primary"
+    def _tier(self, member: str, cutback: Cutback) -> Tier:
+        return "economy" if cutback.economy and member in self._traits.economy_members else "primary"
 
     def shorten(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""
@@ -104,12 +104,15 @@ class Degradation:
         if self._applied:
             self._applied[-1].measure(self._forecast.first_costs)
 
-    async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
-        """Apply or undo at most one rung before an ask begins, as the record says or as the forecast demands."""
+    async def consider(self, scope: Scope, place: str, ask_person: AskPerson, *, closing: bool) -> None:
+        """Apply or undo at most one rung before an ask begins, as the record says or as the forecast demands.
+
+        Nothing is undone for a closing ask: its cost was kept back as it is now, and nothing comes after it.
+        """
         full, record = join_key(scope.path, place), scope.run.record
         recorded = record.rungs.get(full)
         if recorded is None and full not in record.asks:
-            await self._decide(scope, place, ask_person)
+            await self._decide(scope, place, ask_person, closing=closing)
         else:
             if full + QUESTION_SUFFIX in record.answers and not await self._ask_consent(scope, place, None, ask_person):
                 self._declined = True
@@ -142,7 +145,7 @@ class Degradation:
 
     def _is_cheaper(self, asked: AskedWith, cutback: Cutback) -> bool:
         """Return whether an ask costs less with this cutback."""
-        if self._tier(asked.member, cutback) == "economy" != asked.turn.tier:
+        if self._tier(asked.member.name, cutback) == "economy" != asked.turn.tier:
             return True
         earlier, recent = asked.cutback.recent, cutback.recent
         is_shorter = recent is not None and (earlier is None or recent < earlier)
@@ -161,7 +164,7 @@ class Degradation:
             self._apply(fact, scope.run)
         return True
 
-    async def _decide(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
+    async def _decide(self, scope: Scope, place: str, ask_person: AskPerson, *, closing: bool) -> None:
         asked_before = join_key(scope.path, place + QUESTION_SUFFIX) in scope.run.record.questions
         if self._is_asking or (self._forecast.asks_ended == self._decided_after and not asked_before):
             return
@@ -173,7 +176,8 @@ class Degradation:
         relaxed = self._pressure_without_last(account)
         if relaxed is not None and relaxed.share < self._thresholds.below and not asked_before:
             self._declined = False
-            self._undo_last(scope, place, relaxed)
+            if not closing:
+                self._undo_last(scope, place, relaxed)
         elif (pressure.share > self._thresholds.above and not self._declined) or asked_before:
             await self._cut_back(scope, place, pressure, ask_person)
 

@@ -160,7 +160,7 @@ class Ask:
         seconds = self._time_limit(child)
         asked = recorded.asked if recorded else self._asked_fact(child, seconds)
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
-        child.call_announced = asked.called
+        child.call_announced, child.tier = asked.called, asked.tier
         if child.limits is not None:
             run.record_limits(full, child.limits)
         if run.format == 1:
@@ -175,7 +175,7 @@ class Ask:
 
     def _asked_fact(self, child: Scope, seconds: float | None) -> AgentAsked:
         turn, ladder = self.turn, self._scope.degradation
-        tier = turn.tier if ladder is None or turn.tier != "primary" else ladder.tier(self._member)
+        tier = turn.tier if ladder is None or turn.tier != "primary" else ladder.tier_of(self._member.name)
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
@@ -374,12 +374,12 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
         if child.account is not None:
             child.charge(child.charges.tokens, child.charges.usd)  # what a turn that is resumed was charged before
         return child
+    if (ladder := Degradation.of(member, child)) is not None:
+        child.degradation, child.decides_degradation = ladder, True
     if child.account is not None and isinstance(member, Team):
         closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))
         if closing:
-            child.holdback = Holdback(child.account, closing)
-    if (ladder := Degradation.of(member, child)) is not None:
-        child.degradation, child.decides_degradation = ladder, True
+            child.holdback = Holdback(child.account, closing, ladder.tier_of if ladder is not None else None)
     if policy.compact is not None:
         child.compact = policy.compact
     if policy.recovery is not None:

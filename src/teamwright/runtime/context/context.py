@@ -116,7 +116,7 @@ class RunContext:
         is_counted = False
         try:
             if ladder is not None:
-                await ladder.consider(scope, place, partial(ask_person_at, scope))
+                await ladder.consider(scope, place, partial(ask_person_at, scope), closing=turn.closing)
                 ladder.ask_begins()
                 is_counted = True
             ending = await self._resolve(member, turn, place, policy)
