@@ -12,6 +12,7 @@ from teamwright.experts.routing.assessor import Assessor, AssessorFailure
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing import ModelServer, Say
 from teamwright.values.limits.limits import Limits
+from tests.kit.records import cut
 
 TEMPLATES = ExpertTemplates()
 
@@ -60,3 +61,22 @@ async def test_a_model_that_is_not_affordable_fails_in_words() -> None:  # A-12
                 await assessor.complexity("Do it.")
         assert server.requests == []
         assert assessor.asked[0].usage.requests == 0
+
+
+async def test_an_assessment_that_was_killed_anywhere_is_resumed_and_not_paid_twice() -> None:  # A-12 D-01
+    with ModelServer(lambda request: Say(text='{"complexity": 0.4}')) as server:
+        model = ServerModel(url=server.url, name="m")
+
+        async def assess(journal: MemoryJournal) -> float:
+            async with Engine(journal) as engine:
+                assessor = Assessor(engine, model, Path.cwd(), run_id="r", limits=None)
+                return (await assessor.complexity("Do it.")).complexity
+
+        whole = MemoryJournal()
+        assert await assess(whole) == 0.4
+        events = await whole.read("r.complexity")
+        answered = next(at for at, event in enumerate(events, 1) if event.kind == "agent.returned")
+        for at in range(1, len(events)):
+            before = len(server.requests)
+            assert await assess(await cut(whole, at, "r.complexity")) == 0.4
+            assert len(server.requests) - before == (1 if at < answered else 0)

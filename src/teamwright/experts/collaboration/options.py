@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.attributes import policy_of
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.strategies.protocol import Members
 from teamwright.values.models import Value
@@ -17,7 +18,8 @@ class CollaborateOptions(Value):
     steps: tuple[Phase, ...] = Field(default=(), description="the phases, in any order; without them, the lead plans")
     variables: dict[str, JsonValue] = Field(default={}, description="values that tasks use, as `variables.NAME`")
     lead: AgentName | None = Field(
-        default=None, description="who leads: a member, or another agent or team; by default the first member"
+        default=None,
+        description="who leads: a member, or another agent or team; by default the one with `is_lead`, else the first",
     )
     fallback: AgentName | None = Field(
         default=None, description="who finishes the task alone where the plan fails; by default the lead"
@@ -34,8 +36,11 @@ class CollaborateOptions(Value):
         return CollaborationPlan(steps=self.steps, variables=self.variables) if self.steps else None
 
     def lead_of(self, members: Members) -> Agent:
-        """Return the agent that leads."""
-        return members[0] if self.lead is None else members.named(self.lead)
+        """Return the agent that leads: the one that is declared, else the expert that is a lead, else the first."""
+        if self.lead is not None:
+            return members.named(self.lead)
+        profiles = ((member, policy_of(member).expert) for member in members)
+        return next((member for member, profile in profiles if profile is not None and profile.is_lead), members[0])
 
     def finisher_of(self, members: Members) -> Agent:
         """Return the agent that finishes the task where the plan fails."""
