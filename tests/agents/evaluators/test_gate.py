@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from teamwright.agents.evaluators.gate import completed
 from teamwright.agents.functions.agent import FunctionAgent
@@ -17,7 +19,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Turn
-from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
+from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
@@ -116,6 +118,10 @@ ANSWERS = {
     "a result without a mark": (lambda: {"outcome": "pass", "criteria": [{"id": "a"}]}, "review_exceeded"),
     "a pass without criteria": (lambda: EvaluationVerdict(outcome="pass"), "revise"),
     "a pass without one of them": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a"),)), "revise"),
+    "a mark that is no number": (
+        lambda: EvaluationVerdict(outcome="pass", criteria=(passed("a", float("nan")), passed("b"))),
+        "review_exceeded",
+    ),
     "a pass of others": (lambda: EvaluationVerdict(outcome="pass", criteria=(passed("x"), passed("y"))), "revise"),
     "no review in spite of marks": (
         lambda: EvaluationVerdict(outcome="review_exceeded", criteria=(passed("a"), passed("b"))),
@@ -153,6 +159,40 @@ def test_a_verdict_is_completed_to_the_rubric() -> None:
     assert [(one.id, one.passed) for one in found.criteria] == [("a", False), ("b", True), ("c", False)]
     assert (found.outcome, found.missing, found.unknown) == ("revise", ("c",), ("z",))
     assert found.score == pytest.approx(0.4)
+
+
+ANY_RESULT = st.builds(
+    CriterionResult,
+    id=st.sampled_from("abcxyz"),
+    passed=st.booleans(),
+    score=st.floats(),
+    reason=st.text(max_size=5),
+)
+ANY_VERDICT = st.builds(
+    EvaluationVerdict,
+    outcome=st.sampled_from(get_args(VerdictOutcome)),
+    criteria=st.lists(ANY_RESULT, max_size=8).map(tuple),
+    score=st.floats(),
+    missing=st.lists(st.sampled_from("abz"), max_size=2).map(tuple),
+)
+
+
+@given(ANY_VERDICT, st.sampled_from([0.3, 0.5, 1.0]), st.booleans())
+def test_whatever_an_evaluator_says_only_results_pass_work(
+    said: EvaluationVerdict, threshold: float, required: bool
+) -> None:  # K-08 K-10
+    rubric = tuple(Criterion(id=one, non_blank=True, required=required and one == "a") for one in "abc")
+    found = completed(said, Evaluate(criteria=rubric, threshold=threshold))
+    assert [one.id for one in found.criteria] == ["a", "b", "c"]
+    assert all(0 <= one.score <= 1 for one in (*found.criteria, found))
+    passed = {one.id for one in found.criteria if one.passed}
+    assert passed <= {one.id for one in said.criteria if one.passed}
+    assert not passed & {one.id for one in said.criteria if not one.passed}
+    enough = len(passed) / 3 >= threshold and (not required or "a" in passed)
+    assert (found.outcome == "pass") == (said.outcome == "pass" and enough)
+    assert found.outcome != "auto_pass_with_warning"
+    assert set(found.missing) >= {"a", "b", "c"} - {one.id for one in said.criteria}
+    assert set(found.unknown) == {one.id for one in said.criteria} - set("abc")
 
 
 @pytest.mark.parametrize(

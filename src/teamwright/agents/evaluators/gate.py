@@ -6,6 +6,7 @@ pass does not pass.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -30,6 +31,7 @@ REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 UNREVIEWED: Literal["auto_pass_with_warning"] = "auto_pass_with_warning"
 """The outcome of work at low risk whose review broke off, and which counts with a warning."""
 LEFT_OUT = "the evaluator gave no result for it"
+NO_SCORE = "the evaluator gave a score that is no number"
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
 REVISE = (
@@ -189,8 +191,10 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
 def _one_result(name: str, results: Sequence[CriterionResult]) -> CriterionResult:
     if not results:
         return CriterionResult(id=name, passed=False, score=0.0, reason=LEFT_OUT)
+    if any(not math.isfinite(one.score) for one in results):
+        return CriterionResult(id=name, passed=False, score=0.0, reason=NO_SCORE)
     worst = min(results, key=lambda one: (one.passed, one.score))
-    return worst.changed(reason=cut(worst.reason, LONGEST_REASON))
+    return worst.changed(score=min(max(worst.score, 0.0), 1.0), reason=cut(worst.reason, LONGEST_REASON))
 
 
 def is_passing(results: Sequence[CriterionResult], declared: Evaluate) -> bool:
@@ -204,7 +208,7 @@ def is_passing(results: Sequence[CriterionResult], declared: Evaluate) -> bool:
 
 def weighted_score(results: Sequence[CriterionResult], declared: Evaluate) -> float:
     """Return the weighted mean of the scores, to four places."""
-    scores = {one.id: min(max(one.score, 0.0), 1.0) for one in results}
+    scores = {one.id: one.score for one in results}
     total = sum(one.weight for one in declared.rubric)
     return round(sum(one.weight * scores.get(one.id, 0.0) for one in declared.rubric) / total, 4)
 
