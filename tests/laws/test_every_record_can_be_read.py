@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
-from teamwright.agents import Attempt, Effect, Returned, ToolContext
+from teamwright.agents import Attempt, Effect, Returned, ToolContext, ToolDefinition, ToolSource
 from teamwright.errors import UsageError
 from teamwright.events import Custom
 from teamwright.people import Answer, Question
@@ -193,6 +193,14 @@ async def test_the_outcome_of_a_strategy_of_ones_own(tmp_path: Path, wrong: dict
     assert (await recorded(tmp_path, team)).failure is not None
 
 
+def call_and_tell(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    """Call the tool `use`, and answer with its result."""
+    last = messages[-1].parts[-1]
+    if isinstance(last, ToolReturnPart):
+        return ModelResponse(parts=[TextPart(str(last.content))])
+    return ModelResponse(parts=[ToolCallPart("use", {}, "c")])
+
+
 def log_a_number(ctx: Any) -> None:
     ctx.log(3)
 
@@ -240,14 +248,42 @@ async def test_what_a_tool_does_with_its_context(tmp_path: Path, act: Callable[[
             await made
         return "success"
 
-    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-        last = messages[-1].parts[-1]
-        if isinstance(last, ToolReturnPart):
-            return ModelResponse(parts=[TextPart(str(last.content))])
-        return ModelResponse(parts=[ToolCallPart("use", {}, "c")])
-
-    result = await recorded(tmp_path, Team("t", members=[ModelAgent("a", model=FunctionModel(answer), tools=[use])]))
+    result = await recorded(
+        tmp_path, Team("t", members=[ModelAgent("a", model=FunctionModel(call_and_tell), tools=[use])])
+    )
     assert said in (result.output or "")
+
+
+class OwnTools(ToolSource):
+    """A source of tools of a user's own class."""
+
+    name = "own"
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    async def definitions(self, ctx: Context) -> list[ToolDefinition]:
+        return [ToolDefinition("use", "Use it.", {"type": "object", "properties": {}})]
+
+    async def call(self, name: str, arguments: Any, context: ToolContext) -> Any:
+        return self._result
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (object(), "The tool 'use' returned something that is not JSON"),
+        ({1: 2}, "{'1': 2}"),
+        ({"a": {3}}, "{'a': [3]}"),
+        (float("inf"), "None"),
+    ],
+    ids=["an object", "numbers as names", "a set", "no number"],
+)
+async def test_the_result_of_a_tool_of_ones_own(tmp_path: Path, result: Any, said: str) -> None:
+    agent = ModelAgent("a", model=FunctionModel(call_and_tell), tools=[OwnTools(result)])
+    output = (await recorded(tmp_path, Team("t", members=[agent]))).output
+    assert output is not None
+    assert output.startswith(said)
 
 
 async def test_the_history_of_a_run(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.dependencies import shared_dependencies
 from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
+from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.agents.tools.call_policy import CallPolicy
 from teamwright.agents.tools.call_workspace import CallWorkspace
 from teamwright.agents.tools.context import LogLevel, ToolContext
@@ -31,6 +32,7 @@ from teamwright.values.key import join_key, repeat_key
 from teamwright.values.limits.usage import Usage
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
+from teamwright.values.record_checks import plain_json
 from teamwright.values.turns.messages import digest
 
 LONGEST_ERROR = 500
@@ -103,7 +105,7 @@ class RecordedToolCall:
                 raise
         else:
             if link.question is None:
-                return _returned(result)
+                return self._returned(result)
         asked: JsonValue = {"question": to_builtins(link.question), "idempotency_key": context.idempotency_key}
         return Returned(asked, form="question")
 
@@ -113,7 +115,17 @@ class RecordedToolCall:
         link = RunLink(self._ctx, self._name, self._shared_workspace, attempt, self._answers)
         context = self._context(member, owned, attempt, link)
         result = await called(self._name, self._policy.check(self._arguments, context))
-        return None if result is None else _returned(result)
+        return None if result is None else self._returned(result)
+
+    def _returned(self, result: ToolValue) -> Returned:
+        """Return the result of the call for the record; raises `ToolError` if a source of the user's gave no JSON."""
+        value, files = split_files(result)
+        if not is_package_class(type(self._source)):
+            try:
+                value = plain_json(value)
+            except ValueError as error:
+                raise ToolError(f"The tool {self._name!r} returned something that is not JSON: {error}") from error
+        return Returned(value, usage=Usage(tool_calls=1), files=files)
 
     def _context(self, member: str, owned: Owned, attempt: Attempt, link: RunLink) -> ToolContext:
         idempotency_key = self._first_key or attempt.idempotency_key
@@ -204,11 +216,6 @@ async def called(name: str, call: Awaitable[ToolValue]) -> ToolValue:
         raise _tool_failure(name, error) from error
     except Exception as error:
         raise _tool_failure(name, error) from error
-
-
-def _returned(result: ToolValue) -> Returned:
-    value, files = split_files(result)
-    return Returned(value, usage=Usage(tool_calls=1), files=files)
 
 
 def _tool_failure(name: str, error: Exception) -> ToolError:
