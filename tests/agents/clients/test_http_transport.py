@@ -79,6 +79,8 @@ async def test_a_reply_that_breaks_off_is_a_failure_that_is_retried_and_charged(
         STREAM + says("All of it.") + DONE,
         STREAM + says("All of it.") + b"data:[DONE]",
         STREAM + says("All of it.").replace(b"\n\n", b"\r\n\r\n") + b"data: [DONE]\r\n\r\n",
+        STREAM + (says("All of it.") + DONE).replace(b"\n", b"\r"),
+        STREAM + b"\xef\xbb\xbf" + says("All of it.") + DONE,
         CHUNKED + chunk(says("All of")) + chunk(says(" it.", "stop")) + chunk(DONE) + b"0\r\n\r\n",
         CHUNKED + chunk(says("All of it.", "stop")) + chunk(DONE),
     ],
@@ -86,6 +88,12 @@ async def test_a_reply_that_breaks_off_is_a_failure_that_is_retried_and_charged(
 async def test_a_stream_is_whole_with_a_finish_reason_or_an_end_marker(body: bytes) -> None:  # D-02
     with RawServer(body) as server:
         assert (await ask(server)).text == "All of it."
+
+
+async def test_a_web_page_is_called_no_json_and_not_a_stream_that_broke_off() -> None:
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>Welcome</html>"
+    with RawServer(page) as server, pytest.raises(ServiceError, match="its response is not JSON"):
+        await ask(server)
 
 
 async def test_the_generators_of_a_client_library_are_exhausted_and_not_abandoned() -> None:

@@ -218,7 +218,7 @@ def _is_stream(request: httpx2.Request, content_type: str) -> bool:
     """Whether a response is a stream: by its content type, or because one was requested and the type is unclear."""
     if content_type.startswith(STREAM):
         return True
-    if "json" in content_type:
+    if "json" in content_type or "html" in content_type:
         return False
     try:
         return STREAM_REQUESTED.search(request.content) is not None

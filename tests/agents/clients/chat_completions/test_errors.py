@@ -4,11 +4,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from pydantic_ai.exceptions import ModelConnectionError, ModelTimeoutError
+from pydantic_ai.exceptions import ModelConnectionError, ModelContextWindowExceededError, ModelTimeoutError
 
 from teamwright.agents.clients.chat_completions.errors import reading_errors
 from teamwright.agents.model.errors import classify
-from tests.agents.clients.chat_completions.both_clients import Exchange, answer, both
+from tests.agents.clients.chat_completions.both_clients import Exchange, answer, both, ours
 
 ERRORS: dict[str, Any] = {
     "an error object": {"error": {"message": "no", "type": "odd", "code": None}},
@@ -20,6 +20,8 @@ ERRORS: dict[str, Any] = {
     "an overloaded server": {"error": {"message": "later", "type": "overloaded_error"}},
     "a text as error": {"error": "no"},
     "a message alone": {"message": "no", "object": "error"},
+    "a list": [{"error": {"message": "no", "code": 400, "status": "INVALID_ARGUMENT"}}],
+    "a detail": {"detail": "no"},
     "an HTML page": "<html>no</html>",
     "nothing": "",
 }
@@ -42,10 +44,45 @@ async def test_an_error_is_understood_as_with_openais_client(status: int, body: 
     assert type(mine.error) is type(theirs.error)
 
 
-async def test_the_words_of_the_server_reach_the_user() -> None:
-    mine, _ = await both(answer(ERRORS["an error object"], 400))
-    assert mine.error is not None
-    assert str(classify(mine.error, "tiny")) == "The model 'tiny' refused the request, HTTP 400: no"
+WORDS: dict[str, tuple[Any, str]] = {
+    "an error object": (ERRORS["an error object"], "no"),
+    "a text as error": (ERRORS["a text as error"], "no"),
+    "a message alone": (ERRORS["a message alone"], "no"),
+    "a list": (ERRORS["a list"], "no"),
+    "a detail": (ERRORS["a detail"], "no"),
+    "details": ({"detail": [{"loc": ["body"], "msg": "missing"}]}, '[{"loc":["body"],"msg":"missing"}]'),
+    "an error without words": ({"error": {"status": 7}}, '{"status":7}'),
+    "nothing": ("", "Bad Request"),
+    "blanks": (" ", "Bad Request"),
+}
+
+
+@pytest.mark.parametrize(("sent", "words"), WORDS.values(), ids=WORDS)
+async def test_the_words_of_the_server_reach_the_user(sent: Any, words: str) -> None:
+    error = (await ours(answer(sent, 400))).error
+    assert error is not None
+    assert str(classify(error, "tiny")) == f"The model 'tiny' refused the request, HTTP 400: {words}"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirection_is_an_error_that_names_its_target(status: int) -> None:
+    error = (await ours(answer("<html>Moved", status, location="https://server.example/v1"))).error
+    assert error is not None
+    target = "it redirects to 'https://server.example/v1'; if that is right, declare its URL"
+    assert str(classify(error, "tiny")) == f"The model 'tiny' refused the request, HTTP {status}: {target}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        "The input (9 tokens) is longer than the model's context length (8 tokens).",
+        "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+    ],
+)
+async def test_servers_without_codes_say_in_words_that_a_prompt_is_too_long(words: str) -> None:
+    error = (await ours(answer({"error": words}, 400))).error
+    assert isinstance(error, ModelContextWindowExceededError)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,22 @@ def client(*seen: list[httpx2.Request]) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.MockTransport(handle))
 
 
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://server.example", "http://server.example/chat/completions"),
+        ("http://server.example/v1?version=7", "http://server.example/v1/chat/completions?version=7"),
+        ("http://server.example/v1/?a=b/c?d", "http://server.example/v1/chat/completions?a=b/c?d"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1/chat/completions"),
+    ],
+)
+async def test_a_base_url_may_have_any_form(url: str, endpoint: str) -> None:
+    seen: list[httpx2.Request] = []
+    async with client(seen) as http:
+        await made(http, url).request(HELLO, None, PLAIN)
+    assert str(seen[0].url) == endpoint
+
+
 @pytest.mark.parametrize("url", ["http://server.example/v1", "http://server.example/v1/"])
 async def test_requests_go_to_the_chat_completions_of_the_server(url: str) -> None:
     seen: list[httpx2.Request] = []

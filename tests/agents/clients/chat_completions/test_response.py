@@ -3,11 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic_ai.exceptions import ModelAPIError, UnexpectedModelBehavior
+from pydantic_ai.exceptions import ModelAPIError, ModelServerError, UnexpectedModelBehavior
 from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
 from teamwright.agents.clients.chat_completions.response import usage_of
-from tests.agents.clients.chat_completions.both_clients import answer, body, both, ours
+from teamwright.agents.model.errors import classify
+from tests.agents.clients.chat_completions.both_clients import answer, body, both, chunk, ours, stream
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"n": 1}'}}
 DETAILS = {
@@ -52,10 +53,15 @@ async def test_probabilities_of_tokens_are_kept() -> None:
     assert mine.response == theirs.response
 
 
-async def test_arguments_that_are_no_text_are_taken_as_they_are() -> None:
-    called = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": {"n": 1}}}
-    (part,) = (await ours(answer(body({"tool_calls": [called]})))).parts
-    assert part == ToolCallPart("add", {"n": 1}, tool_call_id="c1")
+@pytest.mark.parametrize(
+    ("given", "taken"), [({"n": 1}, '{"n":1}'), ([1], "[1]"), (7, "7"), (True, "true"), ({}, ""), (None, "")], ids=str
+)
+async def test_arguments_that_are_no_text_become_text(given: Any, taken: str) -> None:
+    called = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": given}}
+    whole = await ours(answer(body({"tool_calls": [called]})))
+    piece = chunk({"tool_calls": [{"index": 0, **called}]})
+    streamed = await ours(stream(piece, chunk({}, "stop")), streams=True)
+    assert whole.parts == streamed.parts == [ToolCallPart("add", taken, tool_call_id="c1")]
 
 
 async def test_a_text_that_mentions_thinking_tags_stays_whole() -> None:
@@ -85,6 +91,24 @@ async def test_a_malformed_response_is_an_error_that_names_the_place(sent: Any, 
     error = (await ours(answer(sent))).error
     assert isinstance(error, UnexpectedModelBehavior)
     assert error.message == f"its response is malformed: {place}"
+
+
+FAILED = {"message": "Provider returned error", "code": 502}
+REPORTED: dict[str, Any] = {
+    "an error object": {"error": FAILED},
+    "an error object in a list": [{"error": FAILED}],
+    "an error object of its own": {"object": "error", **FAILED},
+    "an error of the choice": body({"content": "Hi"}) | {"choices": [{"error": FAILED, "message": {"content": "Hi"}}]},
+    "an error for a message": body({}) | {"choices": [{"error": FAILED, "message": None}]},
+}
+
+
+@pytest.mark.parametrize("sent", REPORTED.values(), ids=REPORTED)
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+async def test_an_error_with_the_status_of_a_success_is_that_error(sent: Any, streams: bool) -> None:
+    error = (await ours(answer(sent), streams=streams)).error
+    assert isinstance(error, ModelServerError)
+    assert str(classify(error, "tiny")) == "The model 'tiny' failed on its side, HTTP 502: Provider returned error"
 
 
 @pytest.mark.parametrize("sent", ["", "  ", "<html>", '{"choices": ['])

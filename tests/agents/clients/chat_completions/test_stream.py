@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -115,12 +116,19 @@ async def test_the_data_of_an_event_may_take_several_lines() -> None:
     assert (await ours(stream(sent, DONE), streams=True)).parts == [TextPart("Hi.")]
 
 
-async def test_a_server_that_does_not_stream_is_read_as_a_whole() -> None:
-    mine = await ours(answer(body({"content": "Hi."}, "length")), streams=True)
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "text/event-stream", ""])
+@pytest.mark.parametrize("before", ["", " \n "])
+async def test_a_server_that_does_not_stream_is_read_as_a_whole(kind: str, before: str) -> None:
+    sent = before + json.dumps(body({"content": "Hi."}, "length"), indent=2)
+    mine = await ours(answer(sent, 200, **{"content-type": kind}), streams=True)
     assert mine.parts == [TextPart("Hi.")]
     assert texts(mine) == ["Hi."]
     assert mine.response is not None
     assert (mine.response.finish_reason, mine.response.usage.input_tokens) == ("length", 30)
+
+
+async def test_a_stream_that_calls_itself_a_document_is_read_as_a_stream() -> None:
+    assert (await ours(answer(b"".join(STREAMS["a text"])), streams=True)).parts == [TextPart("Hello.")]
 
 
 CALLS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -128,6 +136,18 @@ CALLS: dict[str, tuple[dict[str, Any], ...]] = {
     "with one index for all": (
         call(0, id="c1", name="add", arguments="{}"),
         call(0, id="c2", name="look", arguments="{}"),
+    ),
+    "without an index, with an id in every piece": (
+        call(id="c1", name="add", arguments="{"),
+        call(id="c1", arguments="}"),
+        call(id="c2", name="look", arguments="{"),
+        call(id="c2", arguments="}"),
+    ),
+    "with a name that comes late": (
+        call(0, id="c1", arguments="{"),
+        call(0, arguments="}"),
+        call(0, name="add"),
+        call(1, id="c2", name="look", arguments="{}"),
     ),
     "with a name that is repeated": (
         call(0, id="c1", name="add", arguments="{"),
@@ -151,6 +171,15 @@ CALLS: dict[str, tuple[dict[str, Any], ...]] = {
 async def test_calls_of_servers_that_count_otherwise_are_told_apart(calls: tuple[dict[str, Any], ...]) -> None:
     mine = await ours(stream(*map(chunk, calls), *END), streams=True)
     assert mine.parts == [ToolCallPart("add", "{}", tool_call_id="c1"), ToolCallPart("look", "{}", tool_call_id="c2")]
+
+
+@pytest.mark.parametrize("index", [0, None])
+async def test_calls_without_ids_are_told_apart_by_what_follows_whole_arguments(index: int | None) -> None:
+    one, two, other = '{"n": 1}', '{"n": 2}', '{"m": {}}'
+    calls = [call(index, name="add", arguments=one), call(index, name="add", arguments=two)]
+    calls += [call(index, name="look", arguments=other)]
+    parts = (await ours(stream(*map(chunk, calls), *END), streams=True)).parts
+    assert [(part.tool_name, part.args) for part in parts] == [("add", one), ("add", two), ("look", other)]
 
 
 async def test_a_call_is_announced_once_its_tool_is_known() -> None:
@@ -184,6 +213,21 @@ async def test_an_error_of_llama_cpp_is_an_error() -> None:
     )
     assert isinstance(mine.error, ModelHTTPError)
     assert mine.error.status_code == 500
+
+
+REPORTED = {
+    "beside a text": {"choices": [{"delta": {"content": ""}, "finish_reason": "error", "error": {"message": "died"}}]},
+    "as a reason alone": {"choices": [{"delta": {"content": ""}, "finish_reason": "error"}]},
+    "as an object of its own": {"object": "error", "message": "died", "code": 500},
+}
+
+
+@pytest.mark.parametrize("sent", REPORTED.values(), ids=REPORTED)
+async def test_half_an_answer_and_an_error_are_an_error(sent: dict[str, Any]) -> None:
+    data = b"data: " + json.dumps(sent).encode() + b"\n\n"
+    error = (await ours(stream(chunk({"content": "Half"}), data, DONE), streams=True)).error
+    assert isinstance(error, ModelAPIError)
+    assert error.in_stream
 
 
 @pytest.mark.parametrize("sent", [b"data: {\n\n", b"data: nonsense\n\n"])

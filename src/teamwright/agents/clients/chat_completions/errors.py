@@ -23,7 +23,7 @@ from pydantic_ai.exceptions import (
     ModelTimeoutError,
     ModelUnavailableError,
 )
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 Category = type[
     ModelRateLimitError | ModelQuotaExceededError | ModelUnavailableError | ModelServerError | ModelRequestRejectedError
@@ -35,7 +35,10 @@ NO_QUOTA = frozenset((
 ))  # fmt: skip
 """Codes that say that waiting does not help; they come with the status of a rate limit."""
 TOO_LONG = ("context_length_exceeded", "exceed_context_size_error")
-TOO_LONG_TEXTS = ("maximum context length", "reduce the length of the messages")
+TOO_LONG_TEXTS = (
+    "maximum context length", "reduce the length of the messages", "greater than the context length",
+    "longer than the model's context length", "exceeds the maximum number of tokens",
+)  # fmt: skip
 """How servers that send no code for it say that a prompt is too long."""
 OVERLOADED = ("overloaded", "over capacity")
 STATUSES = {
@@ -68,14 +71,14 @@ class ServerError(NamedTuple):
     @classmethod
     def of(cls, body: object) -> ServerError:
         """Read an error, in whichever of the usual forms it comes."""
-        if isinstance(body, Mapping):
-            body = cast("Mapping[str, object]", body)
-            error = body.get("error") or body
-            if isinstance(error, Mapping):
-                error = cast("Mapping[str, object]", error)
-                return cls(str(error.get("message") or error), _text(error.get("code")), _text(error.get("type")))
-            return cls(str(error))
-        return cls(str(body))
+        body = _first(body)
+        if not isinstance(body, Mapping):
+            return cls(body if isinstance(body, str) else _json(body))
+        error = cast("Mapping[str, object]", body)
+        if error.get("error"):
+            return cls.of(error["error"])
+        said = error.get("message") or error.get("detail") or error
+        return cls(said if isinstance(said, str) else _json(said), _text(error.get("code")), _text(error.get("type")))
 
     def category(self, status: int | None) -> Category | None:
         """Return what kind of error it is: by its code and type, then by what it says, then by its status."""
@@ -107,15 +110,35 @@ def status_error(model: str, response: httpx2.Response) -> ModelHTTPError:
         error.category(response.status_code),
         status_code=response.status_code,
         model_name=model,
-        body=body,
+        body=_redirection(response) or error.message.strip() or response.reason_phrase or "it gives no reason",
         headers=dict(response.headers),
         provider_error_code=error.code,
         provider_error_type=error.type,
     )
 
 
-def stream_error(model: str, body: object) -> ModelAPIError:
-    """Return the error that a server sends in the middle of a stream."""
+def _redirection(response: httpx2.Response) -> str | None:
+    """Say where a server redirects to: no request follows it, since the key is for the declared address alone."""
+    target = response.headers.get("location")
+    return f"it redirects to {target!r}; if that is right, declare its URL" if response.has_redirect_location else None
+
+
+def raise_reported(model: str, body: object) -> None:
+    """Raise the error that a server reports with the status of a success, in place of an answer or in its choice."""
+    body = _first(body)
+    if not isinstance(body, Mapping):
+        return
+    body = cast("Mapping[str, object]", body)
+    if body.get("error"):
+        raise reported_error(model, body["error"])
+    if body.get("object") == "error":
+        raise reported_error(model, body)
+    if body.get("finish_reason") == "error":
+        raise reported_error(model, "it stopped because of an error, which it does not name")
+
+
+def reported_error(model: str, body: object) -> ModelAPIError:
+    """Return the error that a server sends in the middle of its reply."""
     error = ServerError.of(body)
     status = STATUSES.get(error.code or "") or STATUSES.get(error.type or "")
     if status is None and error.code is not None and error.code.isdecimal() and len(error.code) == 3:
@@ -123,11 +146,11 @@ def stream_error(model: str, body: object) -> ModelAPIError:
     category = error.category(status)
     if status is None:
         return (category or ModelAPIError)(
-            model, error.message, body=body, in_stream=True,
+            model, error.message, body=error.message, in_stream=True,
             provider_error_code=error.code, provider_error_type=error.type,
         )  # fmt: skip
     return ModelHTTPError.for_category(
-        category, status_code=status, model_name=model, body=body, in_stream=True,
+        category, status_code=status, model_name=model, body=error.message, in_stream=True,
         provider_error_code=error.code, provider_error_type=error.type,
     )  # fmt: skip
 
@@ -149,3 +172,12 @@ def unreadable(model: str, error: ValueError) -> ModelAPIError:
 
 def _text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _json(value: object) -> str:
+    return to_json(value).decode()
+
+
+def _first(body: object) -> object:
+    """Return the object in a list, in which Gemini sends its errors; anything else as it is."""
+    return cast("list[object]", body)[0] if isinstance(body, list) and body else cast("object", body)

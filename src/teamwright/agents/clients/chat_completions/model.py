@@ -20,12 +20,10 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from teamwright.agents.clients.chat_completions.errors import reading_errors, status_error
-from teamwright.agents.clients.chat_completions.request import request_body
+from teamwright.agents.clients.chat_completions.request import SYSTEM, request_body
 from teamwright.agents.clients.chat_completions.response import ResponseOrigin, read_response
 from teamwright.agents.clients.chat_completions.stream import ChatStream
 
-SYSTEM = "server"
-"""The name of the provider in records."""
 PATH = "/chat/completions"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 MOST_PREPARED = 64
@@ -113,9 +111,9 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         check_allow_model_requests()
         body = request_body(self._name, messages, settings, parameters, self.profile, stream=stream)
         headers = {**HEADERS, **settings.get("extra_headers", {})}
-        request = self._http.build_request(
-            "POST", f"{self.url.rstrip('/')}{PATH}", content=to_json(body), headers=headers
-        )
+        base, mark, query = self.url.partition("?")
+        url = f"{base.rstrip('/')}{PATH}{mark}{query}"
+        request = self._http.build_request("POST", url, content=to_json(body), headers=headers)
         with reading_errors(self._name):
             response = await self._http.send(request, stream=True)
             if stream and response.is_success:
@@ -129,7 +127,7 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         return response
 
     def _origin(self) -> ResponseOrigin:
-        return ResponseOrigin(self._name, SYSTEM, self.url, self.profile)
+        return ResponseOrigin(self._name, self.url)
 
     def _prepare(
         self, settings: ModelSettings | None, parameters: ModelRequestParameters

@@ -30,12 +30,13 @@ from pydantic_ai.tools import ToolDefinition
 
 Json = dict[str, Any]
 
+SYSTEM = "server"
+"""The name of the provider in records."""
 FIELDS = {
     "frequency_penalty": "frequency_penalty",
     "logit_bias": "logit_bias",
     "presence_penalty": "presence_penalty",
     "seed": "seed",
-    "service_tier": "service_tier",
     "stop_sequences": "stop",
     "temperature": "temperature",
     "top_k": "top_k",
@@ -46,7 +47,6 @@ FIELDS = {
     "openai_prompt_cache_key": "prompt_cache_key",
     "openai_prompt_cache_options": "prompt_cache_options",
     "openai_prompt_cache_retention": "prompt_cache_retention",
-    "openai_service_tier": "service_tier",
     "openai_store": "store",
     "openai_text_verbosity": "verbosity",
     "openai_top_logprobs": "top_logprobs",
@@ -81,6 +81,8 @@ def request_body(
     if "max_tokens" in settings:
         current = supported.get("openai_chat_supports_max_completion_tokens", True)
         body["max_completion_tokens" if current else "max_tokens"] = settings["max_tokens"]
+    if tier := settings.get("openai_service_tier") or settings.get("service_tier"):
+        body["service_tier"] = tier
     return body | _thinking(settings, parameters, supported) | settings.get("extra_body", {})
 
 
@@ -90,17 +92,22 @@ def _stream_options(settings: Mapping[str, Any]) -> Json:
 
 
 def _thinking(settings: Mapping[str, Any], parameters: ModelRequestParameters, profile: Mapping[str, Any]) -> Json:
-    """How much the model shall think: an effort, or what turns its thinking off."""
+    """How much the model shall think, unless it always does."""
     if effort := settings.get("openai_reasoning_effort"):
         return {"reasoning_effort": effort}
     thinking = parameters.thinking
-    if thinking is None:
-        return {}
-    if thinking is False and (off := profile.get("openai_chat_thinking_false_body")):
-        return dict(off)
-    if thinking is False and profile.get("thinking_always_enabled"):
+    if thinking is None or (thinking is False and profile.get("thinking_always_enabled")):
         return {}
     return {"reasoning_effort": OPENAI_REASONING_EFFORT_MAP[thinking]}
+
+
+def _is_thinking(settings: Mapping[str, Any], parameters: ModelRequestParameters, profile: Mapping[str, Any]) -> bool:
+    """Whether the model will think, as far as is known."""
+    if (effort := settings.get("openai_reasoning_effort")) is not None:
+        return effort != "none"
+    if parameters.thinking is not None:
+        return parameters.thinking is not False or bool(profile.get("thinking_always_enabled"))
+    return bool(profile.get("thinking_enabled_by_default"))
 
 
 def _response_format(parameters: ModelRequestParameters, profile: Mapping[str, Any]) -> Json | None:
@@ -109,7 +116,7 @@ def _response_format(parameters: ModelRequestParameters, profile: Mapping[str, A
         return {"type": "json_object"}
     if parameters.output_mode != "native" or answer is None:
         return None
-    form: Json = {"name": answer.name, "schema": answer.json_schema}
+    form: Json = {"name": answer.name or "final_result", "schema": answer.json_schema}
     if answer.description:
         form["description"] = answer.description
     if profile.get("openai_supports_strict_tool_definition", True):
@@ -121,7 +128,7 @@ def _tools(settings: Mapping[str, Any], parameters: ModelRequestParameters, prof
     """Return the tools and which of them the model may or must call; nothing if there are none."""
     offered = parameters.declared_tool_defs
     mode, names = _tool_choice(settings.get("tool_choice"), parameters)
-    if not profile.get("supports_forced_tool_choice", True) and mode == "required":
+    if mode == "required" and not _can_force(settings, parameters, profile):
         mode = "auto"
     choice: str | Json = mode
     if names is not None and len(names) == 1 and mode == "required":
@@ -134,6 +141,17 @@ def _tools(settings: Mapping[str, Any], parameters: ModelRequestParameters, prof
     if "parallel_tool_calls" in settings:
         tools["parallel_tool_calls"] = settings["parallel_tool_calls"]
     return tools
+
+
+def _can_force(settings: Mapping[str, Any], parameters: ModelRequestParameters, profile: Mapping[str, Any]) -> bool:
+    """Whether to force a call: some models can't be forced, and some would not think then."""
+    is_asked_for = settings.get("tool_choice") not in (None, "auto", "none", [])
+    if profile.get("supports_forced_tool_choice", True):
+        disables = profile.get("forced_tool_choice_disables_thinking")
+        return is_asked_for or not disables or not _is_thinking(settings, parameters, profile)
+    if is_asked_for:
+        raise UserError("the setting tool_choice requires a tool, but this model can't be made to call one")
+    return False
 
 
 def _tool_choice(
@@ -179,25 +197,14 @@ def _messages(
             if (reply := _reply(message, profile)) is not None:
                 sent.append(reply)
         else:
-            sent += _request(message, profile)
+            sent += _request(message)
     _complete_reasoning(sent)
-    role = profile.get("openai_system_prompt_role") or "system"
-    leading = next((place for place, one in enumerate(sent) if one["role"] != role), len(sent)) if role != "user" else 0
-    sent[leading:leading] = [{"role": role, "content": one.content} for one in parameters.instruction_parts or ()]
-    if not profile.get("openai_chat_supports_multiple_system_messages", True):
-        sent = _merge_leading(sent, role)
+    leading = next((place for place, one in enumerate(sent) if one["role"] != "system"), len(sent))
+    sent[leading:leading] = [{"role": "system", "content": one.content} for one in parameters.instruction_parts or ()]
     return sent
 
 
-def _merge_leading(sent: list[Json], role: str) -> list[Json]:
-    """Join the system messages at the start, for servers that take only one."""
-    count = next((place for place, one in enumerate(sent) if one["role"] != role), len(sent))
-    if role == "user" or count < 2:
-        return sent
-    return [{"role": role, "content": "\n\n".join(one["content"] for one in sent[:count])}, *sent[count:]]
-
-
-def _request(message: ModelRequest, profile: Mapping[str, Any]) -> Iterator[Json]:
+def _request(message: ModelRequest) -> Iterator[Json]:
     """Yield what the user, the system and tools say; files that tools returned follow their results."""
     files: list[UserContent] = []
     for part in message.parts:
@@ -211,7 +218,7 @@ def _request(message: ModelRequest, profile: Mapping[str, Any]) -> Iterator[Json
                 files += more
                 yield {"role": "tool", "tool_call_id": part.tool_call_id, "content": text}
             case SystemPromptPart():
-                yield {"role": profile.get("openai_system_prompt_role") or "system", "content": part.content}
+                yield {"role": "system", "content": part.content}
             case _:
                 raise UserError(f"a message of the kind {_kind_of(part)!r} can't be sent to this server")
     if files:
@@ -259,8 +266,8 @@ def _reply(message: ModelResponse, profile: Mapping[str, Any]) -> Json | None:
         elif isinstance(part, ToolCallPart):
             calls.append(_call(part))
         elif isinstance(part, ThinkingPart):
-            if (field := _reasoning_field(part, message, profile)) is not None:
-                thoughts.setdefault(field, []).append(part.content)
+            if part.provider_name == SYSTEM and part.id in REASONING_FIELDS:  # a server wrote it in this field
+                thoughts.setdefault(part.id, []).append(part.content)
             elif not profile.get("mimics_assistant_message_formatting"):
                 texts.append(f"<think>\n{part.content}\n</think>")
     if not texts and not calls:
@@ -272,24 +279,13 @@ def _reply(message: ModelResponse, profile: Mapping[str, Any]) -> Json | None:
     return reply
 
 
-def _reasoning_field(part: ThinkingPart, message: ModelResponse, profile: Mapping[str, Any]) -> str | None:
-    """Return the field in which a server gets back what its model thought; `None` if it goes back as text."""
-    how, field = profile.get("openai_chat_send_back_thinking_parts", "auto"), profile.get("openai_chat_thinking_field")
-    if how == "field":
-        return field
-    is_own = part.provider_name is not None and part.provider_name == message.provider_name
-    if how == "auto" and is_own and part.id and part.id != "content" and field in (None, part.id):
-        return part.id
-    return None
-
-
 def _call(part: ToolCallPart) -> Json:
     call: Json = {
         "id": part.tool_call_id,
         "type": "function",
         "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
     }
-    if part.provider_details and (extra := part.provider_details.get("extra_content")):
+    if part.provider_name == SYSTEM and part.provider_details and (extra := part.provider_details.get("extra_content")):
         call["extra_content"] = extra
     return call
 

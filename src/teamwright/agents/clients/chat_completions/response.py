@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import FinishReason, ModelResponse, ModelResponsePart, TextPart, ThinkingPart, ToolCallPart
-from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from teamwright.agents.clients.chat_completions.errors import unreadable
-from teamwright.agents.clients.chat_completions.request import REASONING_FIELDS, Json
+from teamwright.agents.clients.chat_completions.errors import raise_reported, unreadable
+from teamwright.agents.clients.chat_completions.request import REASONING_FIELDS, SYSTEM, Json
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -26,18 +24,10 @@ LATEST = 253_402_300_799  # the last second of the year 9999
 
 
 class ResponseOrigin(NamedTuple):
-    """Where a response comes from: the model that was asked, its provider and URL, and what the model supports."""
+    """Where a response comes from: the model that was asked, and its URL."""
 
     model: str
-    system: str
     url: str
-    profile: ModelProfile
-
-    @property
-    def reasoning_fields(self) -> tuple[str, ...]:
-        """The fields that may contain what the model thought."""
-        own = cast("Mapping[str, Any]", self.profile).get("openai_chat_thinking_field")
-        return (own, *REASONING_FIELDS) if own else REASONING_FIELDS
 
 
 def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
@@ -46,7 +36,9 @@ def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
         body: object = from_json(content)
     except ValueError as error:
         raise unreadable(origin.model, error) from error
+    raise_reported(origin.model, body)
     choice = _first_choice(body)
+    raise_reported(origin.model, choice)
     body, message = cast("Json", body), choice.get("message")
     if not isinstance(message, dict):
         raise malformed("choices.0.message")
@@ -57,12 +49,12 @@ def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
         details["refusal"] = refusal
     logprobs = logprobs_of(choice)
     return ModelResponse(
-        parts=[] if refusal else _parts(message, origin),
+        parts=[] if refusal else _parts(message),
         usage=usage_of(body.get("usage")),
         model_name=text_of(body.get("model")) or origin.model,
         provider_details={**details, "logprobs": logprobs} if logprobs else details or None,
         provider_response_id=text_of(body.get("id")) or None,
-        provider_name=origin.system,
+        provider_name=SYSTEM,
         provider_url=origin.url,
         finish_reason="content_filter" if refusal else FINISH_REASONS.get(reason or "stop"),
     )
@@ -76,11 +68,11 @@ def _first_choice(body: object) -> Json:
     return cast("Json", first)
 
 
-def _parts(message: Json, origin: ResponseOrigin) -> list[ModelResponsePart]:
+def _parts(message: Json) -> list[ModelResponsePart]:
     parts: list[ModelResponsePart] = []
-    field, thought = reasoning_of(message, origin.reasoning_fields)
+    field, thought = reasoning_of(message)
     if thought:
-        parts.append(ThinkingPart(thought, id=field, provider_name=origin.system))
+        parts.append(ThinkingPart(thought, id=field, provider_name=SYSTEM))
     if content := content_text(message.get("content")):
         parts.append(TextPart(content))
     calls: object = message.get("tool_calls") or []
@@ -89,19 +81,26 @@ def _parts(message: Json, origin: ResponseOrigin) -> list[ModelResponsePart]:
     for place, call in enumerate(cast("list[object]", calls)):
         called = cast("Json", call) if isinstance(call, dict) else {}
         function = cast("Json", called.get("function")) if isinstance(called.get("function"), dict) else {}
-        if not (name := text_of(function.get("name"))):
+        if not isinstance(name := function.get("name"), str):
             raise malformed(f"choices.0.message.tool_calls.{place}.function")
-        parts.append(tool_call(name, function.get("arguments"), called, origin))
+        parts.append(tool_call(name, arguments_of(function.get("arguments")), called))
     return parts
 
 
-def tool_call(name: str, arguments: object, call: Json, origin: ResponseOrigin) -> ToolCallPart:
+def arguments_of(given: object) -> str:
+    """Return the arguments of a call, or a piece of them, as text; some servers send them as an object."""
+    if isinstance(given, str):
+        return given
+    return to_json(given).decode() if given else ""
+
+
+def tool_call(name: str, arguments: str, call: Json) -> ToolCallPart:
     """Return a call of a tool. A signature that some models put beside it has to go back unchanged."""
-    part = ToolCallPart(name, cast("str | dict[str, Any] | None", arguments), provider_name=None)
+    part = ToolCallPart(name, arguments)
     if call_id := text_of(call.get("id")):
         part.tool_call_id = call_id
     if extra := call.get("extra_content"):
-        part.provider_name, part.provider_details = origin.system, {"extra_content": extra}
+        part.provider_name, part.provider_details = SYSTEM, {"extra_content": extra}
     return part
 
 
@@ -125,9 +124,9 @@ def content_text(content: object) -> str:
     return "".join(text_of(cast("Json", one).get("text")) if isinstance(one, dict) else text_of(one) for one in parts)
 
 
-def reasoning_of(message: Json, fields: tuple[str, ...]) -> tuple[str, str]:
+def reasoning_of(message: Json) -> tuple[str, str]:
     """Return the field with what the model thought, and that; empty texts if there is none."""
-    for field in fields:
+    for field in REASONING_FIELDS:
         if (thought := message.get(field)) and isinstance(thought, str):
             return field, thought
     return "", ""

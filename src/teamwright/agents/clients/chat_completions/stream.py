@@ -22,14 +22,16 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.usage import RequestUsage
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from typing_extensions import override
 
-from teamwright.agents.clients.chat_completions.errors import reading_errors, stream_error, unreadable
-from teamwright.agents.clients.chat_completions.request import Json
+from teamwright.agents.clients.chat_completions.errors import raise_reported, reading_errors, unreadable
+from teamwright.agents.clients.chat_completions.events import EventReader
+from teamwright.agents.clients.chat_completions.request import SYSTEM, Json
 from teamwright.agents.clients.chat_completions.response import (
     FINISH_REASONS,
     ResponseOrigin,
+    arguments_of,
     choice_details,
     content_text,
     details_of,
@@ -54,14 +56,14 @@ class GrowingPart:
     pieces: list[str] = field(default_factory=list[str])
     call: Json = field(default_factory=dict[str, Any])
 
-    def part(self, origin: ResponseOrigin) -> ModelResponsePart:
+    def part(self) -> ModelResponsePart:
         """Return the part as far as it has arrived."""
         content = "".join(self.pieces)
         if self.kind == "text":
             return TextPart(content)
         if self.kind == "thinking":
-            return ThinkingPart(content, id=self.name, provider_name=origin.system)
-        return tool_call(self.name, content, self.call, origin)
+            return ThinkingPart(content, id=self.name, provider_name=SYSTEM)
+        return tool_call(self.name, content, self.call)
 
 
 class ChatStream(StreamedResponse):
@@ -73,11 +75,11 @@ class ChatStream(StreamedResponse):
         self._model_name, self._timestamp = origin.model, datetime.now().astimezone()
         self._parts: list[GrowingPart] = []
         self._calls: dict[int, int] = {}
+        self._last_call: int | None = None
         self._whole: ModelResponse | None = None
         self._details: Json = {}
         self._logprobs: list[Json] = []
         self._refusal, self._has_reason = "", False
-        self._fields = origin.reasoning_fields
 
     @property
     @override
@@ -89,7 +91,7 @@ class ChatStream(StreamedResponse):
     @override
     def provider_name(self) -> str:
         """The name of the provider."""
-        return self._origin.system
+        return SYSTEM
 
     @property
     @override
@@ -123,30 +125,17 @@ class ChatStream(StreamedResponse):
 
     @override
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        reader = EventReader()
         with reading_errors(self._origin.model):
-            if "json" in self._response.headers.get("content-type", ""):  # the server does not stream
-                for event in self._read_whole(await self._response.aread()):
-                    yield event
-                return
-            lines: list[bytes] = []
-            rest = b""
             async for piece in self._response.aiter_raw():
-                if b"\n" not in piece:
-                    rest += piece
-                    continue
-                *whole, rest = (rest + piece).replace(b"\r\n", b"\n").split(b"\n")
-                for line in whole:
-                    if line:
-                        lines.append(line)
-                        continue
-                    if (data := _data_of(lines)) == DONE:
+                for data in reader.feed(piece):
+                    if data == DONE:
                         return
-                    lines.clear()
                     for event in self._read(data):
                         yield event
-            if (data := _data_of([*lines, rest])) != DONE:  # a server may leave out the last blank line
-                for event in self._read(data):
-                    yield event
+        last = reader.end()
+        for event in self._read_whole(last) if reader.is_document else self._read(last):
+            yield event
 
     def _read_whole(self, content: bytes) -> Iterator[ModelResponseStreamEvent]:
         self._whole = read_response(content, self._origin)
@@ -156,7 +145,7 @@ class ChatStream(StreamedResponse):
 
     def _read(self, data: bytes) -> Iterator[ModelResponseStreamEvent]:
         """Read one chunk and yield what it adds."""
-        if not data:
+        if not data or data == DONE:
             return
         try:
             chunk: object = from_json(data)
@@ -165,8 +154,7 @@ class ChatStream(StreamedResponse):
         if not isinstance(chunk, dict):
             raise malformed("a chunk of its stream")
         chunk = cast("Json", chunk)
-        if chunk.get("error"):
-            raise stream_error(self._origin.model, chunk["error"])
+        raise_reported(self._origin.model, chunk)
         if (reported := chunk.get("usage")) is not None:  # some servers report with every chunk, each time all of it
             self._usage, self._usage_received = usage_of(reported), True
         if not self._details or "service_tier" in chunk or "moderation" in chunk:
@@ -183,6 +171,7 @@ class ChatStream(StreamedResponse):
         self.provider_response_id = text_of(chunk.get("id")) or self.provider_response_id
 
     def _read_choice(self, choice: Json) -> Iterator[ModelResponseStreamEvent]:
+        raise_reported(self._origin.model, choice)
         if reason := choice.get("finish_reason"):
             self.finish_reason, self._has_reason = FINISH_REASONS.get(text_of(reason)), True
             self._details |= choice_details(choice)
@@ -193,7 +182,7 @@ class ChatStream(StreamedResponse):
             return
         delta = cast("Json", delta)
         self._refusal += text_of(delta.get("refusal"))
-        name, thought = reasoning_of(delta, self._fields)
+        name, thought = reasoning_of(delta)
         if thought:
             yield self._add(thought, "thinking", name)
         if content := content_text(delta.get("content")):
@@ -206,7 +195,7 @@ class ChatStream(StreamedResponse):
         last = self._parts[-1] if self._parts else None
         if last is None or last.kind != kind or last.name != name:
             self._parts.append(last := GrowingPart(kind, name, [text]))
-            return PartStartEvent(index=len(self._parts) - 1, part=last.part(self._origin))
+            return PartStartEvent(index=len(self._parts) - 1, part=last.part())
         last.pieces.append(text)
         delta = TextPartDelta(text) if kind == "text" else ThinkingPartDelta(content_delta=text)
         return PartDeltaEvent(index=len(self._parts) - 1, delta=delta)
@@ -225,28 +214,30 @@ class ChatStream(StreamedResponse):
         """Add a piece of a call. It is announced once its tool is known."""
         function: object = call.get("function")
         function = cast("Json", function) if isinstance(function, dict) else {}
-        place, growing = self._call_at(call)
-        was_named, name, given = bool(growing.name), text_of(function.get("name")), function.get("arguments")
-        if name != growing.name:  # some servers repeat the name with every piece
+        name, arguments = text_of(function.get("name")), arguments_of(function.get("arguments"))
+        place = self._place_of(call, name, arguments)
+        growing = self._parts[place]
+        was_named = bool(growing.name)
+        if not was_named or (name != growing.name and not growing.pieces):  # some servers repeat it with every piece
             growing.name += name
-        arguments = given if isinstance(given, str) else to_json(given).decode() if given else ""
-        growing.pieces.append(arguments)
+        if arguments:
+            growing.pieces.append(arguments)
         growing.call |= {key: call[key] for key in ("id", "extra_content") if call.get(key)}
         if was_named:
             return PartDeltaEvent(index=place, delta=ToolCallPartDelta(args_delta=arguments)) if arguments else None
-        return PartStartEvent(index=place, part=growing.part(self._origin)) if growing.name else None
+        return PartStartEvent(index=place, part=growing.part()) if growing.name else None
 
-    def _call_at(self, call: Json) -> tuple[int, GrowingPart]:
-        """Return the call that a piece belongs to: by its index, unless another id says that a new one begins."""
-        index, call_id = call.get("index"), text_of(call.get("id"))
-        if not isinstance(index, int):
-            index = len(self._calls) if call_id or not self._calls else len(self._calls) - 1
-        place = self._calls.get(index)
-        known = text_of(self._parts[place].call.get("id")) if place is not None else ""
-        if place is None or (call_id and known and call_id != known):
-            place = self._calls[index] = len(self._parts)
+    def _place_of(self, call: Json, name: str, arguments: str) -> int:
+        """Return the place of the call that a piece belongs to: by its index, else the last one, or a new one."""
+        index = call.get("index")
+        place = self._calls.get(index) if isinstance(index, int) else self._last_call
+        if place is None or _begins_another(self._parts[place], text_of(call.get("id")), name, arguments):
+            place = len(self._parts)
             self._parts.append(GrowingPart("call"))
-        return place, self._parts[place]
+        if isinstance(index, int):
+            self._calls[index] = place
+        self._last_call = place
+        return place
 
     @override
     def get(self) -> ModelResponse:
@@ -261,23 +252,26 @@ class ChatStream(StreamedResponse):
             details["logprobs"] = self._logprobs
         reason = self.finish_reason if self._has_reason else "stop"  # some servers send none
         return ModelResponse(
-            parts=[] if self._refusal else [one.part(self._origin) for one in self._parts],
+            parts=[] if self._refusal else [one.part() for one in self._parts],
             usage=self._usage if self._usage_received else RequestUsage(unmeasured_requests=1),
             model_name=self._model_name,
             timestamp=self._timestamp,
             provider_details=details or None,
             provider_response_id=self.provider_response_id,
-            provider_name=self._origin.system,
+            provider_name=SYSTEM,
             provider_url=self._origin.url,
             finish_reason="content_filter" if self._refusal else reason,
         )
 
 
-def _data_of(lines: list[bytes]) -> bytes:
-    """Return the data of an event from its lines; llama.cpp writes an error in a line of that name."""
-    if len(lines) == 1 and lines[0].startswith(b"data:"):
-        return lines[0][5:].strip()
-    errors = [line[6:] for line in lines if line.startswith(b"error:")]
-    if errors:
-        return b'{"error":' + b"\n".join(errors) + b"}"
-    return b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
+def _begins_another(growing: GrowingPart, call_id: str, name: str, arguments: str) -> bool:
+    """Whether a piece begins another call, although its index is that of this one, as with Gemini, or it has none.
+
+    It does if its id differs, or if both have none and it names a tool again after whole arguments.
+    """
+    known = text_of(growing.call.get("id"))
+    if call_id and known:
+        return call_id != known
+    if not name or not growing.name or not growing.pieces:
+        return False
+    return name != growing.name or (growing.pieces[-1].endswith("}") and arguments.startswith("{"))
