@@ -24,6 +24,7 @@ COVERED_BY = {
     "lab/replay/report.py": "lab/replay/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
     "experts/coordination/options.py": "experts/coordination/test_risk.py",
+    "experts/coordination/step_board.py": "experts/coordination/test_plan_run.py",
     "_lazy.py": "test_facades.py",
     "agents/contract/context.py": "runtime/context/test_branches.py",
     "agents/contract/effect.py": "runtime/context/test_effect.py",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ExpertOptions,
         ExpertStep,
         FailureLadder,
+        ReactOptions,
         Role,
     )
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
@@ -64,6 +65,7 @@ __all__ = [
     "PlanDifference",
     "Rating",
     "Ratings",
+    "ReactOptions",
     "Role",
     "RoleDraft",
     "Roster",
@@ -98,7 +100,9 @@ __getattr__, __dir__ = lazy_names(
         ),
         "teamwright.experts.collaboration.difference": "PlanDifference plan_difference",
         "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase Roster",
-        "teamwright.experts.coordination.options": "DispatchOptions ExpertOptions ExpertStep FailureLadder Role",
+        "teamwright.experts.coordination.options": (
+            "DispatchOptions ExpertOptions ExpertStep FailureLadder ReactOptions Role"
+        ),
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.experts.profiles.agent": "introduce make_expert",

@@ -175,3 +175,11 @@ def _check_one_ending(result: RunResult, events: list[Event]) -> None:
     settled = Counter(event.fact.step for event in events if isinstance(event.fact, TeamStepCompleted))
     assert assigned == settled
     assert set(assigned.values()) <= {1}
+
+
+async def test_a_step_whose_task_can_not_be_rendered_fails_the_team_as_its_steps_say() -> None:
+    steps = [{"id": "a"}, {"id": "m", "needs": ["a"], "task": "{{ outputs.a.nothing.more }}"}]
+    result, events = await run(expert(FakeMembers(), steps=steps))
+    assert result.status == "failed"
+    assert [state for _, state, _ in states(result)] == ["completed", "failed"]
+    assert [event.fact.status for event in events if isinstance(event.fact, TeamEnded)] == ["failed"]

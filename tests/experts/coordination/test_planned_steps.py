@@ -21,7 +21,7 @@ GOOD: list[Any] = [
 
 def read(value: JsonValue, most: int = 5) -> list[tuple[str, str | None, tuple[str, ...]]] | str:
     found = read_plan(Reply.of("p", json.dumps(value)), ROLES, most)
-    return found.problem if isinstance(found, ParseFailure) else [(one.id, one.role, one.needs) for one in found]
+    return found.problem if isinstance(found, ParseFailure) else [(one.id, one.role, one.needs) for one in found.steps]
 
 
 @pytest.mark.parametrize("value", [{"steps": GOOD}, GOOD, {"steps": [{**one, "why": "so"} for one in GOOD]}])

@@ -52,4 +52,25 @@ def dispatch(url: str) -> Team:
     return Team("pool", members=members, strategy="dispatch", options={"steps": steps, "max_parallel": 2})
 
 
-SAYS = {"planner": plan, "a": draft, "z": draft, "bad": refusal}
+def react(url: str) -> Team:
+    """A lead that decides on two steps at once, one of which is lost, then on one more, and answers in two rounds."""
+    options: dict[str, JsonValue] = {"lead": "lead", "create_roles": True, "risk": "low", "evaluate": CITES}
+    members = http_members(url, "a bad b")
+    return Team("reacting", members=members, helpers=http_members(url, "lead"), strategy="react", options=options)
+
+
+def decision(request: ChatRequest, times: int) -> str:
+    """Decide by what stands in the prompt: the first steps, one with a new role, the answer."""
+    told = str(request.body["prompt"])
+    if "Decide what comes next" not in told:
+        return draft(request, times)
+    if "# look:" not in told:
+        steps = [{"id": "look", "role": "a", "task": "Look."}, {"id": "ask", "role": "bad", "task": "Ask."}]
+        return json.dumps({"action": "work", "steps": steps})
+    if "# doubt:" not in told:
+        new = {"id": "doubt", "role": "sceptic", "task": "Doubt.", "needs": ["look"], "instructions": "You doubt."}
+        return json.dumps({"action": "work", "steps": [new]})
+    return json.dumps({"action": "answer"})
+
+
+SAYS = {"lead": decision, "b": draft, "planner": plan, "a": draft, "z": draft, "bad": refusal}

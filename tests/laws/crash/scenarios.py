@@ -252,4 +252,5 @@ if collaborations.ARE_INSTALLED:
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
     SCENARIOS["live"] = Scenario(steering.live, inbox=steering.CHANGES)
     SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
+    SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS)
     SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})

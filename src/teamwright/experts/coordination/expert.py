@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
-from teamwright.experts.coordination.options import ExpertOptions, ExpertStep
+from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
@@ -69,7 +70,7 @@ class Expert(Strategy):
         options = settings.read(ExpertOptions)
         steps = {step.id: step for step in _known_steps(options, members)}
         closer = closing_step(list(steps.values()), options.answer)
-        bound = bind_roles(list(steps.values()), effective_roles(options, members), members).by_step
+        bound = bind_roles(list(steps.values()), _roles_of(options, members), members).by_step
         if closer is None or closer not in bound:
             return ()
         return [ClosingAsk(bound[closer].agent.name, len(steps[closer].needs))]
@@ -77,7 +78,7 @@ class Expert(Strategy):
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Return the steps and their dependencies; with a planner, the roles that it can use."""
         options = settings.read(ExpertOptions)
-        roles, steps = effective_roles(options, members), _known_steps(options, members)
+        roles, steps = _roles_of(options, members), _known_steps(options, members)
         notes = (f"{options.risk} risk", f"{options.max_parallel} at once")
         if not steps:
             planner = Node(id="planner", agent=options.planner or "", label="plan")
@@ -105,14 +106,16 @@ class ExpertRun:
 
     async def run(self, ctx: Context) -> Outcome | None:
         """Plan, bind and execute; return an outcome if there is no plan."""
-        roles = effective_roles(self._options, self._members)
+        roles = _roles_of(self._options, self._members)
         plan = await make_plan(self._task, self._options, roles, self._members, ctx)
         if isinstance(plan, Reply):
             talk = Talk(self._task)
             talk.add(plan)
             return talk.ended("terminated").changed(status="completed")
-        if self._options.confirm_plan and isinstance(plan, MadePlan):
-            plan = await confirm_plan(plan, self._step_problems, ctx)
+        if isinstance(plan, MadePlan):
+            roles |= plan.new_roles
+            if self._options.confirm_plan:
+                plan = await confirm_plan(plan, partial(self._step_problems, roles), ctx)
         if isinstance(plan, Failure):
             return planning_outcome(plan)
         binding = bind_roles(plan.steps, roles, self._members)
@@ -135,12 +138,12 @@ class ExpertRun:
         text = f"the team used up its {self._options.timeout:g} seconds before it had a plan"
         return planning_outcome(Failure(member="", error="deadline", message=text))
 
-    def _step_problems(self, steps: Sequence[ExpertStep]) -> list[str]:
+    def _step_problems(self, roles: Mapping[str, Role], steps: Sequence[ExpertStep]) -> list[str]:
         """Return why edited steps can't be executed by the members of the team."""
         known = self._members.names
         judges = [(step.id, judge) for step in steps if step.evaluate for judge in step.evaluate.judges]
         unknown = [f"the step {step!r}: there is no judge {judge!r}" for step, judge in judges if judge not in known]
-        return [*bind_roles(steps, effective_roles(self._options, self._members), self._members).problems, *unknown]
+        return [*bind_roles(steps, roles, self._members).problems, *unknown]
 
     def _assignments(self, plan: MadePlan, binding: RoleBinding) -> dict[str, StepAssignment]:
         options = self._options
@@ -174,8 +177,12 @@ class BoundAgents:
         """Do nothing: agents are not counted."""
 
 
+def _roles_of(options: ExpertOptions, members: Members) -> dict[str, Role]:
+    return effective_roles(options.roles, members, options.planner)
+
+
 def _known_steps(options: ExpertOptions, members: Members) -> Sequence[ExpertStep]:
-    known = known_plan(options, effective_roles(options, members))
+    known = known_plan(options, _roles_of(options, members))
     return () if known is None else known.steps
 
 

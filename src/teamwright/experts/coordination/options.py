@@ -72,18 +72,24 @@ class CoordinationOptions(Value):
     timeout: float = Field(
         default=600.0, gt=0, allow_inf_nan=False, description="seconds of the team; then it ends with what it has"
     )
+
+
+class PlanOptions(CoordinationOptions):
+    """What coordinators with a plan have in common."""
+
     answer: str | None = Field(
         default=None, description="the step that gives the team's answer; by default the last one"
     )
 
 
-class ExpertOptions(CoordinationOptions):
+class ExpertOptions(PlanOptions):
     """The roles and the plan of an expert team: fixed `steps`, a `planner`, or else one step for each role."""
 
     roles: dict[RoleName, Role] = Field(default={}, description="the roles; by default each member is one")
     steps: tuple[ExpertStep, ...] = Field(default=(), description="the steps of a fixed plan, in any order")
     planner: AgentName | None = Field(default=None, description="the agent that makes the plan")
     max_steps: int = Field(default=20, ge=1, le=200, description="how many steps a planner may plan")
+    create_roles: bool = Field(default=False, description="whether a planner may make roles that are not declared")
     on_planner_failure: Literal["fail_fast", "single_step_fallback"] = Field(
         default="fail_fast",
         description="when there is no usable plan: the team fails, or the task is one step, with a warning",
@@ -94,7 +100,17 @@ class ExpertOptions(CoordinationOptions):
     on_failure: FailureLadder = Field(default=FailureLadder.model_construct(), description="the failure ladder")
 
 
-class DispatchOptions(CoordinationOptions):
+class ReactOptions(CoordinationOptions):
+    """Who decides on each step, and within which bounds. The lead also gives the answer, as the last step."""
+
+    lead: AgentName = Field(description="the agent that decides on the next steps and gives the answer")
+    roles: dict[RoleName, Role] = Field(default={}, description="the roles; by default each other member is one")
+    create_roles: bool = Field(default=False, description="whether the lead may make roles that are not declared")
+    max_steps: int = Field(default=10, ge=1, le=200, description="how many steps there may be before the answer")
+    on_failure: FailureLadder = Field(default=FailureLadder.model_construct(), description="the failure ladder")
+
+
+class DispatchOptions(PlanOptions):
     """The steps that a pool of members works on."""
 
     steps: tuple[ExpertStep, ...] = Field(min_length=1, description="the steps, in any order")

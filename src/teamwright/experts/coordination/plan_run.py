@@ -6,35 +6,30 @@ A plan ends when its steps have ended, or with its time; no member can declare i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, cast
-
-from msgspec.structs import replace
-from pydantic import JsonValue
+from functools import partial
+from typing import Protocol
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentTimeout
-from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
+from teamwright.experts.coordination.options import ExpertStep, PlanOptions
 from teamwright.experts.coordination.planner import MadePlan
-from teamwright.experts.coordination.states import StepMachine, StepState, team_state
-from teamwright.experts.coordination.step_work import NOTHING_FOUND, StepAssignment, StepExecution
+from teamwright.experts.coordination.step_board import StepBoard, with_role
+from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
-from teamwright.strategies.parallel.parts import FailurePolicy, part_turn, result_of
+from teamwright.strategies.parallel.parts import FailurePolicy, part_turn
 from teamwright.strategies.plan.step_options import closing_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import Talk
-from teamwright.values.events.team import TeamPlanned, TeamStepCompleted
+from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits
-from teamwright.values.results import Outcome, StopReason
+from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 SCOPE = "plan"
 """The scope of everything that a coordinator asks for, within which its timeout applies."""
-NOTHING = f"If there is nothing to report, answer with exactly: {NOTHING_FOUND}."
-OWN_REASONS = ("review_exceeded", "planning", "deadline", "budget")
-"""Errors that are the stop reason of their team."""
 KEEP_GOING = FailurePolicy.model_construct()
 """A failed step that is not optional fails the team once it has ended; the ladder says when that is at once."""
 
@@ -61,20 +56,17 @@ class PlanRun:
     def __init__(
         self,
         task: Task,
-        options: CoordinationOptions,
+        options: PlanOptions,
         plan: MadePlan,
         assignments: Mapping[str, StepAssignment],
         pool: Pool,
     ) -> None:
         self._task, self._options, self._plan, self._pool = task, options, plan, pool
         self._assignments = assignments
-        self._machines = {step.id: StepMachine() for step in plan.steps}
         self._closing = closing_step(plan.steps, options.answer)
         self._runner = StepRunner(task, self._runnable(plan), KEEP_GOING, self, closing=self._closing)
         self._runner.work_by(self._work)
-        self._workers: dict[str, Agent] = {}
-        for machine in self._machines.values():
-            machine.move("planning")
+        self._board = StepBoard(self._runner.results, options.timeout, plan.steps)
 
     def _runnable(self, plan: MadePlan) -> list[ExpertStep]:
         """Return the steps as the runner gets them: limits stand inside the ladder, plain tasks are no templates."""
@@ -101,15 +93,7 @@ class PlanRun:
 
     async def finish(self, ctx: Context, *, timed_out: bool = False) -> Outcome:
         """Settle steps that did not end, and return the outcome of the team."""
-        stopped: Literal["timeout", "cancelled"] = "timeout" if timed_out else "cancelled"
-        for step in self._plan.steps:
-            machine = self._machines[step.id]
-            if machine.is_final:
-                continue
-            has_begun = machine.state != "planning"
-            machine.move(stopped)
-            if has_begun:
-                await ctx.emit(TeamStepCompleted(step=step.id, member=self._workers[step.id].name, state=stopped))
+        await self._board.settle(ctx, timed_out=timed_out)
         return self._outcome(timed_out=timed_out)
 
     def _outcome(self, *, timed_out: bool) -> Outcome:
@@ -120,64 +104,17 @@ class PlanRun:
             order = [*(step for step in order if step != answer), answer]
         ended = results.finish(talk, order, closes=self._runner.has_closed)
         if timed_out:
-            ended = talk.failed(self._timeout())
+            ended = talk.failed(self._board.timeout_failure())
         elif ended is None:
             if not results.replies:
                 talk.warnings.append("every step was skipped")
             elif answer is not None and answer not in results.replies:
                 talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
             ended = talk.ended("done").changed(data=self._runner.answer_data(answer))
-        return self._with_status(ended)
-
-    def _with_status(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the state of the team, which follows from the states of its steps."""
-        states: list[StepState] = [machine.state for machine in self._machines.values()]
-        has_result = bool(self._runner.results.replies) or outcome.failure is None or outcome.failure.error == "budget"
-        state = team_state(states, has_result=has_result)
-        if outcome.stop_reason == "terminated":
-            state = "completed"
-        elif state in ("completed", "cancelled"):
-            state = "degraded" if outcome.warnings else "completed"
-        status = cast('Literal["completed", "degraded", "failed", "timeout"]', state)
-        if outcome.failure is None:
-            return outcome.changed(status=status)
-        error = outcome.failure.error
-        reason = cast("StopReason", error if error in OWN_REASONS else "error")
-        return outcome.changed(status=status, stop_reason=reason, data=self._report())
-
-    def _timeout(self) -> Failure:
-        ended = sum(machine.state in ("completed", "degraded") for machine in self._machines.values())
-        text = (
-            f"the team used up its {self._options.timeout:g} seconds, with {ended} of {len(self._machines)} steps done"
-        )
-        return Failure(member="", error="deadline", message=text)
-
-    def _report(self) -> JsonValue:
-        """Return what became of each step, in plan order."""
-        replies = self._runner.results.replies
-        return [
-            {
-                "step": step.id,
-                "member": self._workers[step.id].name if step.id in self._workers else None,
-                "state": self._machines[step.id].state,
-                "output": result_of(replies[step.id]) if step.id in replies else None,
-            }
-            for step in self._plan.steps
-        ]
+        return self._board.with_status(ended)
 
     async def _work(self, step: Step, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:
-        self._workers[step.id] = agent
-        assignment = self._assignments[step.id]
-
-        def exchange(failed: Agent) -> Agent:
-            other = self._workers[step.id] = self._pool.exchange(step, failed)
-            return other
-
-        execution = StepExecution(assignment, agent, self._machines[step.id], exchange)
-        ending = await execution.run(turn, ctx)
-        if execution.aborts_team:
-            self._runner.results.is_over = True
-        return ending
+        return await self._board.work(self._assignments[step.id], agent, turn, ctx, partial(self._pool.exchange, step))
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent of a step that starts now."""
@@ -188,15 +125,14 @@ class PlanRun:
         assignment = self._assignments[step_input.step.id]
         own_task = assignment.step.task if self._plan.literal else step_input.own_task
         turn = part_turn(self._task, step_input.number, step_input.inputs, step_input.output, own_task=own_task)
-        preface = (assignment.role.instructions, NOTHING if assignment.step.nothing_found else "")
-        return replace(turn, task="\n\n".join((*filter(None, preface), turn.task)), tools=assignment.role.tools)
+        return with_role(turn, assignment)
 
     def prelude(self, step: Step, worker: Agent) -> Prelude | None:
         """Return None: steps start at once."""
 
     async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Release the agent of the step."""
-        self._pool.release(self._workers.get(step.id, worker))
+        self._pool.release(self._board.workers.get(step.id, worker))
 
 
 class TimedRun(Protocol):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.errors import nearest
-from teamwright.experts.coordination.options import ExpertStep
+from teamwright.experts.coordination.options import ExpertStep, Role
 from teamwright.planning.schedule.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.models import Value
@@ -20,6 +20,7 @@ FORM = """\
 {"steps": [{"id": NAME, "role": ROLE, "task": TEXT, "needs": [ID, …]}, …]}"""
 """The form of a plan, as the prompt shows it."""
 SHOWN_FAULTS = 5
+TEXT: JsonValue = {"type": "string"}
 
 
 class PlannedStep(Value):
@@ -31,6 +32,9 @@ class PlannedStep(Value):
     role: str = Field(min_length=1)
     task: str = Field(min_length=1, validation_alias=AliasChoices("task", "description"))
     needs: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("needs", "depends_on"))
+    instructions: str = ""
+    capability: str | None = None
+    reason: str = ""
 
 
 class PlannedSteps(Value):
@@ -41,47 +45,74 @@ class PlannedSteps(Value):
     steps: tuple[PlannedStep, ...] = Field(min_length=1)
 
 
-def plan_schema(roles: Sequence[str]) -> JsonSchema:
-    """Return the JSON Schema of a plan."""
-    text: JsonValue = {"type": "string"}
-    step: JsonValue = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "description": "a short name: letters, digits, - and _"},
-            "role": {"type": "string", "enum": cast("list[JsonValue]", list(roles))},
-            "task": {"type": "string", "description": "what to do, in full sentences"},
-            "needs": {"type": "array", "items": text, "description": "ids of the steps whose results it reads"},
-        },
-        "required": ["id", "role", "task"],
+def step_schema(roles: Sequence[str], *, create_roles: bool = False) -> dict[str, JsonValue]:
+    """Return the JSON Schema of a step; with `create_roles`, of one that may have a role of its own."""
+    names = cast("list[JsonValue]", list(roles))
+    fields: dict[str, JsonValue] = {
+        "id": {"type": "string", "description": "a short name: letters, digits, - and _"},
+        "role": {"type": "string", "examples": names} if create_roles else {"type": "string", "enum": names},
+        "task": {"type": "string", "description": "what to do, in full sentences"},
+        "needs": {"type": "array", "items": TEXT, "description": "ids of the steps whose results it reads"},
     }
-    return {"type": "object", "properties": {"steps": {"type": "array", "items": step}}, "required": ["steps"]}
+    if create_roles:
+        fields["instructions"] = {"type": "string", "description": "of a new role: what it is and does"}
+        fields["capability"] = {"type": "string", "description": "of a new role: what its member must be able to do"}
+    return {"type": "object", "properties": fields, "required": ["id", "role", "task"]}
 
 
-def read_plan(reply: Reply, roles: Sequence[str], most: int) -> tuple[ExpertStep, ...] | ParseFailure:
-    """Return the steps in a reply, or every mistake in them, worded for the planner."""
+def plan_schema(roles: Sequence[str], *, create_roles: bool = False) -> JsonSchema:
+    """Return the JSON Schema of a plan."""
+    steps: JsonValue = {"type": "array", "items": step_schema(roles, create_roles=create_roles)}
+    return {"type": "object", "properties": {"steps": steps}, "required": ["steps"]}
+
+
+class ReadSteps(NamedTuple):
+    """The steps of an answer, and the roles that it makes."""
+
+    steps: tuple[ExpertStep, ...]
+    new_roles: dict[str, Role] = {}
+
+
+def read_plan(reply: Reply, roles: Sequence[str], most: int, *, create_roles: bool = False) -> ReadSteps | ParseFailure:
+    """Return the plan in a reply, or every mistake in it, worded for the planner."""
     plan = read_answer(reply, _plan())
     if isinstance(plan, ParseFailure):
         return plan
     if len(plan.steps) > most:
         return ParseFailure(f"it has {len(plan.steps)} steps, and at most {most} are allowed")
+    found = checked_steps(plan.steps, roles, create_roles=create_roles)
+    return found if isinstance(found, ReadSteps) else ParseFailure(found)
+
+
+def checked_steps(
+    planned: Sequence[PlannedStep], roles: Sequence[str], earlier: Sequence[ExpertStep] = (), *, create_roles: bool
+) -> ReadSteps | str:
+    """Return these steps after earlier ones, or what is wrong with them: ids, needs, cycles and roles."""
     steps = tuple(
-        ExpertStep(id=one.id, role=_exact(one.role, roles), task=one.task, needs=one.needs) for one in plan.steps
+        ExpertStep(id=one.id, role=_exact(one.role, roles), task=one.task, needs=one.needs) for one in planned
     )
-    faults = [one.text for one in plan_faults(steps)]
-    for step in steps:
-        if step.role is not None and step.role not in roles:
+    faults = [one.text for one in plan_faults((*earlier, *steps))]
+    made: dict[str, Role] = {}
+    for step, one in zip(steps, planned, strict=True):
+        if step.role is None or step.role in roles or step.role in made:
+            continue
+        if not create_roles:
             hint = nearest(step.role, roles)
             faults.append(f"the step {step.id!r} has the role {step.role!r}, which does not exist; {hint}")
+        elif not one.instructions.strip():
+            faults.append(f"the step {step.id!r} has the new role {step.role!r}, which needs instructions")
+        else:
+            made[step.role] = Role(instructions=one.instructions, capability=one.capability or None)
     if faults:
         more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
-        return ParseFailure("; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more)
-    return steps
+        return "; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more
+    return ReadSteps(steps, made)
 
 
 def example_plan(schema: Mapping[str, JsonValue]) -> JsonValue:
     """Return a plan that matches `plan_schema`, with one step for each role; None for another schema."""
-    roles = _roles(dict(schema))
-    if not roles or schema != plan_schema(roles):
+    roles = roles_in(dict(schema))
+    if not roles or schema not in (plan_schema(roles), plan_schema(roles, create_roles=True)):
         return None
     ids = [f"step-{number}" for number, _ in enumerate(roles, start=1)]
     return {
@@ -92,10 +123,12 @@ def example_plan(schema: Mapping[str, JsonValue]) -> JsonValue:
     }
 
 
-def _roles(schema: JsonValue) -> list[str]:
-    for name in ("properties", "steps", "items", "properties", "role", "enum"):
+def roles_in(schema: JsonValue) -> list[str]:
+    """Return the roles that a schema with steps names."""
+    for name in ("properties", "steps", "items", "properties", "role"):
         schema = schema.get(name) if isinstance(schema, dict) else None
-    return [name for name in schema if isinstance(name, str)] if isinstance(schema, list) else []
+    names = (schema.get("enum") or schema.get("examples")) if isinstance(schema, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _exact(role: str, roles: Sequence[str]) -> str:

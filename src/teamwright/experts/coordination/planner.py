@@ -7,7 +7,7 @@ templates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from teamwright.agents.contract.context import Context
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
@@ -21,24 +21,29 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ONE_STEP = "task"
 """The id of the only step of a plan that replaces one that could not be made."""
+NEW_ROLES = "You may make other roles: give such a step  instructions, which say what the role is and does."
 PLAN, PLAN_AGAIN = "plan", "plan-again"
 
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """The steps of a team. `literal` says that their tasks are plain texts and no templates."""
+    """The steps of a team. `literal` says that their tasks are plain texts and no templates; `new_roles` are
+    those that the planner made.
+    """
 
     steps: tuple[ExpertStep, ...]
     literal: bool = False
+    new_roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
     warnings: tuple[str, ...] = ()
     reason: str = ""
 
 
-def effective_roles(options: ExpertOptions, members: Members) -> dict[str, Role]:
-    """Return the declared roles; without any, each member is a role of its own."""
-    if options.roles:
-        return dict(options.roles)
-    return {one.name: Role(agent=one.name, description=description_line(one)) for one in members}
+def effective_roles(declared: Mapping[str, Role], members: Members, coordinator: str | None = None) -> dict[str, Role]:
+    """Return the declared roles; without any, each member but the coordinator is a role of its own."""
+    if declared:
+        return dict(declared)
+    others = [one for one in members if one.name != coordinator or len(members) == 1]
+    return {one.name: Role(agent=one.name, description=description_line(one)) for one in others}
 
 
 def steps_of_roles(roles: Mapping[str, Role]) -> tuple[ExpertStep, ...]:
@@ -86,10 +91,11 @@ async def _ask_planner(
         if reply.signal == "terminate":
             return reply
         warnings += reply.lasting_warnings
-        steps = read_plan(reply.full, list(roles), options.max_steps)
-        if not isinstance(steps, ParseFailure):
-            return MadePlan(steps, literal=True, warnings=tuple(warnings), reason=f"planned by {planner.name!r}")
-        problem = steps.problem
+        read = read_plan(reply.full, list(roles), options.max_steps, create_roles=options.create_roles)
+        if not isinstance(read, ParseFailure):
+            reason = f"planned by {planner.name!r}"
+            return MadePlan(read.steps, literal=True, new_roles=read.new_roles, warnings=tuple(warnings), reason=reason)
+        problem = read.problem
         if key == PLAN:
             await ctx.emit(TeamToldBack(member=planner.name, problem=problem))
             history.append(Message(name=planner.name, content=reply.text))
@@ -106,8 +112,9 @@ def planning_turn(
     )
     parts = [
         f"You plan the work of a team. Divide the task into steps. Answer with one JSON object:\n{FORM}",
-        "The roles:\n" + "\n".join(f"- {_introduced(name, role)}" for name, role in roles.items()),
+        "The roles:\n" + "\n".join(f"- {introduced(name, role)}" for name, role in roles.items()),
         rules,
+        NEW_ROLES if options.create_roles else "",
         f"Your last answer could not be used: {problem}. Plan again." if problem else "",
         f"The task:\n{task.text}",
     ]
@@ -115,11 +122,12 @@ def planning_turn(
         "\n\n".join(filter(None, parts)),
         history,
         purpose="coordinate",
-        output_schema=plan_schema(list(roles)),
+        output_schema=plan_schema(list(roles), create_roles=options.create_roles),
         attachments=task.attachments,
     )
 
 
-def _introduced(name: str, role: Role) -> str:
+def introduced(name: str, role: Role) -> str:
+    """Return the name of a role and what it is for, as planners read it."""
     about = role.description or role.capability or ""
     return f"{name}: {about}" if about else name

@@ -1,0 +1,111 @@
+"""The steps of a running team: who works on each, its state, and the state of the team at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, cast
+
+from msgspec.structs import replace
+from pydantic import JsonValue
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.experts.coordination.options import ExpertStep
+from teamwright.experts.coordination.states import StepMachine, StepState, team_state
+from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
+from teamwright.strategies.parallel.parts import PartResults, result_of
+from teamwright.values.events.team import TeamStepCompleted
+from teamwright.values.results import Outcome, StopReason
+from teamwright.values.turns.turn import Failure, Reply, Turn
+
+NOTHING = f"If there is nothing to report, answer with exactly: {NOTHING_FOUND}."
+OWN_REASONS = ("review_exceeded", "planning", "deadline", "budget")
+"""Errors that are the stop reason of their team."""
+
+
+class StepBoard:
+    """The steps in plan order. `results` are their replies and failures; `timeout` is the time of the team."""
+
+    def __init__(self, results: PartResults, timeout: float, steps: Iterable[ExpertStep] = ()) -> None:
+        self.results, self._timeout = results, timeout
+        self.workers: dict[str, Agent] = {}
+        self._machines: dict[str, StepMachine] = {}
+        for step in steps:
+            self.add(step)
+
+    def add(self, step: ExpertStep) -> None:
+        """Add a step of the plan."""
+        self._machines[step.id] = machine = StepMachine()
+        machine.move("planning")
+
+    async def work(
+        self, assignment: StepAssignment, agent: Agent, turn: Turn, ctx: Context, next_agent: NextAgent | None = None
+    ) -> Reply | Failure:
+        """Let an agent work on a step; a failure that ends the team stops all others."""
+        id_ = assignment.step.id
+        self.workers[id_] = agent
+
+        def exchange(failed: Agent) -> Agent:
+            other = self.workers[id_] = failed if next_agent is None else next_agent(failed)
+            return other
+
+        execution = StepExecution(assignment, agent, self._machines[id_], exchange)
+        ending = await execution.run(turn, ctx)
+        if execution.aborts_team:
+            self.results.is_over = True
+        return ending
+
+    async def settle(self, ctx: Context, *, timed_out: bool) -> None:
+        """Move steps that did not end to their final state, and record those that had begun."""
+        stopped: Literal["timeout", "cancelled"] = "timeout" if timed_out else "cancelled"
+        for step, machine in self._machines.items():
+            if machine.is_final:
+                continue
+            has_begun = machine.state != "planning"
+            # A step fails while it is planned if its condition or its task can't be evaluated.
+            machine.move("failed" if step in self.results.failures and not timed_out else stopped)
+            if has_begun:
+                await ctx.emit(TeamStepCompleted(step=step, member=self.workers[step].name, state=stopped))
+
+    def with_status(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the state of the team, which follows from the states of its steps."""
+        states: list[StepState] = [machine.state for machine in self._machines.values()]
+        failure = outcome.failure
+        has_result = bool(self.results.replies) or failure is None or failure.error == "budget"
+        state = team_state(states, has_result=has_result)
+        if failure is not None and failure.error == "deadline":
+            state = "timeout"  # also before there is a step
+        elif outcome.stop_reason == "terminated":
+            state = "completed"
+        elif state in ("completed", "cancelled", "idle"):
+            state = "degraded" if outcome.warnings else "completed"
+        status = cast('Literal["completed", "degraded", "failed", "timeout"]', state)
+        if failure is None:
+            return outcome.changed(status=status)
+        reason = cast("StopReason", failure.error if failure.error in OWN_REASONS else "error")
+        return outcome.changed(status=status, stop_reason=reason, data=self._report())
+
+    def timeout_failure(self) -> Failure:
+        """Return the failure of a team whose time is used up."""
+        ended = sum(machine.state in ("completed", "degraded") for machine in self._machines.values())
+        count = f"with {ended} of {len(self._machines)} steps done"
+        return Failure(member="", error="deadline", message=f"the team used up its {self._timeout:g} seconds, {count}")
+
+    def _report(self) -> JsonValue:
+        """Return what became of each step, in plan order."""
+        replies = self.results.replies
+        return [
+            {
+                "step": step,
+                "member": self.workers[step].name if step in self.workers else None,
+                "state": machine.state,
+                "output": result_of(replies[step]) if step in replies else None,
+            }
+            for step, machine in self._machines.items()
+        ]
+
+
+def with_role(turn: Turn, assignment: StepAssignment) -> Turn:
+    """Return the turn of a step with what its role says before the task, and the tools that the role allows."""
+    preface = (assignment.role.instructions, NOTHING if assignment.step.nothing_found else "")
+    return replace(turn, task="\n\n".join((*filter(None, preface), turn.task)), tools=assignment.role.tools)
