@@ -336,3 +336,17 @@ async def test_a_stop_says_what_was_kept_for_the_answer() -> None:
     assert report.stopped is not None
     why = "the run has 1 of 2 calls left, keeps 1 for its answer, and the next call may need 1"
     assert (report.stopped.member, report.stopped.why) == ("b", why)
+
+
+async def test_a_refusal_that_a_cheaper_model_makes_up_for_stops_nothing() -> None:
+    journal = MemoryJournal()
+    with ModelServer(lambda request: Say(text="word " * 20)) as server:
+        dear, cheap = (
+            ServerModel(url=server.url, name=name, price=Price(input=price, output=price))
+            for name, price in (("dear", 100.0), ("cheap", 1.0))
+        )
+        member = ModelAgent("a", model=dear, economy=cheap, max_tokens=40)
+        await recorded(journal, Team("t", members=[member], degradation="auto"), limits=Limits(usd=1))
+    report = await ask(journal, RunChanges(limits=Limits(usd=0.003)))
+    assert (report.status, report.stop_reason, report.stopped) == ("completed", "done", None)
+    assert "'a' answers with its economy model" in report.notes

@@ -54,6 +54,9 @@ class Replay:
     """Whether the run needs a reply that was never recorded."""
     _by_input: dict[tuple[str, str], deque[RecordedTurn]] = field(init=False)
     _by_member: dict[str, list[RecordedTurn]] = field(init=False)
+    _refused: dict[tuple[str, int, str], RecordedTurn] = field(
+        default_factory=dict[tuple[str, int, str], RecordedTurn], init=False
+    )
 
     def __post_init__(self) -> None:
         self._by_input, self._by_member = defaultdict(deque), defaultdict(list)
@@ -63,6 +66,11 @@ class Replay:
 
     def take(self, member: str, turn: Turn) -> RecordedTurn | None:
         """Return the recorded turn with this input, else the next one of the member; `None` if it has none left."""
+        again = self._refused.pop((member, turn.number, turn.task), None)
+        if again is not None:
+            if again.digest != turn.digest:
+                self._note_other_input(member)
+            return again
         exact = self._by_input[member, turn.digest]
         if exact:
             found = exact.popleft()
@@ -73,8 +81,15 @@ class Replay:
         if found is not None:
             left.remove(found)
             self._by_input[member, found.digest].remove(found)
-            self.note_change(f"{member!r} is asked something else than in the recorded run")
+            self._note_other_input(member)
         return found
+
+    def refuse(self, member: str, turn: Turn, recorded: RecordedTurn) -> None:
+        """Keep a recorded turn whose first call the budget refused: the team may ask the member again, with less."""
+        self._refused[member, turn.number, turn.task] = recorded
+
+    def _note_other_input(self, member: str) -> None:
+        self.note_change(f"{member!r} is asked something else than in the recorded run")
 
     def note_change(self, why: str) -> None:
         """Note why words would differ from the record."""
@@ -116,8 +131,13 @@ class ReplayedAgent(PolicyAttributes):
         if recorded is None:
             await self.replay.wait_for_unrecorded(f"it has no further reply of {self.name!r}")
         turn_replay = TurnReplay(self, recorded, turn, ctx)
-        for batch in recorded.batches():
-            await turn_replay.repeat(batch)
+        for number, batch in enumerate(recorded.batches()):
+            try:
+                await turn_replay.repeat(batch)
+            except LimitReached:
+                if not number:
+                    self.replay.refuse(self.name, turn, recorded)
+                raise
         for number, (name, value) in enumerate(recorded.writes, start=1):
             await ctx.workspace.put(name, value, key=f"write-{number}")
         match recorded.ending:

@@ -16,6 +16,7 @@ from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, ScopeExpired
+from teamwright.values.key import next_attempt
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import Record
 from teamwright.values.results import Status, StopReason
@@ -175,10 +176,12 @@ def _seconds(other_run: OtherRun, seconds: float) -> float:
 
 
 def _stop(events: Sequence[Event], *, exact: bool) -> WhatIfStop | None:
-    """Where the first limit stopped the run."""
+    """Where the first limit stopped the run; a refused turn that was made again with less stopped nothing."""
     members = {turn.key: turn.member for turn in turns_of(events)}
     for event in events:
         match event.fact:
+            case BudgetRefused() if next_attempt(event.scope) in members:
+                pass
             case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
                 member = members.get(event.scope, "")
                 why = refusal_text(level, what, needed, left, limit, kept)
