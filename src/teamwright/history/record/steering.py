@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from teamwright.values.events.run import RunApplied, RunIntervened
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.people.interventions import (
     AddMember,
     EditPlan,
@@ -15,6 +15,9 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
+
+TOO_LATE = "the run ended before it took effect"
+"""The reason with which an accepted intervention is refused in the end."""
 
 
 class RecordedSteering:
@@ -39,6 +42,11 @@ class RecordedSteering:
 
     def __bool__(self) -> bool:
         return bool(self.accepted or self.places)
+
+    def refusals(self) -> list[RunRefused]:
+        """Return, for a run that ends, that what was accepted and took no effect never will."""
+        left = {letter: steer for letter, steer in self.accepted.items() if letter not in self.effective}
+        return [RunRefused(intervention=steer, letter=letter, reason=TOO_LATE) for letter, steer in left.items()]
 
     def accept(self, fact: RunIntervened) -> None:
         """Apply the acceptance of an intervention."""

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from teamwright.agents.contract.context import AgentLike, AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
+from teamwright.history.record.steering import TOO_LATE
 from teamwright.runtime.context.approval import BEFORE
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.question import ask_person_at
@@ -99,6 +100,7 @@ def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, 
             if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
                 waiting.answer.set_result(Answer(text=RESUME, by=steer.by))
     run.recorder.add("", "", RunApplied(intervention=steer, letter=letter))
+    steering_of(run, team).applied.add(letter)
 
 
 def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) -> None:
@@ -223,8 +225,7 @@ def _joining(steering: Steering, change: TeamChange | Tell) -> AgentLike | None:
 def refuse_unapplied(run: RunState) -> None:
     """Record, for a run that ends, which accepted interventions never took effect."""
     for letter, steer in run.steering.unapplied.items() if run.steering is not None else ():
-        reason = "the run ended before it took effect"
-        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
+        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=TOO_LATE))
 
 
 def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:

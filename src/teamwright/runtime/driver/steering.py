@@ -28,7 +28,7 @@ class Steering:
     """What people have changed in a run, and what has yet to take effect; each by the letter of its intervention."""
 
     __slots__ = (
-        "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
+        "_accepted", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
         "team",
     )  # fmt: skip
 
@@ -47,6 +47,7 @@ class Steering:
         """The members that were added, by name."""
         self.applied = set(recorded.effective)
         """The letters of everything that has taken effect or never will."""
+        self._accepted: dict[int, Steer] = {}
         for letter, steer in recorded.accepted.items():
             if not (letter in recorded.effective and isinstance(steer, EditPlan | AddMember | RemoveMember)):
                 self.accept(steer, letter)
@@ -54,6 +55,7 @@ class Steering:
 
     def accept(self, steer: Steer, letter: int) -> None:
         """Add an accepted intervention."""
+        self._accepted[letter] = steer
         match steer:
             case Tell():
                 self.messages[letter] = steer
@@ -73,9 +75,7 @@ class Steering:
     @property
     def unapplied(self) -> dict[int, Steer]:
         """The accepted interventions that have not taken effect."""
-        paused = dict(self.paused.values())
-        waiting = self.messages | paused | self.changes
-        return {letter: steer for letter, steer in waiting.items() if letter not in self.applied}
+        return {letter: steer for letter, steer in self._accepted.items() if letter not in self.applied}
 
     @property
     def pending(self) -> list[tuple[int, RaiseBudget | ResumeMember]]:
