@@ -28,6 +28,8 @@ teams:
 """
 JUDGED = "{evaluator: 'x:Y', judge: critic, criteria: [{id: a, judge: Good?}, {id: b, non_blank: true}]%s}"
 
+EVERY = (JUDGED % "").replace("{", "{{").replace("}", "}}")
+
 
 @pytest.mark.parametrize(
     ("author", "judge", "model"),
@@ -83,3 +85,17 @@ def test_risk_and_what_follows_from_it_are_checked_at_load(tmp_path: Path) -> No
     (problem,) = problems(tmp_path, text)
     assert "on_unreviewed 'pass' is for low risk" in problem.message
     assert loaded(tmp_path, text.replace("on_unreviewed: pass", "on_unreviewed: pass, risk: low")).warnings == ()
+
+
+@pytest.mark.experts
+def test_the_evaluation_of_all_steps_is_checked_against_every_member(tmp_path: Path) -> None:
+    text = STEPS.replace("strategy: dag", "strategy: expert").replace("dag: {{", f"expert: {{{{evaluate: {EVERY}, ")
+    (warning,) = loaded(tmp_path, text.format(evaluate="{evaluator: 'x:Y'}").replace("agent:", "role:")).warnings
+    assert "team 't': the judge 'critic' has the model of 'writer'" in warning.message
+
+
+@pytest.mark.experts
+def test_a_member_that_is_named_as_a_role_can_not_judge_its_own_work(tmp_path: Path) -> None:
+    steps = STEPS.replace("strategy: dag", "strategy: expert").replace("dag:", "expert:").replace("agent:", "role:")
+    (problem,) = problems(tmp_path, steps.format(evaluate=JUDGED % "").replace("judge: critic", "judge: writer"))
+    assert "the step 'a': 'writer' can't judge its own work" in problem.message

@@ -26,12 +26,16 @@ NO_MODEL = ("function", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEvaluation:
-    """An `evaluate` of a manifest: its node, who declares it, and the agents or teams whose work it evaluates."""
+    """An `evaluate` of a manifest: its node, who declares it, and the agents or teams whose work it evaluates.
+
+    `by_role` means that a step names its author as a role.
+    """
 
     node: Fields
     owner: Declaration
     words: str
     authors: tuple[str, ...]
+    by_role: bool = False
 
     def judges(self) -> Iterator[tuple[str, Place]]:
         """Its judges, with their places."""
@@ -51,19 +55,29 @@ def declared_evaluations(declared: Declarations) -> Iterator[DeclaredEvaluation]
 
 
 def step_evaluations(team: Declaration) -> Iterator[DeclaredEvaluation]:
-    """Yield the evaluations of the steps of a team's plan; any member may work on a step that names none."""
+    """Yield the evaluations of the steps of a team's plan, and the one for all steps that name none."""
     options = team.fields.get(OPTIONS)
-    steps = options.get(STEPS) if isinstance(options, Fields) else None
+    if not isinstance(options, Fields):
+        return
     members = tuple(name for name, _ in team.fields.texts("members"))
+    if isinstance(node := options.get(EVALUATE), Fields):
+        yield DeclaredEvaluation(node, team, team.words, members)
+    steps = options.get(STEPS)
     for step in steps.items if isinstance(steps, Items) else ():
         node = step.get(EVALUATE) if isinstance(step, Fields) else None
         if isinstance(step, Fields) and isinstance(node, Fields):
-            agent, name = step.text("agent"), step.text("id")
-            shown = f"{team.words}: the step {str(name.value) if name else ''!r}"
-            authors = members if agent is None else (str(agent.value),)
-            if agent is None and name is not None and str(name.value) in members:
-                authors = (str(name.value),)
-            yield DeclaredEvaluation(node, team, shown, authors)
+            name = step.text("id")
+            words = f"{team.words}: the step {str(name.value) if name else ''!r}"
+            yield DeclaredEvaluation(node, team, words, _authors(step, members), by_role=step.has("role"))
+
+
+def _authors(step: Fields, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the members that may work on a step: the one that it names, or all."""
+    agent = step.text("agent")
+    if agent is not None:
+        return (str(agent.value),)
+    named = (step.text(field) for field in ("role", "id"))
+    return next(((str(one.value),) for one in named if one is not None and str(one.value) in members), members)
 
 
 def check_judges(declared: Declarations, report: ProblemReport, default_model: str | None) -> None:
@@ -90,6 +104,8 @@ def _check_models(
     report: ProblemReport,
     default_model: str | None,
 ) -> None:
+    if one.by_role and one.authors == (judge,):  # the strategy itself checks a step that names an agent
+        report.problem(place, f"{one.words}: {judge!r} can't judge its own work", "name another agent")
     judging = declared_models(judge, declared, default_model)
     for author in one.authors:
         same = judging & declared_models(author, declared, default_model)
