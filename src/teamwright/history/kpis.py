@@ -28,7 +28,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
-from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamTold
+from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStepFailed, TeamTold
 from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
@@ -401,6 +401,10 @@ class _KpiFold:
         if fact.revises:
             self._revised.add(join_key(event.scope, fact.revises))
 
+    def _step_failed(self, event: Event, fact: TeamStepFailed) -> None:
+        if fact.rung in ("retry", "downgrade_model"):
+            self._revised.add(join_key(event.scope, fact.work))
+
     def _person_asked(self, event: Event, fact: PersonAsked) -> None:
         self._questions[event.key] = event.time
 
@@ -424,6 +428,7 @@ class _KpiFold:
         TeamPlanned: _team_planned,
         TeamTold: _team_told,
         TeamEvaluationResult: _evaluated,
+        TeamStepFailed: _step_failed,
         PersonAsked: _person_asked,
         PersonAnswered: _person_answered,
     }

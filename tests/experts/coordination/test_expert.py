@@ -10,8 +10,9 @@ import pytest
 
 from teamwright import load_team
 from teamwright.agents.contract.policy import Policy
-from teamwright.errors import ManifestError
+from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.expert import Expert
+from teamwright.history.kpis import kpis_of
 from teamwright.strategies.contract import closing_of, sketch_of
 from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy
@@ -206,3 +207,21 @@ def test_a_simulation_evaluates_nothing_and_a_what_if_is_refused() -> None:
     plain = without_evaluation(settings)
     assert not has_evaluated_steps(plain)
     assert "evaluate" not in plain.options
+
+
+async def test_a_member_that_would_judge_its_own_work_is_refused_in_planning() -> None:
+    fakes = FakeMembers()
+    rubric = {"judge": "ben", "criteria": [{"id": "q", "judge": "Is it good?"}]}
+    steps = [{"id": "find", "role": "researcher"}, {"id": "write", "role": "writer", "evaluate": rubric}]
+    result, _ = await run(expert(fakes, steps=steps))
+    assert (result.status, result.stop_reason) == ("failed", "planning")
+    assert "the step 'write'" in (result.failure.message if result.failure else "")
+    assert fakes.calls == []
+
+
+async def test_a_step_that_is_tried_again_counts_once_in_kpis() -> None:
+    left: list[object] = [Refused("no"), "often [1]"]
+    fakes = FakeMembers()
+    result, events = await run(expert(fakes, {"ana": lambda _: left.pop(0)}))
+    found = kpis_of(events)
+    assert (result.status, found.steps, found.passed) == ("completed", 2, 2)

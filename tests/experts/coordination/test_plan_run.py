@@ -15,6 +15,7 @@ from teamwright.errors import Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
+from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
@@ -183,3 +184,29 @@ async def test_a_step_whose_task_can_not_be_rendered_fails_the_team_as_its_steps
     assert result.status == "failed"
     assert [state for _, state, _ in states(result)] == ["completed", "failed"]
     assert [event.fact.status for event in events if isinstance(event.fact, TeamEnded)] == ["failed"]
+
+
+@given(
+    sequences=st.tuples(SEQUENCES, SEQUENCES, SEQUENCES),
+    calls=st.integers(1, 8),
+    strategy=st.sampled_from(["expert", "dispatch"]),
+    width=st.integers(1, 3),
+)
+def test_whatever_the_budget_it_is_held_and_the_team_ends_once(
+    sequences: tuple[list[str], list[str], list[str]], calls: int, strategy: str, width: int
+) -> None:  # K-11
+    fakes, names = FakeMembers(), ("a", "b", "c")
+
+    def says(sequence: list[str]) -> Any:
+        left = [*sequence, *("good",) * 20]
+        return lambda _: WORDS[left.pop(0)]
+
+    members = [fakes.member(one, says(said)) for one, said in zip(names, sequences, strict=True)]
+    steps = [{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a", "b"]}]
+    rubric = {"criteria": [{"id": "good", "contains": "good"}]}
+    options: dict[str, Any] = {"steps": steps, "max_parallel": width, "risk": "low", "evaluate": rubric}
+    team = Team("t", members=members, strategy=strategy, options=options, limits=Limits(calls=calls))
+    result, events = anyio.run(run, team)
+    assert len(fakes.calls) <= calls
+    (ending,) = [event.fact for event in events if isinstance(event.fact, TeamEnded)]
+    assert (ending.status, ending.stop_reason) == (result.status, result.stop_reason)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.errors import nearest
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.plan_preview import confirm_plan
@@ -119,14 +120,13 @@ class ExpertRun:
         if isinstance(plan, Failure):
             return planning_outcome(plan)
         binding = bind_roles(plan.steps, roles, self._members)
-        if binding.problems:
-            text = "; ".join(binding.problems)
-            return planning_outcome(Failure(member="", error="planning", message=text), plan.warnings)
+        assignments = {} if binding.problems else self._assignments(plan, binding)
+        if problems := [*binding.problems, *_dependent_judges(assignments.values(), binding)]:
+            failure = Failure(member="", error="planning", message="; ".join(problems))
+            return planning_outcome(failure, plan.warnings)
         for fact in binding.facts():
             await ctx.emit(fact)
-        self._plan_run = PlanRun(
-            self._task, self._options, plan, self._assignments(plan, binding), BoundAgents(binding)
-        )
+        self._plan_run = PlanRun(self._task, self._options, plan, assignments, BoundAgents(binding))
         await self._plan_run.announce(Expert.name, ctx)
         await self._plan_run.run(ctx)
         return None
@@ -175,6 +175,15 @@ class BoundAgents:
 
     def release(self, agent: Agent) -> None:
         """Do nothing: agents are not counted."""
+
+
+def _dependent_judges(assignments: Iterable[StepAssignment], binding: RoleBinding) -> Iterator[str]:
+    """Yield a problem for each judge that is the author of a step, or has its model where that is refused."""
+    for one in assignments:
+        declared = one.evaluator.declaration
+        for judge in one.evaluator.judges if declared.asks_judges else ():
+            if problem := dependence_of(judge, binding.by_step[one.step.id].agent, declared):
+                yield f"the step {one.step.id!r}: {problem}"
 
 
 def _roles_of(options: ExpertOptions, members: Members) -> dict[str, Role]:

@@ -167,6 +167,7 @@ class StepExecution:
             error=failure.error,
             rung=rung,
             passed_over=passed_over,
+            work=self._key,
         )
 
     async def _settle_review(self, ending: Reply | Failure, ctx: Context) -> Reply | Failure:

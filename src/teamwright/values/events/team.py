@@ -134,7 +134,8 @@ class TeamStepAssigned(Record, frozen=True):
 class TeamStepFailed(Record, frozen=True):
     """A member failed in its `attempt`th attempt at a step, and `rung` is what happens now.
 
-    `passed_over` are the rungs of the failure ladder before it that did not apply.
+    `passed_over` are the rungs of the failure ladder before it that did not apply. `work` is the key of the ask that
+    failed, within the scope.
     """
 
     kind: ClassVar = "team.step_failed"
@@ -144,6 +145,7 @@ class TeamStepFailed(Record, frozen=True):
     error: str
     rung: FailureRung
     passed_over: tuple[FailureRung, ...] = ()
+    work: str = ""
 
 
 class TeamStepCompleted(Record, frozen=True):
