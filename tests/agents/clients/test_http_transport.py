@@ -96,12 +96,14 @@ async def test_a_web_page_is_called_no_json_and_not_a_stream_that_broke_off() ->
         await ask(server)
 
 
-async def test_the_generators_of_a_client_library_are_exhausted_and_not_abandoned() -> None:
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+async def test_the_generators_of_a_client_library_are_exhausted_and_not_abandoned(line_end: bytes) -> None:
+    sent = (says("All of it.", "stop") + DONE).replace(b"\n", line_end)
     abandoned: list[object] = []
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(finalizer=abandoned.append)
     try:
-        with RawServer(CHUNKED + chunk(says("All of it.", "stop") + DONE) + b"0\r\n\r\n") as server:
+        with RawServer(CHUNKED + chunk(sent) + b"0\r\n\r\n") as server:
             assert (await ask(server)).text == "All of it."
     finally:
         sys.set_asyncgen_hooks(*hooks)

@@ -49,7 +49,7 @@ END = re.compile(
 """The end of a stream, in the formats of OpenAI, Anthropic, Cohere and Google. Quotes and line ends inside a JSON
 string are escaped, so no text of a model can match."""
 BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
-DONE = b"data: [DONE]\n\n"
+DONES = (b"data: [DONE]\n\n", b"data: [DONE]\r\n\r\n")
 """The last event of a stream in the format of OpenAI. Client libraries stop reading at it and abandon their generators,
 each of which the event loop then closes in a task of its own. So the event is not passed on: a stream just ends, which
 takes 0.3 ms less."""
@@ -283,6 +283,11 @@ class EventWatch:
         return f"it sent a stream of more than {self._most} bytes" if self._size > self._most else None
 
 
+def _last_event(piece: bytes) -> bytes:
+    """Return the event at the end of a piece that says that nothing follows, if it is there."""
+    return next((done for done in DONES if piece == done or piece.endswith(b"\n" + done)), b"")
+
+
 class GuardedStream(httpx2.AsyncByteStream):
     """The body of a response, read within its bounds."""
 
@@ -317,8 +322,8 @@ class GuardedStream(httpx2.AsyncByteStream):
             self._begun = True
             if (refusal := self._watch.feed(piece)) is not None:
                 raise ReplyRefused(refusal, request=self._request)
-            if self._watch.complete and (piece == DONE or piece.endswith(b"\n" + DONE)):
-                piece, self._done = piece.removesuffix(DONE), True
+            if self._watch.complete and (done := _last_event(piece)):
+                piece, self._done = piece.removesuffix(done), True
             if piece:
                 yield piece
         if not self._watch.may_end:

@@ -173,6 +173,12 @@ async def test_calls_of_servers_that_count_otherwise_are_told_apart(calls: tuple
     assert mine.parts == [ToolCallPart("add", "{}", tool_call_id="c1"), ToolCallPart("look", "{}", tool_call_id="c2")]
 
 
+@pytest.mark.parametrize("empty", [{}, {"index": 0}, {"index": 0, "id": "c1", "function": {"arguments": ""}}], ids=str)
+async def test_a_call_of_nothing_with_nothing_is_no_call(empty: dict[str, Any]) -> None:
+    mine, theirs = await both(stream(chunk({"content": "Hi.", "tool_calls": [empty]}), *END), streams=True)
+    assert mine.parts == theirs.parts == [TextPart("Hi.")]
+
+
 @pytest.mark.parametrize("index", [0, None])
 async def test_calls_without_ids_are_told_apart_by_what_follows_whole_arguments(index: int | None) -> None:
     one, two, other = '{"n": 1}', '{"n": 2}', '{"m": {}}'

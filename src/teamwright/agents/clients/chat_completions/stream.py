@@ -252,7 +252,7 @@ class ChatStream(StreamedResponse):
             details["logprobs"] = self._logprobs
         reason = self.finish_reason if self._has_reason else "stop"  # some servers send none
         return ModelResponse(
-            parts=[] if self._refusal else [one.part() for one in self._parts],
+            parts=[] if self._refusal else [one.part() for one in self._parts if one.name or one.pieces],
             usage=self._usage if self._usage_received else RequestUsage(unmeasured_requests=1),
             model_name=self._model_name,
             timestamp=self._timestamp,
