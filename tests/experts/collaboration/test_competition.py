@@ -5,10 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import anyio
+
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.values.events.plan import TeamMerged
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, collaboration, deciding, facts, phases
 from tests.kit.members import FakeMembers
@@ -176,3 +185,32 @@ async def test_competitors_share_the_limits_of_their_phase() -> None:  # A-04
     result, events = await run(collaboration(fakes, steps, members={"lead": lead}))
     assert len(facts(events, TeamMerged)[0].entries) == 2
     assert (result.status, result.stop_reason) == ("degraded", "done")
+
+
+async def test_what_cancelled_competitors_had_reserved_is_free_again() -> None:  # A-04
+    """A call in flight stays charged; one that waits for the budget is never made, and the lead gets its share."""
+    begun, never, made = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def call(name: str, attempt: Attempt) -> Returned:
+        made.append(name)
+        if name == "b":
+            begun.set()
+            await never.wait()
+        if name == "a":
+            await begun.wait()
+        return Returned(f"{name} is done", Usage(requests=1, input_tokens=1, output_tokens=1))
+
+    def member(name: str) -> FunctionAgent:
+        async def respond(turn: Turn, ctx: Context) -> str:
+            effect = Effect("model", "model", digest(turn.prompt), partial(call, name), max_output=400)
+            return str((await ctx.effect("call", effect)).value)
+
+        return FunctionAgent(name, respond)
+
+    steps: list[Any] = [{**BEST[0], "enough": 1}]
+    members = {name: member(name) for name in ("lead", "a", "b", "c")}
+    team = collaboration(FakeMembers(), steps, members=members, team={"limits": Limits(tokens=1600)})
+    with anyio.fail_after(20):
+        result, _ = await run(team)
+    assert sorted(made) == ["a", "b", "lead"]
+    assert (result.status, result.output) == ("completed", "lead is done")
