@@ -1,4 +1,4 @@
-"""Whatever plan a team has and whoever fails, it ends as the rules say, and resumes to the same end from anywhere."""
+"""Whatever plan a team has and whatever fails, it ends as the rules say, and resumes to the same end from anywhere."""
 
 from __future__ import annotations
 
