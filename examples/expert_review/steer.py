@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright import Engine, load_team
-from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
-from teamwright.values.events.run import RunApplied
+from teamwright.events import RunApplied, TeamPhase, TeamPlanChanged
 
 FOLDER = Path(__file__).parent
 ROLL_OUT = {
