@@ -21,6 +21,7 @@ from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.raised_limits import RAISABLE
+from teamwright.runtime.driver.steering import redacted_steer
 from teamwright.runtime.followers.follow import follow
 from teamwright.runtime.followers.receipt import Receipt, Sender
 from teamwright.runtime.live_runs import LiveRuns
@@ -253,10 +254,8 @@ class Runs:
         if (ended := history.record.ended) is not None:
             raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")
         redactor = self._redactor(run_id, history)
-        if isinstance(steer, Tell):
-            steer = steer.changed(text=redactor.text(steer.text))
         sender = Sender(self._journal, self.follow, run_id, history.number)
-        return await sender.send(steer.changed(by=redactor.text(steer.by)), wait=wait)
+        return await sender.send(redacted_steer(steer, redactor), wait=wait)
 
     async def pause(self, run_id: str) -> RunResult:
         """Pause the run after in-flight calls have finished."""

@@ -19,7 +19,7 @@ from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunApplied, RunIntervened
+from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.approvals import Approve
 from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
@@ -362,6 +362,32 @@ async def test_a_strategy_carries_out_changes_of_its_team_at_recorded_places() -
         resumed, kinds = await cut_and_resume(again, at, journal)
         assert (resumed.output, resumed.warnings) == (result.output, result.warnings), at
         assert "run.refused" in kinds, at
+
+
+async def test_a_member_that_joined_can_be_addressed_and_removed() -> None:
+    async def act(engine: Engine) -> None:
+        await engine.runs.add_member("r", "d", SPEC)
+        await engine.runs.say("r", "Welcome.", to="d")
+        await engine.runs.remove_member("r", "d")
+
+    result, events = await steered(FakeMembers(), act, "b", strategy=Panel())
+    assert result.output == "b is done"
+    assert [event.fact.intervention.kind for event in events if isinstance(event.fact, RunRefused)] == ["say"]
+
+
+async def test_no_intervention_records_a_secret_of_the_team(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+    team = Team("t", members=[members.member("a", gate.answer), members.member("b")])
+    team.secrets, team.declared = frozenset({"s3cr3t-of-the-team"}), team.source
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await gate.entered.wait()
+        await engine.runs.say("r", "Use s3cr3t-of-the-team.", by="s3cr3t-of-the-team")
+        gate.open.set()
+        await handle.result()
+    stored = str(await journal.read("r")) + str(await journal.inbox("r"))
+    assert "s3cr3t" not in stored
+    assert "s3cr3t" not in members.last_turn("b").prompt
 
 
 async def test_a_member_that_can_not_be_built_is_refused_with_the_reason() -> None:

@@ -18,7 +18,7 @@ from teamwright.runtime.context.approval import BEFORE
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.driver.acceptance import refusal_of
-from teamwright.runtime.driver.steering import Steering
+from teamwright.runtime.driver.steering import Steering, redacted_steer
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.strategies.contract import lead_of
@@ -58,10 +58,9 @@ def steering_of(run: RunState, team: Team) -> Steering:
 def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
     """Accept an intervention from the inbox, or refuse it with the reason."""
     steering = steering_of(run, team)
-    if isinstance(steer, Tell):
-        steer = steer.changed(text=run.redactor.text(steer.text))
+    steer = redacted_steer(steer, run.redactor)
     limits = [one for one in map(steering.raised, (run.limits, team.limits)) if one is not None]
-    reason = refusal_of(steer, team, limits, steering.paused)
+    reason = refusal_of(steer, team, limits, steering.paused, steering.joined)
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(steering, steer)
     if reason is not None:

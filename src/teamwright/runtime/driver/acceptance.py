@@ -33,35 +33,37 @@ NAMES: dict[type[Steer], InterventionName] = {
 }
 
 
-def refusal_of(steer: Steer, team: Team, limits: Sequence[Limits], paused: Collection[str]) -> str | None:
+def refusal_of(
+    steer: Steer, team: Team, limits: Sequence[Limits], paused: Collection[str], joined: Collection[str]
+) -> str | None:
     """Return why a run of this team can't take an intervention now; `None` if it can.
 
-    `limits` are those that can be raised, and `paused` the members that are paused.
+    `limits` are those that can be raised, `paused` the members that are paused, and `joined` those that were added.
     """
     name, taken = NAMES[type(steer)], interventions_of(team.strategy)
     if name not in taken:
         can = ", ".join(taken) or "none"
         return f"the strategy {team.strategy.name!r} takes no {name!r}; it takes: {can}"
     match steer:
-        case Tell(to=member):
-            return _unknown(member, team) if member else None
+        case Tell(to=""):
+            return None
+        case Tell(to=member) | RemoveMember(member=member):
+            return _unknown(member, team, joined)
         case PauseMember(member=member):
-            return _unknown(member, team) or (f"{member!r} is paused already" if member in paused else None)
+            return _unknown(member, team, joined) or (f"{member!r} is paused already" if member in paused else None)
         case ResumeMember(member=member):
-            return _unknown(member, team) or (f"{member!r} is not paused" if member not in paused else None)
+            return _unknown(member, team, joined) or (f"{member!r} is not paused" if member not in paused else None)
         case RaiseBudget():
             return _no_raise(steer, limits)
-        case RemoveMember(member=member):
-            return _unknown(member, team)
         case EditPlan() | AddMember():
             return None
         case _:
             assert_never(steer)
 
 
-def _unknown(member: str, team: Team) -> str | None:
+def _unknown(member: str, team: Team, joined: Collection[str]) -> str | None:
     """Return that no member of the run has this name, with the nearest one."""
-    names = [agent.name for agent in team.everyone() if agent is not team or team.is_single_agent]
+    names = [*joined, *(agent.name for agent in team.everyone() if agent is not team or team.is_single_agent)]
     return None if member in names else f"there is no member {member!r}; {nearest(member, names).rstrip('.')}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from teamwright.agents.contract.context import AgentLike
 from teamwright.history.record.steering import RecordedSteering
 from teamwright.runtime.driver.raised_limits import raised
+from teamwright.runtime.driver.redaction import Redactor
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunApplied
 from teamwright.values.limits.limits import Limits
@@ -22,6 +23,20 @@ from teamwright.values.people.interventions import (
     TeamChange,
     Tell,
 )
+
+
+def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
+    """Return an intervention without secrets: everything in it is recorded."""
+    match steer:
+        case Tell(text=text):
+            steer = steer.changed(text=redactor.text(text))
+        case EditPlan(plan=plan):
+            steer = steer.changed(plan=redactor.value(plan))
+        case AddMember(spec=spec):
+            steer = steer.changed(spec=redactor.value(spec))
+        case PauseMember() | ResumeMember() | RaiseBudget() | RemoveMember():
+            pass
+    return steer.changed(by=redactor.text(steer.by))
 
 
 class Steering:
