@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.contract.policy import Policy
 from teamwright.errors import Refused
+from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
@@ -19,7 +20,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
-from tests.kit.runs import run
+from tests.kit.runs import TASK, run
 
 STEPS: list[dict[str, Any]] = [{"id": "z"}, {"id": "a"}, {"id": "m", "needs": ["z", "a"]}, {"id": "n", "needs": ["m"]}]
 
@@ -210,3 +211,15 @@ def test_whatever_the_budget_it_is_held_and_the_team_ends_once(
     assert len(fakes.calls) <= calls
     (ending,) = [event.fact for event in events if isinstance(event.fact, TeamEnded)]
     assert (ending.status, ending.stop_reason) == (result.status, result.stop_reason)
+
+
+async def test_a_fork_from_the_middle_of_a_plan_repeats_no_step_that_is_done() -> None:  # K-15
+    fakes = FakeMembers()
+    team = expert(fakes, max_parallel=1)
+    async with Engine("memory") as engine:
+        await engine.run(team, TASK, run_id="r")
+        before = list(fakes.calls)
+        forked = await engine.fork("r", at="plan/m/work", team=team, new_id="f")
+    assert forked.output == "n is done"
+    assert sorted(before) == sorted("zamn")
+    assert fakes.calls[len(before) :] == ["n"]

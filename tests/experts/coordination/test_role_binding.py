@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.experts.coordination.options import ExpertStep, Role
 from teamwright.experts.coordination.role_binding import bind_roles
 from teamwright.strategies.protocol import Members
@@ -86,3 +89,25 @@ async def test_limits_of_a_role_hold_for_each_of_its_steps() -> None:  # K-04
     assert sorted(fakes.calls) == ["ana", "ana", "ben"]
     opened = [event.key for event in events if event.kind == "budget.opened"]
     assert opened == ["t/plan", "t/plan/a/role-limits", "t/plan/b/role-limits"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "called"), [(["search"], []), (["search", "delete"], ["delete"]), (None, ["delete"])]
+)
+async def test_a_tool_that_the_role_does_not_allow_is_never_called(allowed: Any, called: list[str]) -> None:  # K-04
+    calls: list[str] = []
+
+    def search() -> str:
+        """Search."""
+        return "found"
+
+    def delete() -> str:
+        """Delete."""
+        calls.append("delete")
+        return "gone"
+
+    rules = [Rule(tool=ToolRule(name="delete", args={}), times=1), Rule(reply="done")]
+    ana = ScriptedAgent("ana", rules, tools=[search, delete])
+    options: dict[str, Any] = {"roles": {"clerk": {"agent": "ana", "tools": allowed}}}
+    await run(Team("t", members=[ana], strategy="expert", options=options))
+    assert calls == called
