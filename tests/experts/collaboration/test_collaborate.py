@@ -7,11 +7,9 @@ import json
 from pydantic import JsonValue
 from typing_extensions import override
 
-from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.experts.collaboration.collaborate import Collaborate
-from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.protocol import Settings
 from teamwright.testing.strategy import StrategyConformance
-from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.turns.turn import Turn
 
 PARTS: list[JsonValue] = [{"id": "one", "agent": "member-2"}, {"id": "two", "agent": "member-3", "task": "{{ task }}"}]
@@ -59,14 +57,3 @@ class TestPlannedPhases(StrategyConformance):
 
 
 RACE = {"id": "race", "parallel": "competitive_parallel", "agents": ["member-2", "member-3"]}
-
-
-def member(name: str, profile: ExpertProfile | None = None) -> FunctionAgent:
-    return FunctionAgent(name, lambda text: text, expert=profile)
-
-
-def test_the_expert_that_is_a_lead_leads_unless_another_is_declared() -> None:  # A-01 A-07
-    members = Members((member("a", ExpertProfile()), member("b", ExpertProfile(is_lead=True))))
-    assert Collaborate().lead(Settings(), members) == "b"
-    assert Collaborate().lead(Settings(options={"lead": "a"}), members) == "a"
-    assert Collaborate().lead(Settings(), Members((member("x"), member("y")))) == "x"

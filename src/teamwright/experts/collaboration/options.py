@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
+from teamwright.experts.profiles.lead import default_lead
 from teamwright.strategies.protocol import Members
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentName
@@ -37,10 +37,7 @@ class CollaborateOptions(Value):
 
     def lead_of(self, members: Members) -> Agent:
         """Return the agent that leads: the one that is declared, else the expert that is a lead, else the first."""
-        if self.lead is not None:
-            return members.named(self.lead)
-        profiles = ((member, policy_of(member).expert) for member in members)
-        return next((member for member, profile in profiles if profile is not None and profile.is_lead), members[0])
+        return default_lead(members) if self.lead is None else members.named(self.lead)
 
     def finisher_of(self, members: Members) -> Agent:
         """Return the agent that finishes the task where the plan fails."""

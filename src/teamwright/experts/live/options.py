@@ -8,6 +8,7 @@ from pydantic import Field
 
 from teamwright.experts.collaboration.plan import Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws
+from teamwright.experts.profiles.lead import default_lead
 from teamwright.strategies.protocol import Flaw, Members, Settings
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
@@ -16,7 +17,9 @@ from teamwright.values.specs.manifest import MemberName
 class LiveOptions(Value):
     """Who leads, what the plan is, and how long members may talk about one phase."""
 
-    lead: MemberName | None = Field(default=None, description="the member that leads; the first one by default")
+    lead: MemberName | None = Field(
+        default=None, description="the member that leads; by default the one with `is_lead`, else the first"
+    )
     steps: tuple[Phase, ...] = Field(
         default=(), description="the phases of the plan, one expert each; without them, the lead plans"
     )
@@ -28,7 +31,7 @@ class LiveOptions(Value):
 
 def live_lead(settings: Settings, members: Members) -> str:
     """Return the name of the member that leads when the team is formed."""
-    return settings.read(LiveOptions).lead or members[0].name
+    return settings.read(LiveOptions).lead or default_lead(members).name
 
 
 def live_flaws(settings: Settings, members: Members) -> Iterator[Flaw]:
