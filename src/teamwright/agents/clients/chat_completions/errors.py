@@ -71,7 +71,7 @@ class ServerError(NamedTuple):
     @classmethod
     def of(cls, body: object) -> ServerError:
         """Read an error, in whichever of the usual forms it comes."""
-        body = _first(body)
+        body = first_of(body)
         if not isinstance(body, Mapping):
             return cls(body if isinstance(body, str) else _json(body))
         error = cast("Mapping[str, object]", body)
@@ -123,16 +123,10 @@ def _redirection(response: httpx2.Response) -> str | None:
     return f"it redirects to {target!r}; if that is right, declare its URL" if response.has_redirect_location else None
 
 
-def raise_reported(model: str, body: object) -> None:
+def raise_reported(model: str, body: Mapping[str, object]) -> None:
     """Raise the error that a server reports with the status of a success, in place of an answer or in its choice."""
-    body = _first(body)
-    if not isinstance(body, Mapping):
-        return
-    body = cast("Mapping[str, object]", body)
-    if body.get("error"):
-        raise reported_error(model, body["error"])
-    if body.get("object") == "error":
-        raise reported_error(model, body)
+    if error := body.get("error") or (body if body.get("object") == "error" else None):
+        raise reported_error(model, error)
     if body.get("finish_reason") == "error":
         raise reported_error(model, "it stopped because of an error, which it does not name")
 
@@ -178,6 +172,6 @@ def _json(value: object) -> str:
     return to_json(value).decode()
 
 
-def _first(body: object) -> object:
+def first_of(body: object) -> object:
     """Return the object in a list, in which Gemini sends its errors; anything else as it is."""
     return cast("list[object]", body)[0] if isinstance(body, list) and body else cast("object", body)

@@ -38,11 +38,14 @@ class EventReader:
         self._ends_in_cr = piece.endswith(b"\r")
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        self._rest += piece
         if b"\n" not in piece:
+            self._rest += piece
             return
-        *lines, rest = bytes(self._rest).split(b"\n")
-        self._rest = bytearray(rest)
+        if self._rest:
+            piece = bytes(self._rest) + piece
+            self._rest.clear()
+        *lines, rest = piece.split(b"\n")
+        self._rest += rest
         for line in lines:
             if line.startswith(FIELDS):
                 self._lines.append(line)

@@ -10,7 +10,7 @@ from pydantic_ai.messages import FinishReason, ModelResponse, ModelResponsePart,
 from pydantic_ai.usage import RequestUsage
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.clients.chat_completions.errors import raise_reported, unreadable
+from teamwright.agents.clients.chat_completions.errors import first_of, raise_reported, unreadable
 from teamwright.agents.clients.chat_completions.request import REASONING_FIELDS, SYSTEM, Json
 
 FINISH_REASONS: dict[str, FinishReason] = {
@@ -33,13 +33,16 @@ class ResponseOrigin(NamedTuple):
 def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
     """Read a whole response; raises an error of pydantic-ai if it is malformed."""
     try:
-        body: object = from_json(content)
+        body = first_of(from_json(content))
     except ValueError as error:
         raise unreadable(origin.model, error) from error
+    if not isinstance(body, dict):
+        raise malformed("choices")
+    body = cast("Json", body)
     raise_reported(origin.model, body)
     choice = _first_choice(body)
     raise_reported(origin.model, choice)
-    body, message = cast("Json", body), choice.get("message")
+    message = choice.get("message")
     if not isinstance(message, dict):
         raise malformed("choices.0.message")
     message = cast("Json", message)
@@ -60,8 +63,8 @@ def read_response(content: bytes, origin: ResponseOrigin) -> ModelResponse:
     )
 
 
-def _first_choice(body: object) -> Json:
-    choices: object = cast("Json", body).get("choices") if isinstance(body, dict) else None
+def _first_choice(body: Json) -> Json:
+    choices: object = body.get("choices")
     first: object = cast("list[object]", choices)[0] if isinstance(choices, list) and choices else None
     if not isinstance(first, dict):
         raise malformed("choices")
