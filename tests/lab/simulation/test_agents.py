@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
 from teamwright.agents.contract.attributes import policy_of
@@ -259,7 +260,7 @@ def test_every_strategy_of_the_examples_can_be_simulated() -> None:
 
 
 def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs and functions of the user
-    steps = [{"id": "a", "evaluate": words().model_dump(mode="json", exclude_unset=True)}]
+    steps: list[JsonValue] = [{"id": "a", "evaluate": words().model_dump(mode="json", exclude_unset=True)}]
     member = FunctionAgent("a", lambda text: text, evaluate=WordEvaluator(words()))
     team = Team("t", members=[member], strategy="dag", options={"steps": steps}, evaluate=WordEvaluator(words()))
     simulated = Simulator({}).team(team)
