@@ -147,3 +147,10 @@ def test_a_person_says_no_and_nothing_is_spent(model: str, call: Call) -> None: 
     assert (code, out) == (6, "")
     (run,) = call("runs", "list", "--json").json
     assert (run["status"], run["total_tokens"]) == ("cancelled", 0)
+
+
+def test_a_decision_that_is_put_off_pauses_the_run(model: str) -> None:  # A-12 A-13
+    terminal = Terminal("ask", "@team:editor Edit", "-m", model, "--confirm")
+    terminal.until("yes / edit / no / later> ")
+    terminal.types("later\n")
+    assert terminal.ended() == (7, "")

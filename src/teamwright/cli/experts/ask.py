@@ -78,7 +78,7 @@ class RoutedTask:
     drafted: DraftedTeam | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The plan as JSON data."""
+        """The route and the formation as JSON data."""
         formation = self.source.formation
         formed = None if formation is None else formation.model_dump(mode="json")
         return {**self.route.to_json(), "formation": formed}
@@ -136,16 +136,17 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
         if options.run_id is not None and await engine.journal.find(options.run_id) is not None:
             return await _follow(engine, options.run_id, shown)
         await check_ready(team_from_source(router.agent(), engine.models), engine.models)
-        plan = await _plan(router, request, options)
+        routed = await _routed_task(router, request, options)
         confirm: bool | Confirmer = options.confirm
         if options.confirm and _can_prompt(shown):
-            plan, confirm = await _confirmed(router, request, plan)
-        team = team_from_source(plan.source, engine.models)
+            routed, confirm = await _confirmed(router, request, routed)
+            shown = replace(shown, no_input=shown.no_input or confirm is True)  # put off: the run is paused
+        team = team_from_source(routed.source, engine.models)
         handle = await engine.start(
             team, request.task, run_id=options.run_id, limits=router.limits_left, confirm=confirm
         )
         ended = await drive(engine, handle, shown)
-        return await report_end(engine, ended, shown, more={"routing": plan.to_json()})
+        return await report_end(engine, ended, shown, more={"routing": routed.to_json()})
 
 
 async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
@@ -165,7 +166,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
     return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits)
 
 
-async def _plan(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
+async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -176,9 +177,9 @@ async def _plan(router: Router, request: AskRequest, options: AskOptions) -> Rou
             tell('form it with  --auto, or with  teamwright ask "@team …"')
         return RoutedTask(route, router.agent())
     drafted = await router.draft(request)
-    plan = RoutedTask(replace(route, mode="team"), router.team(drafted), drafted)
-    tell(_team_text(plan.source))
-    return plan
+    routed = RoutedTask(replace(route, mode="team"), router.team(drafted), drafted)
+    tell(_team_text(routed.source))
+    return routed
 
 
 def _silent(text: str) -> None:
@@ -205,20 +206,22 @@ def _can_prompt(shown: ViewOptions) -> bool:
     return not shown.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def _confirmed(router: Router, request: AskRequest, plan: RoutedTask) -> tuple[RoutedTask, Confirmer]:
-    """Show the plan with its forecast until the person says yes or no; an edit shows it again."""
+async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) -> tuple[RoutedTask, bool | Confirmer]:
+    """Show the plan with its forecast until the person decides or puts it off; an edit shows it again."""
     from rich.console import Console
 
     from teamwright.cli.interactive.prompt import Keyboard, Prompt
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:
-        forecast = await _forecast(router, request, plan)
-        answer = await prompt.ask("plan", _question(plan, forecast))
-        if answer is None or answer.text != "edit":
-            return plan, _answering(begin=answer is not None and answer.text == "yes")
-        plan = _edited(router, plan, str(answer.data), prompt)
-        say(_team_text(plan.source))
+        forecast = await _forecast(router, request, routed)
+        answer = await prompt.ask("plan", _question(routed, forecast))
+        if answer is None:
+            return routed, True
+        if answer.text != "edit":
+            return routed, _answering(begin=answer.text == "yes")
+        routed = _edited(router, routed, str(answer.data), prompt)
+        say(_team_text(routed.source))
 
 
 def _answering(*, begin: bool) -> Confirmer:
@@ -226,27 +229,27 @@ def _answering(*, begin: bool) -> Confirmer:
     return lambda _: begin
 
 
-async def _forecast(router: Router, request: AskRequest, plan: RoutedTask) -> str:
+async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
     from teamwright.lab.simulation.forecast import forecast_run
     from teamwright.runtime.context.confirmation import forecast_text
     from teamwright.teams.load import team_from_source
 
-    team = team_from_source(plan.source, router.engine.models)
+    team = team_from_source(routed.source, router.engine.models)
     forecast: SpendForecast = await forecast_run(router.engine.journal, team, request.task, router.limits_left)
     return forecast_text(forecast)
 
 
-def _question(plan: RoutedTask, forecast: str) -> Question:
+def _question(routed: RoutedTask, forecast: str) -> Question:
     from teamwright.values.people.questions import Question
 
-    if plan.drafted is None:
+    if routed.drafted is None:
         return Question(text=f"May one agent begin?\n{forecast}", choices=("yes", "no"), reason="approval")
-    draft = plan.drafted.draft.model_dump_json(indent=2, exclude_unset=True)
+    draft = routed.drafted.draft.model_dump_json(indent=2, exclude_unset=True)
     text = f"May this team begin? Its experts can be edited.\n{forecast}"
     return Question(text=text, choices=("yes", "edit", "no"), reason="approval", draft=draft, form="json")
 
 
-def _edited(router: Router, plan: RoutedTask, text: str, prompt: Prompt) -> RoutedTask:
+def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> RoutedTask:
     """The plan with the edited draft; unchanged, with the reason, if the draft can't be used."""
     from pydantic import ValidationError
 
@@ -258,7 +261,7 @@ def _edited(router: Router, plan: RoutedTask, text: str, prompt: Prompt) -> Rout
         draft = TeamDraft.model_validate_json(text)
     except ValidationError as error:
         prompt.say(f"The edit can't be used: {misfits_text(misfits_of(error, text))}. Nothing is changed.")
-        return plan
-    how = plan.drafted.how if plan.drafted is not None else "named"
+        return routed
+    how = routed.drafted.how if routed.drafted is not None else "named"
     drafted = DraftedTeam(draft, how, ("a person has edited the team",))
-    return replace(plan, source=router.team(drafted), drafted=drafted)
+    return replace(routed, source=router.team(drafted), drafted=drafted)
