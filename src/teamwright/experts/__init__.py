@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         route_change,
     )
     from teamwright.experts.collaboration.difference import PlanDifference, plan_difference
+    from teamwright.experts.collaboration.options import CollaborateOptions
     from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
     from teamwright.experts.coordination.options import (
         DispatchOptions,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
+    "CollaborateOptions",
     "CollaborationPlan",
     "Criterion",
     "CriterionResult",
@@ -99,6 +101,7 @@ __getattr__, __dir__ = lazy_names(
             "PlanChange affected_experts apply_change change_between change_problems pin_conflicts route_change"
         ),
         "teamwright.experts.collaboration.difference": "PlanDifference plan_difference",
+        "teamwright.experts.collaboration.options": "CollaborateOptions",
         "teamwright.experts.collaboration.plan": "CollaborationPlan Part Phase Roster",
         "teamwright.experts.coordination.options": (
             "DispatchOptions ExpertOptions ExpertStep FailureLadder ReactOptions Role"

@@ -8,6 +8,9 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
+from teamwright.experts.collaboration.options import CollaborateOptions
+from teamwright.experts.collaboration.plan import Phase
+from teamwright.teams.team import Team
 from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import TeamEvaluationResult
@@ -191,3 +194,16 @@ async def test_a_short_budget_closes_with_the_answer_of_the_lead() -> None:
 def test_python_refuses_what_a_manifest_refuses(steps: list[Any], text: str) -> None:
     with pytest.raises(ManifestError, match=text):
         collaboration(FakeMembers(), steps)
+
+
+def test_options_are_the_same_as_a_value_and_as_a_mapping() -> None:
+    steps = (Phase(id="p", parallel="competitive_parallel", agents=("a", "b"), enough=1),)
+    fakes = FakeMembers()
+    made = Team(
+        "experts",
+        members=fakes.members("lead a b"),
+        strategy="collaborate",
+        options=CollaborateOptions(proposals=0, steps=steps),
+    )
+    rows = [{"id": "p", "parallel": RACE, "agents": ["a", "b"], "enough": 1}]
+    assert made.settings.options == collaboration(fakes, rows, "lead a b").settings.options
