@@ -21,6 +21,7 @@ from teamwright.budget.ledger import (
     Reservation,
     ReservationRequest,
     charge_for,
+    refusal_text,
 )
 from teamwright.budget.money import Rate, picodollars
 from teamwright.budget.token_estimate import byte_bound
@@ -427,3 +428,8 @@ def test_spent_and_held_never_pass_a_limit(
             assert not account.queue
 
     asyncio.run(main())
+
+
+def test_a_refusal_names_small_amounts_of_money_without_an_exponent() -> None:
+    text = "the run has $0.0000001 of $0.5 left, and the next call may need $0.000323"
+    assert refusal_text("", "usd", 0.000323, 1e-7, 0.5) == text

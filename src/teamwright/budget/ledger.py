@@ -96,7 +96,9 @@ def refusal_text(level: str, what: BudgetUnit, needed: float, left: float, limit
 
 
 def _amount_text(amount: float) -> str:
-    return str(amount) if isinstance(amount, int) else f"{amount:.6g}"
+    if isinstance(amount, int) or not 0 < amount < 0.001:
+        return str(amount) if isinstance(amount, int) else f"{amount:.6g}"
+    return f"{amount:.12f}".rstrip("0")  # without an exponent, down to a picodollar
 
 
 class Account:
