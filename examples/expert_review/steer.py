@@ -34,7 +34,7 @@ async def main() -> None:
                     await engine.runs.edit_plan("review", plan, by="ann")
                 case RunApplied(intervention=done):
                     print(f"in effect: {done.kind}")
-                case TeamPlanChanged(version=version, difference=lines) if version > 1:
+                case TeamPlanChanged(plan_version=version, difference=lines) if version > 1:
                     print(f"plan, version {version}: {'; '.join(lines)}")
                 case _:
                     pass

@@ -14,10 +14,10 @@ from teamwright.values.events.run import TimerFired
 @pytest.mark.parametrize(
     ("fact", "line"),
     [
-        (TeamPlanChanged(version=1, plan={}, by="lead", difference=("+ a", "+ b")), "the plan of lead has 2 phases"),
-        (TeamPlanChanged(version=2, plan={}, difference=("+ c",)), "a person changes the plan (version 2): + c"),
-        (TeamPlanStatus(status="executing", version=1), None),
-        (TeamPlanStatus(status="fallback", version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
+        (TeamPlanChanged(plan_version=1, plan={}, by="l", difference=("+ a", "+ b")), "the plan of l has 2 phases"),
+        (TeamPlanChanged(plan_version=2, plan={}, difference=("+ c",)), "a person changes the plan (version 2): + c"),
+        (TeamPlanStatus(status="executing", plan_version=1), None),
+        (TeamPlanStatus(status="fallback", plan_version=1, reason="'a' failed"), "the plan is fallback: 'a' failed"),
         (TeamPlanProposed(by="x", to="lead", reason="dear"), "x proposes to change the plan; lead refuses: dear"),
         (TeamPlanProposed(by="x", approved=True), "x proposes to change the plan; a person approves"),
         (TeamPhase(phase="a", status="in_progress", members=("x", "y")), "phase a starts: x, y"),
@@ -58,7 +58,7 @@ def test_what_goes_as_planned_is_not_marked_as_out_of_the_ordinary() -> None:
         return mark_of(Event(run_id="r", number=1, time=0, scope="", place="", fact=fact))
 
     assert mark(TeamPhase(phase="a", status="completed")) == "·"
-    assert mark(TeamPlanChanged(version=1, plan={})) == "·"
+    assert mark(TeamPlanChanged(plan_version=1, plan={})) == "·"
     assert mark(TeamPhase(phase="a", status="in_progress", attempt=2)) == "!"
     assert mark(TeamPhase(phase="a", status="failed")) == "!"
-    assert mark(TeamPlanChanged(version=2, plan={})) == "!"
+    assert mark(TeamPlanChanged(plan_version=2, plan={})) == "!"

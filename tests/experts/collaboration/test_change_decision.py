@@ -54,7 +54,7 @@ async def test_the_lead_approves_what_an_expert_proposes_and_those_affected_read
     (proposed,) = facts(events, TeamPlanProposed)
     assert (proposed.by, proposed.to, proposed.approved, proposed.reason) == ("a", "lead", True, "good idea")
     _, second = facts(events, TeamPlanChanged)
-    assert (second.version, second.by, second.to) == (2, "a", ("c", "b"))
+    assert (second.plan_version, second.by, second.to) == (2, "a", ("c", "b"))
     turn = fakes.last_turn("c")
     assert turn.task == "Shorter."
     assert any("The plan changed (version 2)" in message.content for message in turn.history)
@@ -118,7 +118,7 @@ async def test_a_person_edits_the_plan_and_its_edit_is_pinned() -> None:  # A-07
     edited: JsonValue = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"], "task": "Mine."}]}
     _, events = await answered(collaboration(fakes, STEPS, confirm=True), {"experts/plan/confirm": Answer.edit(edited)})
     second = facts(events, TeamPlanChanged)[-1]
-    assert (second.version, second.by) == (2, "")
+    assert (second.plan_version, second.by) == (2, "")
     assert CollaborationPlan.model_validate(second.plan).pins.phases == {"b": ("task",)}
     assert fakes.last_turn("b").task == "Mine."
 

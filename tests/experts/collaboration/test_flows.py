@@ -100,4 +100,4 @@ async def test_a_plan_is_retried_and_then_one_agent_finishes(tmp_path: Path) -> 
     assert [one.status for one in facts(history, TeamPlanStatus)] == ["executing", "fallback"]
     draft = [(one.status, one.attempt) for one in facts(history, TeamPhase) if one.phase == "draft"]
     assert draft == [("in_progress", 1), ("failed", 1), ("pending", 2), ("in_progress", 2), ("failed", 2)]
-    assert [one.version for one in facts(history, TeamPlanChanged)] == [1, 2]
+    assert [one.plan_version for one in facts(history, TeamPlanChanged)] == [1, 2]

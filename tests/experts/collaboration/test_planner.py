@@ -27,7 +27,7 @@ async def test_the_lead_plans_where_no_phases_are_declared() -> None:  # A-03
     assert result.status == "completed"
     assert phases(events)[-1] == "title completed"
     (first,) = facts(events, TeamPlanChanged)
-    assert (first.version, first.by, first.lead) == (1, "lead", "lead")
+    assert (first.plan_version, first.by, first.lead) == (1, "lead", "lead")
     assert first.difference[0] == "+ facts (a): Find facts."
     assert "- a" in fakes.received[0][1].task
 

@@ -47,7 +47,7 @@ async def test_without_parts_the_lead_splits_the_task_and_the_plan_says_how() ->
     assert result.status == "completed"
     assert {name: turn.task for name, turn in fakes.received[1:3]} == {"a": "Do one.", "b": "Do two."}
     _, second = facts(events, TeamPlanChanged)
-    assert (second.version, second.by, second.reason, second.to) == (2, "lead", "two halves", ("a", "b"))
+    assert (second.plan_version, second.by, second.reason, second.to) == (2, "lead", "two halves", ("a", "b"))
 
 
 async def test_without_a_usable_split_each_expert_gets_the_whole_task() -> None:

@@ -70,7 +70,7 @@ async def test_a_person_edits_a_running_plan_and_its_edit_is_pinned_and_announce
     assert result.status == "completed"
     assert fakes.last_turn("b").task == "Mine."
     second = facts(events, TeamPlanChanged)[-1]
-    assert (second.version, second.by, second.reason, second.to) == (2, "", "edited by ann", ("b", "c"))
+    assert (second.plan_version, second.by, second.reason, second.to) == (2, "", "edited by ann", ("b", "c"))
     plan: Any = second.plan
     assert plan["pins"] == {"phases": {"b": ["task"]}}
     assert any("The plan changed (version 2)" in one.content for one in fakes.last_turn("b").history)
@@ -102,7 +102,7 @@ async def test_an_edit_of_an_earlier_version_keeps_what_changed_since() -> None:
     first = edit(STEPS[0], {"id": "b", "needs": ["a"], "task": "First."}, STEPS[2])
     second = edit(*STEPS[:2], {"id": "c", "needs": ["b"], "task": "Second."})
     _, events = await edited(collaboration(fakes, STEPS, members={"a": held.member}), held, [first, second])
-    assert [one.version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
+    assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3]
     assert (fakes.last_turn("b").task, fakes.last_turn("c").task) == ("First.", "Second.")
 
 

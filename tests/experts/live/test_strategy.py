@@ -242,7 +242,7 @@ async def test_a_person_edits_the_plan_and_what_is_done_stays_done() -> None:  #
     assert "'look' is completed; what is done stays done" in refused.reason  # type: ignore[union-attr]
     assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "a")]
     last = cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))[-1]
-    assert (last.version, last.by, last.difference) == (2, "", ("- check (c, after draw): Check it.",))
+    assert (last.plan_version, last.by, last.difference) == (2, "", ("- check (c, after draw): Check it.",))
 
 
 async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:
@@ -262,7 +262,7 @@ async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:  # A-13
     assert result.status == "completed"
     assert [place for place, _ in asks(events)] == ["plan", "turn-1", "turn-2/plan", "turn-2", "turn-3"]
     assert "Paint it blue." in members.last_turn("b").prompt
-    assert [one.version for one in cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))] == [1, 2]
+    assert [one.plan_version for one in cast("list[TeamPlanChanged]", facts(events, TeamPlanChanged))] == [1, 2]
 
 
 async def test_a_team_that_is_gone_takes_no_more_members() -> None:

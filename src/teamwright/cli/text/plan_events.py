@@ -12,7 +12,7 @@ FIRST = 1
 def plan_note(event: Event) -> str | None:
     """Return the line for a change of a plan, of its status or of a phase; none for other events."""
     match event.fact:
-        case TeamPlanChanged(version=version, difference=lines, by=by):
+        case TeamPlanChanged(plan_version=version, difference=lines, by=by):
             if version == FIRST:
                 phases = sum(line.startswith("+ ") for line in lines)
                 return f"the plan{f' of {by}' if by else ''} has {count_text(phases, 'phase')}"
@@ -31,7 +31,7 @@ def is_plan_progress(event: Event) -> bool:
     match event.fact:
         case TeamPhase(status=status, attempt=attempt):
             return status in ("in_progress", "completed") and attempt == FIRST
-        case TeamPlanChanged(version=version):
+        case TeamPlanChanged(plan_version=version):
             return version == FIRST
         case TeamMerged():
             return True

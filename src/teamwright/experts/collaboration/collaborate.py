@@ -97,7 +97,7 @@ class Collaborate(Strategy):
         plan = state.options.plan or await write_plan(state, ctx)
         if plan is None:
             if state.terminated_by is None and state.unpaid is None:
-                await ctx.emit(TeamPlanStatus(status="fallback", version=1, reason="the lead gave no usable plan"))
+                await ctx.emit(TeamPlanStatus(status="fallback", plan_version=1, reason="the lead gave no usable plan"))
             return await _finish(state, ctx, fallback=True)
         versions = PlanVersions(state, plan)
         if refused := await _open_plan(state, versions, ctx):
@@ -128,7 +128,9 @@ def plan_fact(state: CollaborationState, plan: CollaborationPlan) -> TeamPlanCha
     """Return the fact of the first version of a plan."""
     lines = plan_difference(None, plan).lines
     by = "" if state.options.steps else state.team.lead
-    return TeamPlanChanged(version=plan.version, plan=plan.to_json(), lead=state.team.lead, by=by, difference=lines)
+    return TeamPlanChanged(
+        plan_version=plan.version, plan=plan.to_json(), lead=state.team.lead, by=by, difference=lines
+    )
 
 
 async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) -> Outcome:

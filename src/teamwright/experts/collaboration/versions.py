@@ -60,7 +60,7 @@ class PlanVersions:
         lines, affected = plan_difference(before, after).lines, affected_experts(before, after, team)
         self._state.announce(affected, "\n".join((f"The plan changed (version {after.version}):", *lines)))
         return TeamPlanChanged(
-            version=after.version,
+            plan_version=after.version,
             plan=after.to_json(),
             lead=team.lead,
             by="" if decision.by_person else decision.by,
@@ -72,7 +72,7 @@ class PlanVersions:
     async def set_status(self, status: PlanStatus, ctx: Context, reason: str = "", key: str | None = None) -> None:
         """Note how far the plan is."""
         self._set(self.plan.model_copy(update={"status": status}))
-        await ctx.emit(TeamPlanStatus(status=status, version=self.plan.version, reason=reason), key=key)
+        await ctx.emit(TeamPlanStatus(status=status, plan_version=self.plan.version, reason=reason), key=key)
 
     async def set_phase(
         self, phase: str, status: PhaseStatus, ctx: Context, attempt: int = 1, key: str | None = None

@@ -182,7 +182,7 @@ class LiveRun:
         to = () if before is None else affected_experts(before, after, self._roster)
         await self._ctx.emit(
             TeamPlanChanged(
-                version=after.version, plan=after.to_json(), lead=self._lead, by=by, difference=tuple(lines), to=to
+                plan_version=after.version, plan=after.to_json(), lead=self._lead, by=by, difference=tuple(lines), to=to
             )
         )
 

@@ -14,7 +14,7 @@ class TeamPlanChanged(Record, frozen=True):
     """
 
     kind: ClassVar = "team.plan_changed"
-    version: int
+    plan_version: int
     plan: JsonValue
     lead: str = ""
     by: str = ""
@@ -28,7 +28,7 @@ class TeamPlanStatus(Record, frozen=True):
 
     kind: ClassVar = "team.plan_status"
     status: Literal["draft", "confirmed", "executing", "completed", "failed", "fallback"]
-    version: int
+    plan_version: int
     reason: str = ""
 
 
