@@ -18,6 +18,7 @@ COVERED_BY = {
     "experts/collaboration/phase_work.py": "experts/collaboration/test_execution.py",
     "experts/collaboration/state.py": "experts/collaboration/test_execution.py",
     "experts/collaboration/phase_attempt.py": "experts/collaboration/test_execution.py",
+    "runtime/run_steering.py": "runtime/context/test_steering.py",
     "lab/replay/changes.py": "lab/replay/test_what_if.py",
     "lab/replay/recorded_turns.py": "lab/replay/test_what_if.py",
     "lab/replay/replayed_agents.py": "lab/replay/test_what_if.py",

@@ -8,54 +8,37 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
-from teamwright.agents.contract.arguments import value_of
+from typing_extensions import override
+
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.driver.raised_limits import RAISABLE
-from teamwright.runtime.driver.steering import redacted_steer
 from teamwright.runtime.followers.follow import follow
-from teamwright.runtime.followers.receipt import Receipt, Sender
 from teamwright.runtime.live_runs import LiveRuns
+from teamwright.runtime.run_steering import RunSteering
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
-from teamwright.values.limits.limits import Limits
-from teamwright.values.models import JsonValue
-from teamwright.values.names import check_name, check_run_id
+from teamwright.values.names import check_run_id
 from teamwright.values.people.approvals import check_answer
-from teamwright.values.people.interventions import (
-    STEERING_VERSION,
-    AddMember,
-    Answered,
-    Cancel,
-    EditPlan,
-    Mark,
-    Pause,
-    PauseMember,
-    RaiseBudget,
-    RemoveMember,
-    ResumeMember,
-    Steer,
-    Tell,
-)
+from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause, Steer
 from teamwright.values.people.questions import Answer
 from teamwright.values.record_checks import check_text, misfit_of
 from teamwright.values.results import FINAL, RunResult, RunSummary
-from teamwright.values.specs.manifest import AgentSpec
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.history import RunHistory
     from teamwright.runtime.driver.redaction import Redactor
     from teamwright.runtime.followers.output_stream import PartialOutput
+    from teamwright.runtime.followers.receipt import Receipt
     from teamwright.runtime.webhooks.deliveries import Deliveries
 
 T = TypeVar("T")
@@ -63,7 +46,7 @@ NewClock = Callable[[float], Callable[[], float]]
 """Makes a clock that starts no earlier than a given time."""
 
 
-class Runs:
+class Runs(RunSteering):
     """All runs of a journal, as `engine.runs`; the Python form of `teamwright runs`."""
 
     def __init__(self, journal: Journal, bus: Bus, live: LiveRuns, deliveries: Deliveries, new_clock: NewClock) -> None:
@@ -201,55 +184,12 @@ class Runs:
         sent = [item.intervention for item in await self._journal.inbox(run_id)]
         return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
 
-    async def say(self, run_id: str, text: str, *, to: str = "", by: str = "", wait: bool = False) -> Receipt:
-        """Tell all members of a run something, or the member `to`; each reads it with its next turn.
-
-        Returns when the run has accepted the message, with `wait` when a member was asked with it. A run without a
-        driver accepts it when it is resumed. Raises `InterventionRefused` if the run can't take it.
-        """
-        if not isinstance(text, str) or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"The message to a run must be a text, and is {text!r}.")
-        return await self._steer(run_id, Tell(text=text, to=to, by=by, version=STEERING_VERSION), wait=wait)
-
-    async def pause_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
-        """Hold a member before its next turn, while the others continue; `resume_member` lets it go on."""
-        return await self._steer(run_id, PauseMember(member=member, by=by, version=STEERING_VERSION))
-
-    async def resume_member(self, run_id: str, member: str, *, by: str = "") -> Receipt:
-        """Let a paused member take its turn. A paused run also needs `engine.resume`."""
-        return await self._steer(run_id, ResumeMember(member=member, by=by, version=STEERING_VERSION))
-
-    async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
-        """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
-        given = value_of("The raised budget", "limits", limits, Limits) or Limits()
-        wanted = {name: value for name, value in given.bounds.given.items() if name in RAISABLE}
-        if not wanted:
-            raise UsageError(f"A raised budget needs a limit: {', '.join(RAISABLE)}.")
-        steer = RaiseBudget(version=STEERING_VERSION, by=by).changed(**wanted)
-        return await self._steer(run_id, steer)
-
-    async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
-        """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
-        return await self._steer(run_id, EditPlan(plan=plan, by=by, version=STEERING_VERSION), wait=wait)
-
-    async def add_member(
-        self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
-    ) -> Receipt:
-        """Add a member to a run's team; `spec` declares it, as in a manifest, and is recorded."""
-        from teamwright.teams.new_member import check_declaration
-
-        declared = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else dict(spec)
-        check_declaration(check_name("agent", name), declared)
-        return await self._steer(
-            run_id, AddMember(member=name, spec=declared, by=by, version=STEERING_VERSION), wait=wait
-        )
-
-    async def remove_member(self, run_id: str, name: str, *, by: str = "", wait: bool = False) -> Receipt:
-        """Remove a member from a run's team; what it has done is kept."""
-        return await self._steer(run_id, RemoveMember(member=name, by=by, version=STEERING_VERSION), wait=wait)
-
+    @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
         """Send an intervention and return how far it came."""
+        from teamwright.runtime.driver.steering import redacted_steer
+        from teamwright.runtime.followers.receipt import Sender
+
         history = await self.history(run_id)
         if (ended := history.record.ended) is not None:
             raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")

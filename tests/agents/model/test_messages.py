@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.usage import RequestUsage
 
-from teamwright import Engine, Limits, Team
+from teamwright import Engine, Limits, RetryPolicy, Team
 from teamwright.agents.model import messages
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.messages import compact_arguments, from_record, to_record, usage_of_response
@@ -182,7 +182,7 @@ HOSTILE: dict[str, bytes] = {
 @pytest.mark.parametrize("what", HOSTILE)
 async def test_whatever_a_server_sends_ends_in_a_reply_or_a_failure_and_the_run_can_be_read(what: str) -> None:  # S-01
     with RawServer(STREAM + HOSTILE[what] + DONE) as server:
-        team = Team("t", members=[ModelAgent("a", model=server.model)])
+        team = Team("t", members=[ModelAgent("a", model=server.model, retry=RetryPolicy(backoff=0))])
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             result = await engine.run(team, "go", run_id="r")

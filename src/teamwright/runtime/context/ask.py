@@ -69,12 +69,16 @@ class Ask:
             self._cutback = ladder.cutback
             self.turn = turn if is_cut_back else ladder.shorten(turn)
 
-    async def resolve(self) -> Reply | Failure:
-        """Return the ending of the ask. If the budget refused it, it is made again with less as long as that helps."""
-        ending = await self._resolve_attempt()
-        while isinstance(ending, Failure) and ending.error == "budget" and self._cut_back():
-            ending = await self._resolve_attempt()
+    async def resolve_with_less(self) -> Reply | Failure:
+        """Resolve the ask, and again with less as long as the budget refuses it and that helps."""
+        ending = await self.resolve()
+        while self.is_made_again(ending):
+            ending = await self.resolve()
         return ending
+
+    def is_made_again(self, ending: Reply | Failure) -> bool:
+        """Whether the budget refused the ask and it is made again, with less, which is prepared here."""
+        return isinstance(ending, Failure) and ending.error == "budget" and self._cut_back()
 
     def _cut_back(self) -> bool:
         """Turn to the next attempt, with less; returns whether the team has cut back anything for it."""
@@ -87,8 +91,11 @@ class Ask:
         self._cutback = ladder.cutback
         return True
 
-    async def _resolve_attempt(self) -> Reply | Failure:
-        """Return the recorded ending in its place in journal order, or let the member take its turn."""
+    async def resolve(self) -> Reply | Failure:
+        """Return the recorded ending in its place in journal order, or let the member take its turn.
+
+        Where `is_made_again` says so, call it again.
+        """
         scope, run = self._scope, self._scope.run
         if self.gate is not None:
             self.turn = await self.gate.approve_task(self.turn)

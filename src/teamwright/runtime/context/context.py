@@ -96,7 +96,9 @@ class RunContext:
         if run.steering is not None:
             turn = await steer_ask(run.steering, scope, member.name, turn, place)
         policy = policy_of(member)
-        ending = await self._ask_in_team(member, turn, place, policy)
+        # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
+        counted = (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation
+        ending = await (self._ask_in_team if counted else self._resolve)(member, turn, place, policy)
         if policy.evaluate is not None and evaluated and turn.purpose == "work":
             evaluator = require_evaluator(repr(member.name), policy.evaluate)
             ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
@@ -138,6 +140,8 @@ class RunContext:
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
         ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
         ending = await ask.resolve()
+        while ask.is_made_again(ending):
+            ending = await ask.resolve()
         if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
             ending = await AskRecovery(ask, scope, member, place).resolve(ending)
         return ending

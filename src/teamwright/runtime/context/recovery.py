@@ -94,7 +94,7 @@ class AskRecovery:
             gate,
             is_cut_back=True,
         )
-        ending = await ask.resolve()
+        ending = await ask.resolve_with_less()
         self._attempt = ask.attempt
         return ending
 
@@ -110,7 +110,7 @@ class AskRecovery:
         for number, part in enumerate(parts, start=1):
             turn = summary_turn(part, self._turn.number)
             key = self._scope.claim(f"{self._key}/summary-{number}")
-            reply = await Ask(self._scope, self._member, turn, key, self._new_context, self._policy).resolve()
+            reply = await Ask(self._scope, self._member, turn, key, self._new_context, self._policy).resolve_with_less()
             if isinstance(reply, Failure):
                 return failure
             summaries.append(reply.text)
