@@ -214,8 +214,9 @@ def test_a_run_interrupted_with_json_still_prints_one_document(slow: Path) -> No
     assert [message["content"] for message in json.loads(out)["messages"]] == ["First."]
 
 
-def test_a_reader_that_goes_away_is_no_traceback(slow: Path, team: Path) -> None:
-    for arguments in (("run", slow, "Go", "--events"), ("runs", "list"), ("run", team, "Go"), ("schema",)):
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, team: Path) -> None:
+    brisk = write_team(tmp_path / "brisk", TEAM, SLOW.replace("30", "2"))
+    for arguments in (("run", brisk, "Go", "--events"), ("runs", "list"), ("run", team, "Go"), ("schema",)):
         process = start(*arguments)
         assert process.stdout is not None
         assert process.stderr is not None
