@@ -177,3 +177,15 @@ def test_the_same_engine_work_takes_the_same_steps_on_every_clock() -> None:
 
     assert run_virtually(main) == run_virtually(main)
     assert run_virtually(main)[-1] == ("run.ended", 3.0)
+
+
+def test_a_thread_that_answers_late_does_not_keep_the_loop_from_closing() -> None:
+    loop = VirtualLoop()
+    with pytest.raises(VirtualTimeStuck, match="'late'"), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop()
+        loop._clock.answered_from = "late"
+        try:
+            runner.run(asyncio.sleep(0))
+        finally:
+            loop._clock.answered_from = "later"
+    assert loop.is_closed()

@@ -31,13 +31,15 @@ class JumpingSelector(selectors.BaseSelector):
     def __init__(self) -> None:
         self.now = 0.0
         self.answered_from: str | None = None
+        self._has_failed = False
         self._files = selectors.DefaultSelector()
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """The files that are ready now; if there are none, the clock jumps by the timeout."""
         thread, self.answered_from = self.answered_from, None
-        if thread is not None:
+        if thread is not None and not self._has_failed:  # a thread that answers later must not stop the loop's closing
+            self._has_failed = True
             raise VirtualTimeStuck(
                 f"Something waited for the thread {thread!r}, which runs in real time and can't run in virtual time."
                 " Make its function async, or simulate its agent."
