@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from teamwright.experts.profiles.registry import ExpertTemplates
     from teamwright.experts.profiles.skill_tool import read_skills
     from teamwright.experts.profiles.template import ExpertTemplate
-    from teamwright.experts.ratings.rating import Rating, Ratings, rate_runs
+    from teamwright.experts.ratings.track_record import Rating, Ratings, rate_runs
     from teamwright.experts.routing.request import parse_request
     from teamwright.experts.routing.router import Router
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
@@ -118,7 +118,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.live.transport_suite": "TransportSuite",
         "teamwright.experts.routing.request": "parse_request",
         "teamwright.experts.routing.router": "Router",
-        "teamwright.experts.ratings.rating": "Rating Ratings rate_runs",
+        "teamwright.experts.ratings.track_record": "Rating Ratings rate_runs",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",

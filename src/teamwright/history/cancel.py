@@ -29,7 +29,7 @@ def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, letter: int, 
     if isinstance(ending, Cancel) and history.record.cancelled is None:
         facts.append(("", RunIntervened(intervention=ending, letter=letter)))
     facts.extend(totals.endings())
-    facts.extend(("", refusal) for refusal in history.record.steering.refusals())
+    facts.extend(("", refusal) for refusal in history.record.interventions.refusals())
     facts.append(("", totals.run_ended(ending)))
     run_id = history.events[0].run_id
     events: list[Event] = []

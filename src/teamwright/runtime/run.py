@@ -26,7 +26,7 @@ from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.steering import apply_pending, raised_limits, receive_steer, refuse_unapplied
+from teamwright.runtime.context.interventions import apply_pending, raised_limits, receive_steer, refuse_unapplied
 from teamwright.runtime.context.workspace import store_file
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
@@ -380,7 +380,7 @@ class Run:
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
-        if self._record.steering:
+        if self._record.interventions:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))
         history = History.of(self._record.bodies.messages(started.history))

@@ -18,9 +18,9 @@ from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.driver.interventions import Interventions
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
-from teamwright.runtime.driver.steering import Steering
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.values.events.body import Body
@@ -141,7 +141,7 @@ class RunState:
     """Ends the run, after everything recorded has been replayed."""
     actions: ActionLedger | None = None
     """The actions that calls of this run and its forks have made; `None` without a journal."""
-    steering: Steering | None = None
+    interventions: Interventions | None = None
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""

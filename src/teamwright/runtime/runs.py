@@ -23,7 +23,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.followers.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.run_steering import RunSteering
+from teamwright.runtime.run_interventions import RunInterventions
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.names import check_run_id
@@ -46,7 +46,7 @@ NewClock = Callable[[float], Callable[[], float]]
 """Makes a clock that starts no earlier than a given time."""
 
 
-class Runs(RunSteering):
+class Runs(RunInterventions):
     """All runs of a journal, as `engine.runs`; the Python form of `teamwright runs`."""
 
     def __init__(self, journal: Journal, bus: Bus, live: LiveRuns, deliveries: Deliveries, new_clock: NewClock) -> None:
@@ -187,7 +187,7 @@ class Runs(RunSteering):
     @override
     async def _steer(self, run_id: str, steer: Steer, *, wait: bool = False) -> Receipt:
         """Send an intervention and return how far it came."""
-        from teamwright.runtime.driver.steering import redacted_steer
+        from teamwright.runtime.driver.interventions import redacted_steer
         from teamwright.runtime.followers.receipt import Sender
 
         history = await self.history(run_id)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
+from teamwright.experts.coordination.bound_roles import NO_ROLE
 from teamwright.experts.coordination.options import DispatchOptions, FailureLadder
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, run_within
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
-from teamwright.experts.coordination.role_binding import NO_ROLE
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.parallel.parts import WORK

@@ -11,13 +11,13 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.errors import nearest
+from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles, role_of_step
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
-from teamwright.experts.coordination.role_binding import RoleBinding, bind_roles, role_of_step
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of

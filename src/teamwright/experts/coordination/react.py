@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
 from teamwright.experts.coordination.next_steps import (
     FORM,
     StepsSoFar,
@@ -24,7 +25,6 @@ from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Ro
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
 from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, introduced
 from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
-from teamwright.experts.coordination.role_binding import NO_ROLE, BoundRole, RoleBinding, bind_roles
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Node, Sketch

@@ -19,8 +19,8 @@ from teamwright.history.driver_time import DriverTime
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
 from teamwright.history.record.charges import RecordedCharges
 from teamwright.history.record.deliveries import RecordedDeliveries
+from teamwright.history.record.interventions import RecordedInterventions
 from teamwright.history.record.recorded_reply import RecordedBodies
-from teamwright.history.record.steering import RecordedSteering
 from teamwright.history.record.superseded import Recovered, superseded_asks
 from teamwright.history.record.workspace import Store
 from teamwright.journal.errors import damaged
@@ -125,7 +125,7 @@ class RunRecord:
     deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
     driver_time: DriverTime = field(default_factory=DriverTime)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
-    steering: RecordedSteering = field(default_factory=RecordedSteering)
+    interventions: RecordedInterventions = field(default_factory=RecordedInterventions)
     bodies: RecordedBodies = field(default_factory=RecordedBodies)
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
     artifacts: set[Body] = field(default_factory=set[Body])
@@ -216,15 +216,15 @@ class RunRecord:
         self.last_inbox_item = max(self.last_inbox_item, fact.letter)
         if self.cancelled is None and isinstance(fact.intervention, Cancel):
             self.cancelled = fact.intervention
-        self.steering.accept(fact)
+        self.interventions.accept(fact)
 
     def _applied(self, event: Event, fact: RunApplied) -> None:
-        self.steering.apply(event.key, fact, inherited=self.inherited == EVERYTHING)
+        self.interventions.apply(event.key, fact, inherited=self.inherited == EVERYTHING)
 
     def _steer_refused(self, event: Event, fact: RunRefused) -> None:
         self.last_inbox_item = max(self.last_inbox_item, fact.letter)
-        if fact.letter in self.steering.accepted:
-            self.steering.refuse(event.key, fact.letter)
+        if fact.letter in self.interventions.accepted:
+            self.interventions.refuse(event.key, fact.letter)
 
     def _aborted(self, event: Event, fact: RunAborted) -> None:
         self.aborted = fact
@@ -285,7 +285,7 @@ class RunRecord:
 
     def _answered(self, event: Event, fact: PersonAnswered) -> None:
         self.answers[event.key] = event
-        self.steering.resume_at(event.key)
+        self.interventions.resume_at(event.key)
         turn = self.turn_of(event.scope)
         if not turn or self.asks[turn].is_team:
             self.deliveries.add(event, event.key)
@@ -293,7 +293,7 @@ class RunRecord:
     def _person_asked(self, event: Event, fact: PersonAsked) -> None:
         self.questions[event.key] = event
         if fact.question.reason == "pause":
-            self.steering.pause_at(event.key, fact.question.about)
+            self.interventions.pause_at(event.key, fact.question.about)
 
     def _waited(self, event: Event, fact: ScopeWaited) -> None:
         self.waited[event.scope] += fact.seconds

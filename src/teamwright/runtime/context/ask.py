@@ -364,8 +364,8 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     """Create the scope of a member's turn; a team's belongs to the same agent scope, any other agent opens its own."""
     run = scope.run
     limits, team = policy.limits, member.kind == "team"
-    if run.steering is not None and not scope.path:
-        limits = run.steering.raised(limits)
+    if run.interventions is not None and not scope.path:
+        limits = run.interventions.raised(limits)
     child = Scope(
         run,
         path,

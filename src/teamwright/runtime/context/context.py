@@ -36,9 +36,9 @@ from teamwright.runtime.context.clock import ScopeClock
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.effect import EffectCall
 from teamwright.runtime.context.emit import emit_fact
+from teamwright.runtime.context.interventions import steer_ask, take_changes
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.context.recovery import AskRecovery
-from teamwright.runtime.context.steering import steer_ask, take_changes
 from teamwright.runtime.context.timer import sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.ordering.path_locks import Owner, PathLock
@@ -93,8 +93,8 @@ class RunContext:
             await run.park_until_cancelled()
         check_turn(turn, member.name)
         place = scope.claim(key)
-        if run.steering is not None:
-            turn = await steer_ask(run.steering, scope, member.name, turn, place)
+        if run.interventions is not None:
+            turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = policy_of(member)
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
         counted = (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation
@@ -172,10 +172,10 @@ class RunContext:
         scope = self._scope
         if scope.is_closed:
             await scope.run.park_until_cancelled()
-        steering = scope.run.steering
-        if steering is None:
+        interventions = scope.run.interventions
+        if interventions is None:
             return ()
-        return take_changes(steering, scope, escape_place(before), apply, messages=messages)
+        return take_changes(interventions, scope, escape_place(before), apply, messages=messages)
 
     @property
     def cutback(self) -> Cutback:

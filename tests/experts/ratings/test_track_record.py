@@ -6,7 +6,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
-from teamwright.experts.ratings.rating import Rating, rate_runs, rate_work
+from teamwright.experts.ratings.track_record import Rating, rate_runs, rate_work
 from teamwright.experts.ratings.work import RatedWork
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team

@@ -28,7 +28,7 @@ SENT = (
 
 
 CHANGES = (
-    AddMember(member="e", spec={"function": "tests.laws.crash.steering:joined"}, version=STEERING_VERSION),
+    AddMember(member="e", spec={"function": "tests.laws.crash.interventions:joined"}, version=STEERING_VERSION),
     EditPlan(
         plan={"steps": [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "e", "needs": ["b"]}]},
         version=STEERING_VERSION,

@@ -330,7 +330,7 @@ class Panel(Strategy):
         raise AssertionError("counting never ends")
 
 
-SPEC: dict[str, JsonValue] = {"function": "tests.runtime.context.test_steering:joined"}
+SPEC: dict[str, JsonValue] = {"function": "tests.runtime.context.test_interventions:joined"}
 
 
 def joined(task: str) -> str:

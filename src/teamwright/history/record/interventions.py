@@ -20,7 +20,7 @@ TOO_LATE = "the run ended before it took effect"
 """The reason with which an accepted intervention is refused in the end."""
 
 
-class RecordedSteering:
+class RecordedInterventions:
     """The accepted interventions by letter, the places where they took effect, and the members that are paused.
 
     A fork inherits the places, and with them what was said to its members. It inherits no acceptance: an intervention

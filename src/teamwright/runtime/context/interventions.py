@@ -13,12 +13,12 @@ from msgspec import structs
 
 from teamwright.agents.contract.context import AgentLike, AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
-from teamwright.history.record.steering import TOO_LATE
+from teamwright.history.record.interventions import TOO_LATE
 from teamwright.runtime.context.approval import BEFORE
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.driver.acceptance import refusal_of
-from teamwright.runtime.driver.steering import Steering, redacted_steer
+from teamwright.runtime.driver.interventions import Interventions, redacted_steer
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.strategies.contract import lead_of
@@ -48,21 +48,21 @@ PAUSED = "paused"
 """The last part of the key at which a paused member waits."""
 
 
-def steering_of(run: RunState, team: Team) -> Steering:
+def interventions_of(run: RunState, team: Team) -> Interventions:
     """Return the interventions of a run of this team; most runs have none, so they are set up with the first one."""
-    if run.steering is None:
-        run.steering = Steering(run.record.steering, team)
-    return run.steering
+    if run.interventions is None:
+        run.interventions = Interventions(run.record.interventions, team)
+    return run.interventions
 
 
 def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
     """Accept an intervention from the inbox, or refuse it with the reason."""
-    steering = steering_of(run, team)
+    interventions = interventions_of(run, team)
     steer = redacted_steer(steer, run.redactor)
-    limits = [one for one in map(steering.raised, (run.limits, team.limits)) if one is not None]
-    reason = refusal_of(steer, team, limits, steering.paused, steering.joined)
+    limits = [one for one in map(interventions.raised, (run.limits, team.limits)) if one is not None]
+    reason = refusal_of(steer, team, limits, interventions.paused, interventions.joined)
     if reason is None and isinstance(steer, AddMember):
-        reason = _build_problem(steering, steer)
+        reason = _build_problem(interventions, steer)
     if reason is not None:
         run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
         return
@@ -70,13 +70,13 @@ def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
     if isinstance(steer, RaiseBudget | ResumeMember):
         _apply_to_run(run, team, steer, letter)
     else:
-        steering.accept(steer, letter)
+        interventions.accept(steer, letter)
 
 
-def _build_problem(steering: Steering, change: AddMember) -> str | None:
+def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
     """Build the agent that joins, or return why that is impossible."""
     try:
-        _joining(steering, change)
+        _joining(interventions, change)
     except TeamwrightError as error:
         return str(error).rstrip(".")
     return None
@@ -84,7 +84,7 @@ def _build_problem(steering: Steering, change: AddMember) -> str | None:
 
 def apply_pending(run: RunState, team: Team) -> None:
     """Carry out what an earlier driver accepted and that takes effect at once."""
-    for letter, steer in steering_of(run, team).pending:
+    for letter, steer in interventions_of(run, team).pending:
         _apply_to_run(run, team, steer, letter)
 
 
@@ -93,22 +93,22 @@ def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, 
     if isinstance(steer, RaiseBudget):
         _raise_budget(run, team, steer, letter)
     else:
-        steering_of(run, team).accept(steer, letter)
+        interventions_of(run, team).accept(steer, letter)
         for waiting in run.questions.values():
             question = waiting.question
             if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
                 waiting.answer.set_result(Answer(text=RESUME, by=steer.by))
     run.recorder.add("", "", RunApplied(intervention=steer, letter=letter))
-    steering_of(run, team).applied.add(letter)
+    interventions_of(run, team).applied.add(letter)
 
 
 def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) -> None:
     """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
-    steering = steering_of(run, team)
-    steering.raises.pop(letter, None)  # if an earlier driver accepted it
-    before = steering.raised(run.limits), steering.raised(team.limits)
-    steering.accept(steer, letter)
-    run.limits, own = steering.raised(run.limits), steering.raised(team.limits)
+    interventions = interventions_of(run, team)
+    interventions.raises.pop(letter, None)  # if an earlier driver accepted it
+    before = interventions.raised(run.limits), interventions.raised(team.limits)
+    interventions.accept(steer, letter)
+    run.limits, own = interventions.raised(run.limits), interventions.raised(team.limits)
     for scope in sorted(run.record.opened_budgets):
         limits = own if scope else run.limits
         if limits is None or parent_key(scope) or limits == before[bool(scope)]:
@@ -122,114 +122,116 @@ def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) ->
             resource.extend(seconds)
 
 
-async def steer_ask(steering: Steering, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+async def steer_ask(interventions: Interventions, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
     """Hold an ask while its member is paused, and return its turn with what people have said.
 
     Asks inside an agent's turn and those of judges are left alone.
     """
     if scope.in_agent or turn.aside or turn.purpose == "judge":
         return turn
-    await _wait_while_paused(steering, scope, member, place)
-    return _with_messages(steering, scope, member, turn, place)
+    await _wait_while_paused(interventions, scope, member, place)
+    return _with_messages(interventions, scope, member, turn, place)
 
 
-async def _wait_while_paused(steering: Steering, scope: Scope, member: str, place: str) -> None:
+async def _wait_while_paused(interventions: Interventions, scope: Scope, member: str, place: str) -> None:
     run, key = scope.run, f"{place}/{PAUSED}"
     full = join_key(scope.path, key)
     if full not in run.record.questions:
-        if member not in steering.paused or _has_begun(scope, place):
+        if member not in interventions.paused or _has_begun(scope, place):
             return
-        letter, pause = steering.paused[member]
+        letter, pause = interventions.paused[member]
         run.recorder.add(scope.path, place, RunApplied(intervention=pause, letter=letter))
-        steering.applied.add(letter)
-    elif member not in steering.paused:
+        interventions.applied.add(letter)
+    elif member not in interventions.paused:
         run.answers.setdefault(full, Answer(text=RESUME))
     question = Question(text=f"{member!r} is paused.", choices=(RESUME,), reason="pause", about=member)
     await ask_person_at(scope, key, question)
     if full not in run.record.answers:
-        steering.paused.pop(member, None)
+        interventions.paused.pop(member, None)
 
 
-def _with_messages(steering: Steering, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
-    placed = steering.placed.setdefault(scope.path, {})
-    for fact in steering.recorded.places.get(join_key(scope.path, place), ()):
+def _with_messages(interventions: Interventions, scope: Scope, member: str, turn: Turn, place: str) -> Turn:
+    placed = interventions.placed.setdefault(scope.path, {})
+    for fact in interventions.recorded.places.get(join_key(scope.path, place), ()):
         if isinstance(fact.intervention, Tell) and fact.at is not None:
             placed[fact.letter] = fact
     if not _has_begun(scope, place):
-        for letter, tell in steering.messages.items():
+        for letter, tell in interventions.messages.items():
             if letter in placed or tell.to not in ("", member) or _message(tell) in turn.history:
                 continue
             placed[letter] = fact = RunApplied(intervention=tell, letter=letter, at=len(turn.history))
             scope.run.recorder.add(scope.path, place, fact)
-            steering.applied.add(letter)
+            interventions.applied.add(letter)
     said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
     read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
     return _insert(turn, read) if read else turn
 
 
 def take_changes(
-    steering: Steering, scope: Scope, place: str, apply: ApplyChange, *, messages: bool
+    interventions: Interventions, scope: Scope, place: str, apply: ApplyChange, *, messages: bool
 ) -> Sequence[AppliedChange]:
     """Let `apply` carry out what people want changed before the ask, or the fact about the plan, at `place`.
 
     Only the outermost team is changed. What is carried out is recorded, so a replay does the same.
     """
     full = join_key(scope.path, place)
-    recorded = [fact for fact in steering.recorded.places.get(full, ()) if fact.at is None]
+    recorded = [fact for fact in interventions.recorded.places.get(full, ()) if fact.at is None]
     done: list[AppliedChange] = []
     for fact in recorded:
-        steering.handed_out.add(fact.letter)
+        interventions.handed_out.add(fact.letter)
         if isinstance(change := fact.intervention, Tell | EditPlan | AddMember | RemoveMember):
-            done.append(one := AppliedChange(change, _joining(steering, change)))
+            done.append(one := AppliedChange(change, _joining(interventions, change)))
             apply(one)
-    passed = bool(done) or full in steering.recorded.refused or _has_begun(scope, place) or _is_planned(scope, place)
+    passed = (
+        bool(done) or full in interventions.recorded.refused or _has_begun(scope, place) or _is_planned(scope, place)
+    )
     if passed or not scope.is_outermost:
         return done
-    for letter, change in _pending_changes(steering) if messages else list(steering.changes.items()):
-        one = AppliedChange(change, _joining(steering, change))
+    for letter, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
+        one = AppliedChange(change, _joining(interventions, change))
         if (reason := apply(one)) is None:
             scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, letter=letter))
             done.append(one)
         else:
             scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, letter=letter, reason=reason))
-        steering.changes.pop(letter, None)
-        steering.handed_out.add(letter)
-        steering.applied.add(letter)
+        interventions.changes.pop(letter, None)
+        interventions.handed_out.add(letter)
+        interventions.applied.add(letter)
     return done
 
 
-def _pending_changes(steering: Steering) -> list[tuple[int, TeamChange | Tell]]:
+def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange | Tell]]:
     """Return the changes that have not been carried out, and the messages to all or the lead, as they arrived."""
-    team = steering.team
+    team = interventions.team
     lead = lead_of(team.strategy, team.settings, Members(team.members, team.helpers))
     unread: dict[int, TeamChange | Tell] = {
         letter: tell
-        for letter, tell in steering.messages.items()
-        if letter not in steering.handed_out and tell.to in ("", lead)
+        for letter, tell in interventions.messages.items()
+        if letter not in interventions.handed_out and tell.to in ("", lead)
     }
-    return sorted((unread | steering.changes).items(), key=lambda one: one[0])
+    return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
 
 
-def _joining(steering: Steering, change: TeamChange | Tell) -> AgentLike | None:
+def _joining(interventions: Interventions, change: TeamChange | Tell) -> AgentLike | None:
     """Return the agent that a change adds, built once."""
     if not isinstance(change, AddMember):
         return None
-    if change.member not in steering.joined:
+    if change.member not in interventions.joined:
         from teamwright.teams.new_member import build_new_member  # with the manifests, which most runs never need
 
-        steering.joined[change.member] = build_new_member(steering.team, change.member, change.spec)
-    return steering.joined[change.member]
+        interventions.joined[change.member] = build_new_member(interventions.team, change.member, change.spec)
+    return interventions.joined[change.member]
 
 
 def refuse_unapplied(run: RunState) -> None:
     """Record, for a run that ends, which accepted interventions never took effect."""
-    for letter, steer in run.steering.unapplied.items() if run.steering is not None else ():
+    for letter, steer in run.interventions.unapplied.items() if run.interventions is not None else ():
         run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=TOO_LATE))
 
 
 def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:
     """Return limits of the run or of its outermost team as people have raised them."""
-    return limits if run.steering is None else run.steering.raised(limits)
+    return limits if run.interventions is None else run.interventions.raised(limits)
 
 
 def _has_begun(scope: Scope, place: str) -> bool:

@@ -6,7 +6,7 @@ It starts from the record; the code that carries an intervention out keeps it up
 from __future__ import annotations
 
 from teamwright.agents.contract.context import AgentLike
-from teamwright.history.record.steering import RecordedSteering
+from teamwright.history.record.interventions import RecordedInterventions
 from teamwright.runtime.driver.raised_limits import raised
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.teams.team import Team
@@ -39,7 +39,7 @@ def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
     return steer.changed(by=redactor.text(steer.by))
 
 
-class Steering:
+class Interventions:
     """What people have changed in a run, and what has yet to take effect; each by the letter of its intervention."""
 
     __slots__ = (
@@ -47,7 +47,7 @@ class Steering:
         "team",
     )  # fmt: skip
 
-    def __init__(self, recorded: RecordedSteering, team: Team) -> None:
+    def __init__(self, recorded: RecordedInterventions, team: Team) -> None:
         self.recorded, self.team = recorded, team
         self.messages: dict[int, Tell] = {}
         self.changes: dict[int, TeamChange] = {}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import ExpertStep, Role
-from teamwright.experts.coordination.role_binding import bind_roles
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.followers.receipt import Receipt
 
 
-class RunSteering(ABC):
+class RunInterventions(ABC):
     """Interventions in the runs of a journal, in whichever process they are driven."""
 
     @abstractmethod
