@@ -22,9 +22,9 @@ from tests.laws.crash import (
     evaluations,
     expert_teams,
     images,
+    interventions,
     mcp_team,
     mixed_teams,
-    steering,
 )
 from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
@@ -236,7 +236,7 @@ SCENARIOS: dict[str, Scenario] = {
     "recovery": Scenario(mixed_teams.recovery, says=mixed_teams.TROUBLES),
     "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
-    "steered": Scenario(steering.steered, inbox=steering.SENT),
+    "steered": Scenario(interventions.steered, inbox=interventions.SENT),
     "approvals": Scenario(approvals.approvals),
     "evaluated": Scenario(evaluations.evaluated, after={"a": "b"}, says=evaluations.SAYS),
     "degraded": Scenario(_degraded),
@@ -250,7 +250,7 @@ if collaborations.ARE_INSTALLED:
         collaborations.competition, after={"b": "a", "slow": "z"}, says=collaborations.COMPETITION
     )
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
-    SCENARIOS["live"] = Scenario(steering.live, inbox=steering.CHANGES)
+    SCENARIOS["live"] = Scenario(interventions.live, inbox=interventions.CHANGES)
     SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
     SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS)
     SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})
