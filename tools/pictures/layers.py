@@ -11,6 +11,7 @@ PURPOSE = {
     "cli": "commands, and events on the terminal",
     "lab": "evaluate, sweep, simulate, calibrate",
     "testing": "conformance suites, model server",
+    "page": "what a page shows of a run: page events, prompts, notes",
     "plans": "plans and schedules, for users",
     "engine": "engine and runs, for users",
     "experts": "optional: rubrics, judges, expert teams",

@@ -76,7 +76,7 @@ def ratings_text(ratings: Ratings) -> str:
 
 
 def _cells(one: Rating) -> tuple[str, ...]:
-    from teamwright.cli.text.events import price_text
+    from teamwright.values.text.display import price_text
 
     per_pass = NOTHING if one.tokens_per_pass is None else f"{number_text(one.tokens_per_pass)} tokens"
     return (

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from teamwright.cli.interactive.drive import ViewOptions, drive, is_free
 from teamwright.cli.interactive.undo import undo_turn, undone_text
 from teamwright.cli.terminal.output import one_line, result_stream, say, write_json_line, write_result
-from teamwright.cli.text.events import failure_text, price_text, question_text, seconds_text, status_text, usage_text
+from teamwright.cli.text.results import failure_text, status_text, usage_text
 from teamwright.cli.views.chat import ChatView, can_stream
 from teamwright.errors import ConversationBusy, NotResumable, UnknownName, UsageError, nearest
+from teamwright.page.notes.notes import question_text
 from teamwright.values.names import check_name
 from teamwright.values.results import FINAL
-from teamwright.values.text.display import count_text
+from teamwright.values.text.display import count_text, price_text, seconds_text
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

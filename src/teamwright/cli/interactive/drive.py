@@ -19,22 +19,21 @@ import anyio
 from teamwright.cli.interactive.loop_watchdog import MARGIN, LoopWatchdog
 from teamwright.cli.terminal.errors import FAILED, INTERRUPTED
 from teamwright.cli.terminal.output import ClosedOutput, LostOutput, result_stream, say, write_json, write_result
-from teamwright.cli.text.events import (
+from teamwright.cli.text.results import (
     can_retry,
     draft_text,
     failure_text,
     next_steps,
     output_heading,
-    price_text,
-    question_text,
-    seconds_text,
     status_text,
     usage_text,
 )
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import View, live_view
 from teamwright.errors import UsageError
+from teamwright.page.notes.notes import question_text
 from teamwright.values.people.confirmations import is_confirmation
+from teamwright.values.text.display import price_text, seconds_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from teamwright.cli.terminal.output import clean
-from teamwright.cli.text.events import draft_lines
+from teamwright.cli.text.results import draft_lines
 from teamwright.errors import UsageError
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event

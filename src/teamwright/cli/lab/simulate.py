@@ -130,8 +130,7 @@ def simulation_text(report: SimulationReport) -> str:
 
 
 def _rows(shapes: Sequence[SimulatedShape]) -> list[Sequence[str]]:
-    from teamwright.cli.text.events import price_text, seconds_text
-    from teamwright.values.text.display import NOTHING, number_text
+    from teamwright.values.text.display import NOTHING, number_text, price_text, seconds_text
 
     def tokens(value: float) -> str:
         return number_text(round(value))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.text.events import draft_text, pending_answer_text, question_text
+from teamwright.cli.text.results import draft_text, pending_answer_text
 from teamwright.errors import JournalError, UsageError
+from teamwright.page.notes.notes import question_text
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
 from teamwright.values.people.confirmations import SMALLER
 from teamwright.values.people.interventions import Answered

@@ -106,7 +106,7 @@ def _as_json(run: Kpis, gates: Sequence[GateResult]) -> JsonValue:
 
 
 def _cell(figure: str, value: float | None, run: Kpis) -> str:
-    from teamwright.cli.text.events import price_text
+    from teamwright.values.text.display import price_text
 
     match figure:
         case _ if value is None:

@@ -12,11 +12,11 @@ from pydantic import JsonValue
 
 from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
-from teamwright.cli.text.events import detail_text, note_text, seconds_text
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, folded_texts, with_texts
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.journal.decoder import decode_body
+from teamwright.page.notes.notes import detail_text, note_text
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentAsked,
@@ -42,7 +42,7 @@ from teamwright.values.events.team import TeamEvaluationResult, TeamStarted
 from teamwright.values.events.workspace import WorkspaceConflicted
 from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
-from teamwright.values.text.display import cut, number_text
+from teamwright.values.text.display import cut, number_text, seconds_text
 from teamwright.values.turns.artifacts import Artifact
 
 if TYPE_CHECKING:

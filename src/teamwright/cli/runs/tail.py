@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import write_json, write_result
-from teamwright.cli.text.events import status_text, why_text
+from teamwright.cli.text.results import status_text, why_text
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import PlainLines, Silent, View
 from teamwright.errors import UsageError

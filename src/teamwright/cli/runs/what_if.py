@@ -111,7 +111,7 @@ def _pair(name: str, compared: Compared) -> Iterator[Sequence[str]]:
 
 
 def _cells(figures: RunFigures, mark: str) -> Iterator[str]:
-    from teamwright.cli.text.events import seconds_text
+    from teamwright.values.text.display import seconds_text
 
     for number in (figures.asks, figures.total_tokens, figures.input_tokens, figures.output_tokens):
         yield f"{mark}{number_text(number)}"

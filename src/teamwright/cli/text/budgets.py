@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teamwright.cli.terminal.output import clean
-from teamwright.cli.text.events import price_text, seconds_text
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.values.limits.usage import Amounts
-from teamwright.values.text.display import number_text
+from teamwright.values.text.display import number_text, price_text, seconds_text
 
 MOST_LISTED = 20
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from teamwright.cli.text.events import price_text
 from teamwright.cli.text.table import columns
-from teamwright.values.text.display import NOTHING, number_text
+from teamwright.values.text.display import NOTHING, number_text, price_text
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint

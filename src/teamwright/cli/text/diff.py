@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, json_text
-from teamwright.cli.text.events import price_text, seconds_text
 from teamwright.cli.text.table import columns
-from teamwright.values.text.display import NOTHING, count_text, number_text
+from teamwright.values.text.display import NOTHING, count_text, number_text, price_text, seconds_text
 
 if TYPE_CHECKING:
     from teamwright.history.diff import Change, DifferenceKind, MemberSide, RunDiff, RunSide, TurnPair, TurnSide

@@ -14,27 +14,23 @@ from pydantic import JsonValue
 from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
-from teamwright.cli.text.events import (
+from teamwright.cli.text.failures import ShownFailures
+from teamwright.cli.text.results import (
     can_retry,
-    detail_text,
     failure_text,
     next_steps,
-    note_text,
     output_heading,
     pending_answer_text,
-    price_text,
-    question_text,
-    seconds_text,
     status_text,
     usage_text,
     when_text,
     why_text,
 )
-from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.member_board import Board, OpenTurn
+from teamwright.page.notes.notes import detail_text, note_text, question_text
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -42,7 +38,7 @@ from teamwright.values.events.run import RunEnded, RunLogged
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStarted
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, iso
-from teamwright.values.text.display import count_text, number_text
+from teamwright.values.text.display import count_text, number_text, price_text, seconds_text
 from teamwright.values.turns.turn import Purpose
 
 if TYPE_CHECKING:

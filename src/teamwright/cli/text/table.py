@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import cast, get_args
 
 from teamwright.cli.terminal.output import one_line
-from teamwright.cli.text.events import price_text, seconds_text
 from teamwright.errors import UnknownName
 from teamwright.history.conversation import ConversationSummary
 from teamwright.values.results import RunSummary, Status
-from teamwright.values.text.display import NOTHING, cut, number_text
+from teamwright.values.text.display import NOTHING, cut, number_text, price_text, seconds_text
 
 HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
 WIDEST_TEAM = 24

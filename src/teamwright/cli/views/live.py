@@ -18,16 +18,16 @@ from rich.text import Text
 
 from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
-from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.cli.views.view import CUT, Repeats, message_texts
 from teamwright.history.member_board import Board, MemberRow, State
+from teamwright.page.notes.notes import mark_of, note_text
 from teamwright.runtime.driver.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
-from teamwright.values.text.display import number_text
+from teamwright.values.text.display import number_text, seconds_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.terminal.output import clean, one_line, say
-from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.history.member_board import Board, OpenTurn
+from teamwright.page.notes.notes import mark_of, note_text
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamHandoff, TeamStarted
-from teamwright.values.text.display import cut, number_text
+from teamwright.values.text.display import cut, number_text, seconds_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

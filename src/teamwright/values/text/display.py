@@ -48,3 +48,22 @@ def size_text(size: float) -> str:
 def count_text(count: int, word: str) -> str:
     """Format a number with its noun: 1 token, 2 tokens, 12 345 tokens."""
     return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min; a negative one, after a clock change, counts as zero."""
+    seconds = max(0.0, seconds)
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def price_text(usd: float | None, *, free: bool = False) -> str:
+    """A price, or "no price known"; an empty text if usage without a price was `free`."""
+    if usd is None:
+        return "" if free else "no price known"
+    return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.text.events import detail_text, failure_text, next_steps, note_text, status_text
+from teamwright.page.notes.notes import detail_text, note_text
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
 from teamwright.values.events.budget import BudgetDegraded, BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event, Fact
@@ -21,9 +21,7 @@ from teamwright.values.events.team import (
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.limits.degradation import NO_CUTBACK
 from teamwright.values.people.interventions import Mark
-from teamwright.values.results import RunResult
 from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.turns.turn import Failure
 
 
 @pytest.mark.parametrize(
@@ -135,19 +133,6 @@ def test_a_degradation_step_is_described_in_plain_words(
 ) -> None:  # Z-11
     fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=NO_CUTBACK, undone=after is None)
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
-
-
-def test_nothing_is_said_twice_of_how_a_run_ended() -> None:
-    assert status_text(RunResult(run_id="r", status="cancelled", stop_reason="cancelled")) == "cancelled"
-    assert status_text(RunResult(run_id="r", status="failed", stop_reason="error")) == "failed (error)"
-    assert failure_text(Failure("t", "cancelled", "cancelled")) == "cancelled"
-    assert failure_text(Failure("t", "cancelled", "Too slow.")) == "cancelled: Too slow."
-
-
-def test_a_budget_stop_names_the_limits_that_a_fork_replaces() -> None:  # Z-10
-    ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
-    (step,) = next_steps(ended, {})
-    assert "whichever ran out; limits of members and steps still apply" in step
 
 
 @pytest.mark.parametrize(

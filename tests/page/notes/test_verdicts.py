@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.text.events import mark_of
-from teamwright.cli.text.verdicts import evaluation_text, is_plain_pass
+from teamwright.page.notes.notes import mark_of
+from teamwright.page.notes.verdicts import evaluation_text, is_plain_pass
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.text.events import mark_of
-from teamwright.cli.text.plan_events import plan_note
+from teamwright.page.notes.notes import mark_of
+from teamwright.page.notes.plan import plan_note
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanProposed, TeamPlanStatus
 from teamwright.values.events.run import TimerFired

@@ -1,0 +1,139 @@
+"""Turns results, times and questions into text, so that every view words them alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from teamwright.errors import UsageError
+from teamwright.runtime.webhooks.notice import answer_command
+from teamwright.values.results import RunResult, Status, StopReason
+from teamwright.values.text.control_characters import visible
+from teamwright.values.text.display import count_text, number_text
+
+if TYPE_CHECKING:
+    from teamwright.history.history import RunHistory
+    from teamwright.values.limits.usage import Usage
+    from teamwright.values.people.questions import Answer, Question
+    from teamwright.values.turns.turn import Failure
+
+
+def when_text(time: float) -> str:
+    """A point in time in the user's time zone."""
+    return datetime.fromtimestamp(time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def usage_text(usage: Usage) -> str:
+    """What a run used: tokens in and out, requests, tool calls."""
+    parts = [count_text(usage.total_tokens, "token")]
+    if usage.total_tokens:
+        cached = f", {number_text(usage.cached_tokens)} of them cached" if usage.cached_tokens else ""
+        parts[0] += f" ({number_text(usage.input_tokens)} in{cached}, {number_text(usage.output_tokens)} out)"
+    parts.append(count_text(usage.requests, "model request"))
+    if usage.tool_calls:
+        parts.append(count_text(usage.tool_calls, "tool call"))
+    return ", ".join(parts)
+
+
+WHY: dict[tuple[Status, StopReason | None], str] = {
+    ("completed", "terminated"): "A member ended the run with the terminate tool.",
+    ("completed", "max_turns"): "The team reached its turn limit, which its manifest treats as success.",
+    ("completed", None): "The team finished; the last reply is the answer.",
+    ("failed", "max_turns"): "The team reached its turn limit, which its manifest treats as a failure.",
+    ("failed", "review_exceeded"): "Work did not pass its review, or could not be reviewed.",
+    ("failed", None): "A member failed and the team can't continue without it.",
+    ("degraded", "budget"): "The next call would have exceeded the budget; the result is the output until then.",
+    ("degraded", None): "The team finished, with warnings.",
+    ("timeout", None): "The time limit was reached; the result is the output until then.",
+    ("cancelled", None): "The run was cancelled.",
+    ("paused", "person"): "The run waits for a person to answer.",
+    ("paused", "approval"): "The run waits for a person to approve, edit or reject something.",
+    ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person decides what to do.",
+    ("paused", None): "The run is paused and can be resumed.",
+    ("interrupted", None): "The process that drove the run stopped before its end; nothing recorded is lost.",
+    ("running", None): "The run is in progress.",
+}
+"""Why a run has its status; the entry under `None` serves every stop reason without an entry of its own."""
+
+
+def why_text(status: Status, stop_reason: StopReason | None) -> str:
+    """Why a run has its status, as a sentence."""
+    return WHY.get((status, stop_reason)) or WHY[status, None]
+
+
+def status_text(result: RunResult) -> str:
+    """A run's status, followed by its stop reason where that adds something."""
+    redundant = result.stop_reason in {None, result.status}
+    return result.status if redundant else f"{result.status} ({result.stop_reason})"
+
+
+def failure_text(failure: Failure) -> str:
+    """Why a run failed: the kind of error, and its message if that says more."""
+    return failure.error if failure.message == failure.error else f"{failure.error}: {failure.message}"
+
+
+def output_heading(result: RunResult) -> str:
+    """The heading of a run's output, which is an answer only if the team finished."""
+    finished = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
+    return "Answer" if finished else "Partial result"
+
+
+def pending_answer_text(answer: Answer) -> str:
+    """A person's answer that the run has not consumed yet."""
+    return f"answered: {visible(answer.text)}{f', by {answer.by}' if answer.by else ''}"
+
+
+def can_retry(history: RunHistory) -> bool:
+    """Whether the run has a failure that `runs fork --retry` can retry."""
+    try:
+        history.before_failure()
+    except UsageError:
+        return False
+    return True
+
+
+def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bool = True) -> list[str]:
+    """Commands that the user can run next, each with its purpose; `retries` says whether a failure can be retried."""
+    run = result.run_id
+    fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
+    match result.status:
+        case "paused" if questions:
+            return _steps_of_questions(run, questions, resume)
+        case "paused" | "interrupted":
+            return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
+        case "running":
+            return [f"follow with: teamwright runs tail {run}", f"or cancel it with: teamwright runs cancel {run}"]
+        case "failed" if result.stop_reason != "max_turns" and retries:
+            return [f"retry from the failure: {fork} --retry"]
+        case "failed" if result.stop_reason != "max_turns":
+            return [f"fork from a checkpoint: {fork} --at POINT  (teamwright runs checkpoints {run} lists them)"]
+        case "degraded" if result.stop_reason == "budget":
+            kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps still apply)"
+            return [f"continue with a larger budget: {fork} --max-tokens N  {kinds}"]
+        case "timeout" | "cancelled":
+            return [f"continue from there: {fork}"]
+        case _:
+            return [f'continue the conversation: teamwright run --continue {run} "…"']
+
+
+def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -> list[str]:
+    """Commands that answer what a run waits for; a paused member is resumed together with the run."""
+    if all(one.reason == "pause" for one in questions.values()):
+        return [f"resume with: {answer_command(run, None, one)}" for one in questions.values()]
+    several = len(questions) > 1
+    commands = [answer_command(run, key if several else None, one) for key, one in questions.items()]
+    return [*(f"answer with: {command}" for command in commands), f"then: {resume}"]
+
+
+def draft_lines(question: Question) -> list[str]:
+    """The draft of a question, line by line, with invisible and control characters made visible."""
+    return visible(question.draft or "").strip("\n").split("\n")
+
+
+def draft_text(question: Question, most: int | None = None, whole: str = "") -> str:
+    """The draft of a question behind a bar, cut to `most` lines; `whole` is the command that shows all of them."""
+    lines = draft_lines(question)
+    if most is not None and len(lines) > most:
+        see = f"; see all of it with  {whole}" if whole else ""
+        lines = [*lines[:most], f"… {len(lines) - most} more lines{see}"]
+    return "\n".join(f"  | {line}" for line in lines)

@@ -1,0 +1,1 @@
+"""Notes about events, in words."""
