@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Literal, Protocol
 
 from teamwright.errors import UsageError
@@ -29,6 +30,8 @@ class LiveSignal(Record, frozen=True):
 
 
 SignalHandler = Callable[[LiveSignal], Awaitable[None]]
+BEGUN = LiveSignal(type="wake", run_id="")
+"""What a listener yields as it begins, and nobody receives."""
 
 
 class Transport(Protocol):
@@ -76,16 +79,21 @@ class InProcessTransport(Transport):
 
     def _takes(self, channel: str, queue: deque[LiveSignal]) -> bool:
         """Whether a sender need not wait for a queue: it has room, or its listener has gone."""
-        return self._closed or len(queue) < self._most or not any(one is queue for one in self._queues[channel])
+        listening = self._queues.get(channel, ())
+        return self._closed or len(queue) < self._most or not any(one is queue for one in listening)
 
     def listen(self, channel: str) -> AsyncGenerator[LiveSignal]:
         """Listen from the moment of this call, not of the first step."""
         queue = deque[LiveSignal]()
         self._queues.setdefault(channel, []).append(queue)
-        return self._signals(channel, queue)
+        signals = self._signals(channel, queue)
+        with suppress(StopIteration):  # at BEGUN: closing a generator that has not begun would run no `finally`
+            signals.asend(None).send(None)
+        return signals
 
     async def _signals(self, channel: str, queue: deque[LiveSignal]) -> AsyncGenerator[LiveSignal]:
         try:
+            yield BEGUN
             while True:
                 async with self._changed:
                     await self._changed.wait_for(lambda: self._closed or queue)
@@ -95,18 +103,26 @@ class InProcessTransport(Transport):
                     self._changed.notify_all()
                 yield signal
         finally:
-            self._queues[channel] = [one for one in self._queues[channel] if one is not queue]
+            self._leave(channel, queue)
             async with self._changed:
                 self._changed.notify_all()
 
+    def _leave(self, channel: str, queue: deque[LiveSignal]) -> None:
+        """Remove the queue of a listener, and a channel without any."""
+        listening = self._queues[channel] = [one for one in self._queues[channel] if one is not queue]
+        if not listening:
+            del self._queues[channel]
+
     def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
         """Add a handler; returns what removes it."""
-        handlers = self._handlers.setdefault(channel, [])
-        handlers.append(handler)
+        self._handlers.setdefault(channel, []).append(handler)
 
         def remove() -> None:
+            handlers = self._handlers.get(channel, [])
             if handler in handlers:
                 handlers.remove(handler)
+            if not handlers:
+                self._handlers.pop(channel, None)
 
         return remove
 

@@ -80,6 +80,18 @@ class TransportSuite:
         await transport.close()
         await listener.aclose()
 
+    async def test_a_listener_that_was_closed_holds_nobody_up(self) -> None:
+        """Whether it was iterated over before or not: nothing is kept for it any more."""
+        transport = await self.make()
+        fresh, used = transport.listen("c"), transport.listen("c")
+        await transport.send("c", signal(0))
+        assert await take(used, 1) == [0]
+        await fresh.aclose()
+        await used.aclose()
+        for number in range(MOST_QUEUED + 1):
+            await asyncio.wait_for(transport.send("c", signal(number)), PATIENCE)
+        await transport.close()
+
     async def test_closing_wakes_everyone_who_waits(self) -> None:
         """Listeners end, and senders return."""
         transport = await self.make()
