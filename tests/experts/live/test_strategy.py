@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import cast
 
 import anyio
@@ -27,14 +26,15 @@ from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
+from tests.kit.steering import Gate, run_steered
 
+TASK = "Build a shed."
 STEPS: list[JsonValue] = [
     {"id": "look", "agent": "a", "task": "Look around."},
     {"id": "draw", "agent": "b", "task": "Draw it.", "needs": ["look"]},
     {"id": "check", "agent": "c", "task": "Check it.", "needs": ["draw"]},
 ]
 LIFE = ["forming", "planning", "executing", "synthesizing", "completed", "dissolved"]
-Act = Callable[[Engine], Awaitable[object]]
 
 
 def facts(events: list[Event], kind: type[object]) -> list[object]:
@@ -62,35 +62,12 @@ async def run(team: Team, journal: MemoryJournal | None = None) -> tuple[RunResu
     journal = journal or MemoryJournal()
     async with Engine(journal) as engine:
         with anyio.fail_after(10):
-            result = await engine.run(team, "Build a shed.", run_id="r")
+            result = await engine.run(team, TASK, run_id="r")
     return result, await journal.read("r")
 
 
 def live(members: list[FunctionAgent], steps: list[JsonValue] | None = None, **options: JsonValue) -> Team:
     return Team("t", members=members, strategy="live", options={"steps": steps or STEPS, **options})
-
-
-async def steered(team: Team, gate: Gate, act: Act, journal: MemoryJournal) -> tuple[RunResult, list[Event]]:
-    async with Engine(journal) as engine:
-        handle = await engine.start(team, "Build a shed.", run_id="r")
-        await gate.entered.wait()
-        await act(engine)
-        gate.open.set()
-        with anyio.fail_after(10):
-            result = await handle.result()
-    return result, await journal.read("r")
-
-
-class Gate:
-    """The first turn of `a`, which waits until the test lets it go on."""
-
-    def __init__(self) -> None:
-        self.entered, self.open = anyio.Event(), anyio.Event()
-
-    async def answer(self, turn: Turn) -> str:
-        self.entered.set()
-        await self.open.wait()
-        return "a is done"
 
 
 class TestLive(StrategyConformance):
@@ -119,6 +96,17 @@ async def test_a_team_lives_from_forming_to_dissolution_and_its_outputs_stay() -
         "outputs/draw": "b is done",
         "outputs/check": "c is done",
     }
+
+
+async def test_a_team_whose_lead_fails_at_the_plan_fails_and_says_nothing_of_going_on() -> None:  # A-10
+    members = FakeMembers()
+
+    def lead(turn: Turn) -> str:
+        raise ValueError("no plan today")
+
+    result, _ = await run(Team("t", members=[members.member("a", lead), members.member("b")], strategy="live"))
+    assert result.status == "failed"
+    assert not any("works on the task in turn" in text for text in result.warnings)
 
 
 async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:  # A-10
@@ -212,7 +200,7 @@ async def test_members_are_added_and_removed_and_the_work_of_those_who_left_is_k
         await engine.runs.remove_member("r", "a")
 
     team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
-    result, events = await steered(team, gate, act, journal)
+    result, events = await run_steered(team, gate, act, journal, TASK)
     assert result.status == "completed"
     assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "c"), ("turn-4", "d"), ("turn-5", "b")]
     changed = cast("list[TeamLife]", facts(events, TeamLife))[3]
@@ -237,7 +225,7 @@ async def test_a_person_edits_the_plan_and_what_is_done_stays_done() -> None:  #
         await engine.runs.edit_plan("r", {"steps": [STEPS[0], STEPS[1]]})
 
     team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
-    _, events = await steered(team, gate, act, journal)
+    _, events = await run_steered(team, gate, act, journal, TASK)
     [refused] = [event.fact for event in events if event.kind == "run.refused"]
     assert "'look' is completed; what is done stays done" in refused.reason  # type: ignore[union-attr]
     assert asks(events) == [("turn-1", "a"), ("turn-2", "b"), ("turn-3", "a")]
@@ -258,7 +246,7 @@ async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:  # A-13
 
     members = FakeMembers()
     team = Team("t", members=[members.member("a", lead), members.member("b")], strategy="live")
-    result, events = await steered(team, gate, lambda engine: engine.runs.say("r", "Paint it blue."), journal)
+    result, events = await run_steered(team, gate, lambda engine: engine.runs.say("r", "Paint it blue."), journal, TASK)
     assert result.status == "completed"
     assert [place for place, _ in asks(events)] == ["plan", "turn-1", "turn-2/plan", "turn-2", "turn-3"]
     assert "Paint it blue." in members.last_turn("b").prompt
@@ -274,7 +262,7 @@ async def test_a_team_that_is_gone_takes_no_more_members() -> None:  # A-10
             await engine.runs.remove_member("r", "z")
         await engine.runs.remove_member("r", "b")
 
-    result, events = await steered(team, gate, act, journal)
+    result, events = await run_steered(team, gate, act, journal, TASK)
     assert result.status == "completed"
     assert cast("list[TeamLife]", facts(events, TeamLife))[-1].left == ("b",)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import cast
 
@@ -25,26 +24,10 @@ from teamwright.values.people.approvals import Approve
 from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import Outcome, RunResult
-from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume, wait_for_question
 from tests.kit.runs import contents
-
-
-class Gate:
-    """A member that waits in its first turn until the test lets it go on."""
-
-    def __init__(self) -> None:
-        self.entered, self.open = anyio.Event(), anyio.Event()
-
-    async def answer(self, turn: Turn) -> str:
-        """Wait, then answer."""
-        self.entered.set()
-        await self.open.wait()
-        return "a is done"
-
-
-Act = Callable[[Engine], Awaitable[object]]
+from tests.kit.steering import Act, Gate, run_steered
 
 
 async def steered(
@@ -53,14 +36,7 @@ async def steered(
     """Run a team whose first member `a` waits until `act` has been done; returns the result and the events."""
     journal, gate = journal or MemoryJournal(), Gate()
     team = Team("t", members=[members.member("a", gate.answer), *map(members.member, names)], **options)  # type: ignore[arg-type]
-    async with Engine(journal) as engine:
-        handle = await engine.start(team, "go", run_id="r")
-        await gate.entered.wait()
-        await act(engine)
-        gate.open.set()
-        with anyio.fail_after(10):
-            result = await handle.result()
-        return result, await journal.read("r")
+    return await run_steered(team, gate, act, journal)
 
 
 def facts(events: list[Event], kind: type[object]) -> list[Event]:

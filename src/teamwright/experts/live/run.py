@@ -153,7 +153,10 @@ class LiveRun:
             turn = Turn(prompt, self._talk.history, purpose="coordinate", output_schema=schema)
             reply = await self._ctx.ask(lead, turn, key=place)
             if isinstance(reply, Failure):
-                return None if self._give_up(before, reply.message) else self._talk.failed(reply)
+                if before is None:
+                    return self._talk.failed(reply)
+                self._warn_of_plan("it keeps its plan", reply.message)
+                return None
             if reply.signal == "terminate":
                 return self._talk.receive(reply)
             self._talk.warn(reply)
@@ -165,17 +168,16 @@ class LiveRun:
             problem = made
             if place == key:
                 await self._ctx.emit(TeamToldBack(member=self._lead, problem=problem))
-        self._give_up(before, problem)
-        if before is None:
+        if before is not None:
+            self._warn_of_plan("it keeps its plan", problem)
+        else:
+            self._warn_of_plan("each member works on the task in turn", problem)
             self._plan = one_phase_each(self._roster, self._task.text)
             await self._record_plan(None, self._plan, by="")
         return None
 
-    def _give_up(self, before: CollaborationPlan | None, problem: str) -> bool:
-        """Warn that a plan could not be made; returns whether the team has one to go on with."""
-        instead = "it keeps its plan" if before is not None else "each member works on the task in turn"
+    def _warn_of_plan(self, instead: str, problem: str) -> None:
         self._talk.warnings.append(f"{self._lead!r} gave no plan that can be used, so {instead}: {problem}")
-        return before is not None
 
     async def _record_plan(self, before: CollaborationPlan | None, after: CollaborationPlan, *, by: str) -> None:
         lines: Sequence[str] = plan_difference(before, after).lines
