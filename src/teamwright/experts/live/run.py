@@ -50,21 +50,17 @@ class LiveRun:
         """Lead the team from its forming to its dissolution; what it made stays in the workspace."""
         await self._announce("forming")
         ended = await self._live()
-        self._life.enter("completed")
-        await self._announce("completed")
-        self._life.enter("dissolved")
-        await self._announce("dissolved")
+        await self._enter("completed")
+        await self._enter("dissolved")
         return ended
 
     async def _live(self) -> Outcome:
-        self._life.enter("planning")
-        await self._announce("planning")
+        await self._enter("planning")
         if self._plan is not None:
             await self._record_plan(None, self._plan, by=self._lead)
         elif (failed := await self._make_plan("plan", None)) is not None:
             return failed
-        self._life.enter("executing")
-        await self._announce("executing")
+        await self._enter("executing")
         for number in count(1):
             key = f"turn-{number}"
             if (failed := await self._take_changes(key)) is not None:
@@ -103,8 +99,7 @@ class LiveRun:
         return None
 
     async def _synthesize(self, key: str, number: int) -> Outcome:
-        self._life.enter("synthesizing")
-        await self._announce("synthesizing")
+        await self._enter("synthesizing")
         lead = self._members.named(self._lead)
         turn = Turn(synthesis_prompt(self._task.text), self._talk.history, number, closing=True)
         return self._talk.receive(await self._ctx.ask(lead, turn, key=key)) or self._talk.ended("done")
@@ -189,11 +184,15 @@ class LiveRun:
         )
 
     async def _set_status(self, phase: Phase, status: PhaseStatus, members: tuple[str, ...], key: str) -> None:
-        assert status != "pending"
         self._plan = self._planned.with_status(phase.id, status)
         await self._ctx.emit(TeamPhase(phase=phase.id, status=status, members=members), key=f"{key}/{status}")
 
+    async def _enter(self, state: LifeState) -> None:
+        self._life.enter(state)
+        await self._announce(state)
+
     async def _announce(self, state: LifeState, reason: str = "") -> None:
+        """Record the state of the team, its lead and its members."""
         fact = TeamLife(
             state=state,
             lead=self._lead,
