@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, Team
 from teamwright.agents.contract.context import Context
+from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InterventionRefused, ManifestError
 from teamwright.experts.live.requests import MemberRequest, RequestKind, post_request
@@ -107,6 +108,26 @@ async def test_a_team_whose_lead_fails_at_the_plan_fails_and_says_nothing_of_goi
     result, _ = await run(Team("t", members=[members.member("a", lead), members.member("b")], strategy="live"))
     assert result.status == "failed"
     assert not any("works on the task in turn" in text for text in result.warnings)
+
+
+async def test_the_files_of_a_task_go_where_the_task_goes() -> None:  # L-A-3
+    turns: list[Turn] = []
+
+    def noting(name: str, *requests: tuple[RequestKind, str, str]) -> FunctionAgent:
+        posting = asker(name, *requests)
+
+        async def respond(turn: Turn, ctx: Context) -> Reply:
+            turns.append(turn)
+            return await posting.respond(turn, ctx)
+
+        return FunctionAgent(name, respond)
+
+    photo = Attachment(b"\x89PNG\r\n\x1a\n", "photo.png")
+    members = [noting("a"), noting("b", ("assist", "c", "How high?"), ("hand_over", "c", "Go on.")), noting("c")]
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=members, strategy="live"), TASK, attachments=[photo])
+    assert len(turns) == 8
+    assert [bool(turn.attachments) for turn in turns] == [TASK in turn.task for turn in turns]
 
 
 async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:

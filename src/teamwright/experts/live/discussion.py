@@ -6,7 +6,13 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.live.members import LiveMembers
-from teamwright.experts.live.prompts import answered_prompt, assist_prompt, decision_prompt, handed_over_prompt
+from teamwright.experts.live.prompts import (
+    answered_prompt,
+    assist_prompt,
+    decision_prompt,
+    handed_over_prompt,
+    with_files,
+)
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import Talk
@@ -43,7 +49,7 @@ class Discussion:
                 if isinstance(answer, Failure) or answer.signal == "terminate":
                     return answer
                 prompt = answered_prompt(request.to, phase, self._task.text)
-            reply = await self._ctx.ask(expert, Turn(prompt, self._talk.history, number), key=place)
+            reply = await self._ask(expert, prompt, place, number)
         if isinstance(reply, Failure) or reply.signal == "terminate":
             return reply
         if await self._read(phase, expert, self._rounds + 1) is None:
@@ -85,8 +91,7 @@ class Discussion:
         helper = self._members.named(request.to)
         fact = TeamMessage(type="assist_request", by=asker, to=(helper.name,), text=request.text, phase=phase.id)
         await self._ctx.emit(fact, key=f"{place}/request")
-        turn = Turn(assist_prompt(asker, request.text), self._talk.history, number)
-        answer = await self._ctx.ask(helper, turn, key=f"{place}/{helper.name}")
+        answer = await self._ask(helper, assist_prompt(asker, request.text), f"{place}/{helper.name}", number)
         if isinstance(answer, Reply) and answer.signal is None:
             fact = TeamMessage(type="assist", by=helper.name, to=(asker,), text=answer.text, phase=phase.id)
             await self._ctx.emit(fact, key=f"{place}/assist")
@@ -96,11 +101,13 @@ class Discussion:
     async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> Reply | Failure:
         """Let the lead end a discussion: its answer is the result of the phase."""
         prompt = decision_prompt(phase, expert, self._rounds, self._task.text)
-        decided = await self._ctx.ask(
-            self._members.named(lead), Turn(prompt, self._talk.history, number), key=f"{key}/decision"
-        )
+        decided = await self._ask(self._members.named(lead), prompt, f"{key}/decision", number)
         if isinstance(decided, Reply):
             to = tuple(name for name in self._members.names if name != lead)
             fact = TeamMessage(type="decision", by=lead, to=to, text=decided.text, phase=phase.id)
             await self._ctx.emit(fact, key=f"{key}/decided")
         return decided
+
+    async def _ask(self, member: Agent, prompt: str, key: str, number: int) -> Reply | Failure:
+        turn = Turn(prompt, self._talk.history, number)
+        return await self._ctx.ask(member, with_files(turn, self._task), key=key)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from teamwright.agents.contract.agent import Agent
 from teamwright.experts.collaboration.difference import phase_line
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.live.members import LiveMembers
 from teamwright.experts.live.plan import FORM
 from teamwright.strategies.member_introduction import introduction
+from teamwright.strategies.protocol import Task
+from teamwright.values.turns.turn import Turn
 
 
 def planning_prompt(task: str, members: LiveMembers, plan: CollaborationPlan | None, problem: str, most: int) -> str:
@@ -63,6 +67,11 @@ def decision_prompt(phase: Phase, expert: str, rounds: int, task: str) -> str:
 def synthesis_prompt(task: str) -> str:
     """Ask the lead for the answer of the team."""
     return f"All steps are done. Write the team's answer to the task, from the work above:\n{task}"
+
+
+def with_files(turn: Turn, task: Task) -> Turn:
+    """Return a turn with the files of the team's task, if its prompt has that task."""
+    return replace(turn, attachments=task.attachments) if task.text in turn.task else turn
 
 
 def _joined(*parts: str) -> str:

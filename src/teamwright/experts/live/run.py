@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference
@@ -21,7 +22,7 @@ from teamwright.experts.live.plan import (
     read_lead_plan,
     reassigned,
 )
-from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt
+from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt, with_files
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.events.live import LifeState, TeamLife
@@ -86,7 +87,7 @@ class LiveRun:
         expert = self._members.named(phase.experts[0])
         await self._set_status(phase, "in_progress", (expert.name,), key)
         prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
-        reply = await self._ctx.ask(expert, self._turn(prompt, number), key=key)
+        reply = await self._ask(expert, Turn(prompt, self._talk.history, number), key)
         reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
         if isinstance(reply, Reply):
             await self._set_status(phase, "completed", (expert.name,), key)
@@ -102,7 +103,7 @@ class LiveRun:
         await self._enter("synthesizing")
         lead = self._members.named(self._lead)
         turn = Turn(synthesis_prompt(self._task.text), self._talk.history, number, closing=True)
-        return self._talk.receive(await self._ctx.ask(lead, turn, key=key)) or self._talk.ended("done")
+        return self._talk.receive(await self._ask(lead, turn, key)) or self._talk.ended("done")
 
     async def _take_changes(self, key: str) -> Outcome | None:
         """Carry out what people want changed before a turn; the lead plans again if they changed the direction."""
@@ -146,7 +147,7 @@ class LiveRun:
             prompt = planning_prompt(self._task.text, self._members, before, problem, most)
             schema = plan_schema(self._members.names)
             turn = Turn(prompt, self._talk.history, purpose="coordinate", output_schema=schema)
-            reply = await self._ctx.ask(lead, turn, key=place)
+            reply = await self._ask(lead, turn, place)
             if isinstance(reply, Failure):
                 if before is None:
                     return self._talk.failed(reply)
@@ -202,5 +203,5 @@ class LiveRun:
         )
         await self._ctx.emit(fact)
 
-    def _turn(self, prompt: str, number: int) -> Turn:
-        return Turn(prompt, self._talk.history, number, attachments=self._task.attachments)
+    async def _ask(self, member: Agent, turn: Turn, key: str) -> Reply | Failure:
+        return await self._ctx.ask(member, with_files(turn, self._task), key=key)
