@@ -31,7 +31,7 @@ class LiveSignal(Record, frozen=True):
 
 SignalHandler = Callable[[LiveSignal], Awaitable[None]]
 BEGUN = LiveSignal(type="wake", run_id="")
-"""What a listener yields as it begins, and nobody receives."""
+"""What a listener yields as it begins; no reader receives it."""
 
 
 class Transport(Protocol):
