@@ -52,6 +52,15 @@ def test_a_plan_that_can_not_be_executed_is_refused_with_the_reason(value: JsonV
     assert problem in found
 
 
+@pytest.mark.parametrize("role", ["Data Analyst", "分析师", " ", "r" * 100])
+@pytest.mark.parametrize("create_roles", [False, True])
+def test_a_role_whose_name_is_none_is_a_mistake_of_the_plan(role: str, create_roles: bool) -> None:  # K-05
+    step: JsonValue = {"id": "a", "role": role, "task": "t", "instructions": "You analyse."}
+    found = read_plan(Reply.of("p", json.dumps([step])), ROLES, 5, create_roles=create_roles)
+    assert isinstance(found, ParseFailure)
+    assert repr(role)[:20] in found.problem
+
+
 def test_all_mistakes_of_a_plan_are_named_at_once() -> None:
     found = read([{**GOOD[0], "role": "poet"}, {**GOOD[1], "role": "singer"}])
     assert "'poet'" in found

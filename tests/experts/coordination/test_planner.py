@@ -61,6 +61,27 @@ async def test_a_plan_with_mistakes_is_sent_back_once_with_what_is_wrong() -> No
     assert [one.content for one in fakes.received[1][1].history] == ['{"steps": [{"id": "x", "role": "poet"}]}']
 
 
+def flight(turn: Turn) -> str:
+    if "the capability 'flying'" in turn.task:
+        return json.dumps(PLAN)
+    pilot = {"id": "fly", "role": "pilot", "task": "Fly.", "instructions": "You fly.", "capability": "flying"}
+    return json.dumps({"steps": [pilot]})
+
+
+async def test_a_plan_whose_roles_nobody_can_have_is_sent_back_too() -> None:  # K-03 K-05
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, flight, create_roles=True))
+    assert (result.status, fakes.calls) == ("completed", ["planner", "planner", "ana", "ben"])
+
+
+async def test_where_nobody_can_have_the_planned_roles_the_fallback_holds() -> None:  # K-05
+    fakes = FakeMembers()
+    pilot = {"id": "fly", "role": "pilot", "task": "Fly.", "instructions": "You fly.", "capability": "flying"}
+    given = {"create_roles": True, "on_planner_failure": "single_step_fallback"}
+    result, _ = await run(team(fakes, json.dumps({"steps": [pilot]}), **given))
+    assert (result.status, result.output) == ("degraded", "ana is done")
+
+
 @pytest.mark.parametrize("planner", ["no plan", Refused("no plan")])
 async def test_without_a_plan_the_team_fails_fast_and_nobody_works(planner: object) -> None:  # K-05
     fakes = FakeMembers()

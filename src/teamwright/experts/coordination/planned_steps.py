@@ -8,11 +8,12 @@ from typing import Annotated, NamedTuple, cast
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
-from teamwright.errors import nearest
+from teamwright.errors import InvalidName, nearest
 from teamwright.experts.coordination.options import ExpertStep, Role
 from teamwright.planning.schedule.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.models import Value
+from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Reply
 
@@ -88,21 +89,24 @@ def checked_steps(
     planned: Sequence[PlannedStep], roles: Sequence[str], earlier: Sequence[ExpertStep] = (), *, create_roles: bool
 ) -> ReadSteps | str:
     """Return these steps after earlier ones, or what is wrong with them: ids, needs, cycles and roles."""
+    names = [_exact(one.role, roles) for one in planned]
     steps = tuple(
-        ExpertStep(id=one.id, role=_exact(one.role, roles), task=one.task, needs=one.needs) for one in planned
+        ExpertStep(id=one.id, role=name if NAME.fullmatch(name) else None, task=one.task, needs=one.needs)
+        for one, name in zip(planned, names, strict=True)
     )
     faults = [one.text for one in plan_faults((*earlier, *steps))]
     made: dict[str, Role] = {}
-    for step, one in zip(steps, planned, strict=True):
-        if step.role is None or step.role in roles or step.role in made:
+    for name, one in zip(names, planned, strict=True):
+        if name in roles or name in made:
             continue
         if not create_roles:
-            hint = nearest(step.role, roles)
-            faults.append(f"the step {step.id!r} has the role {step.role!r}, which does not exist; {hint}")
+            faults.append(f"the step {one.id!r} has the role {name!r}, which does not exist; {nearest(name, roles)}")
+        elif not NAME.fullmatch(name):
+            faults.append(f"the step {one.id!r}: {InvalidName('role', name, suggest_name(name))}")
         elif not one.instructions.strip():
-            faults.append(f"the step {step.id!r} has the new role {step.role!r}, which needs instructions")
+            faults.append(f"the step {one.id!r} has the new role {name!r}, which needs instructions")
         else:
-            made[step.role] = Role(instructions=one.instructions, capability=one.capability or None)
+            made[name] = Role(instructions=one.instructions, capability=one.capability or None)
     if faults:
         more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
         return "; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more

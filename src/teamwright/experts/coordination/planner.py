@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from teamwright.agents.contract.context import Context
+from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
-from teamwright.experts.coordination.planned_steps import FORM, plan_schema, read_plan
+from teamwright.experts.coordination.planned_steps import FORM, ReadSteps, plan_schema, read_plan
 from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
@@ -91,7 +92,7 @@ async def _ask_planner(
         if reply.signal == "terminate":
             return reply
         warnings += reply.lasting_warnings
-        read = read_plan(reply.full, list(roles), options.max_steps, create_roles=options.create_roles)
+        read = _bindable_plan(reply.full, options, roles, members)
         if not isinstance(read, ParseFailure):
             reason = f"planned by {planner.name!r}"
             return MadePlan(read.steps, literal=True, new_roles=read.new_roles, warnings=tuple(warnings), reason=reason)
@@ -100,6 +101,17 @@ async def _ask_planner(
             await ctx.emit(TeamToldBack(member=planner.name, problem=problem))
             history.append(Message(name=planner.name, content=reply.text))
     return f"the plan of {planner.name!r} could not be used, also when asked again: {problem}"
+
+
+def _bindable_plan(
+    reply: Reply, options: ExpertOptions, roles: Mapping[str, Role], members: Members
+) -> ReadSteps | ParseFailure:
+    """Return the plan in a reply, or what is wrong with it, also that nobody can have one of its roles."""
+    read = read_plan(reply, list(roles), options.max_steps, create_roles=options.create_roles)
+    if isinstance(read, ParseFailure):
+        return read
+    problems = bind_roles(read.steps, {**roles, **read.new_roles}, members).problems
+    return ParseFailure("; ".join(problems)) if problems else read
 
 
 def planning_turn(
