@@ -44,7 +44,7 @@ def test_a_model_can_not_set_limits_keys_or_checks_that_run_code() -> None:  # A
         "evaluate": {"criteria": [{"id": "x", "command": ["rm", "-rf", "/"]}]},
         "status": "completed",
     }
-    phase = PhaseDraft.model_validate(row).phase(None, "lead")
+    phase = PhaseDraft.model_validate(row).phase(None, TEAM)
     assert phase == Phase(id="p", agent="a")
 
 
@@ -52,12 +52,12 @@ def test_what_people_set_of_a_phase_stays() -> None:  # A-07
     before = Phase(
         id="p", limits=Limits(calls=1), owns=("src",), evaluate=Evaluate(criteria=(Criterion(id="x", contains="y"),))
     )
-    after = PhaseDraft(id="p", agent="b", milestone=("Is it good?",)).phase(before, "lead")
+    after = PhaseDraft(id="p", agent="b", milestone=("Is it good?",)).phase(before, TEAM)
     assert (after.agent, after.limits, after.owns, after.evaluate) == ("b", before.limits, ("src",), before.evaluate)
 
 
 def test_the_milestone_of_a_model_is_a_question_to_the_lead() -> None:
-    evaluate = PhaseDraft(id="p", agent="a", milestone=("Is it good?", " ")).phase(None, "lead").evaluate
+    evaluate = PhaseDraft(id="p", agent="a", milestone=("Is it good?", " ")).phase(None, TEAM).evaluate
     assert evaluate is not None
     assert (evaluate.judge, [one.judge for one in evaluate.criteria]) == ("lead", ["Is it good?"])
 
@@ -71,7 +71,7 @@ def test_examples_fit_their_schemas(schema: dict[str, Any]) -> None:
 
 def test_an_example_plan_is_a_plan() -> None:
     draft = PlanDraft.model_validate(example_reply(plan_schema(TEAM.members)))
-    plan = CollaborationPlan(steps=tuple(one.phase(None, "lead") for one in draft.steps))
+    plan = CollaborationPlan(steps=tuple(one.phase(None, TEAM) for one in draft.steps))
     assert plan_problems(plan, TEAM) == []
     assert [phase.agent for phase in plan.steps] == ["lead", "a", "b"]
     assert example_reply({"type": "string"}) is None

@@ -13,6 +13,10 @@ TEAM = Roster(("lead", "a", "b", "c"), "lead")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"
 
 
+def judged(judge: str) -> dict[str, Any]:
+    return {"judge": judge, "criteria": [{"id": "q", "judge": "Good?"}]}
+
+
 def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
     return tuple(Phase.model_validate(row) for row in rows)
 
@@ -38,6 +42,9 @@ def phases(*rows: dict[str, Any]) -> tuple[Phase, ...]:
         ({"agent": "a", "when": "1 +"}, "when", "condition"),
         ({"agent": "a", "needs": ["nowhere"]}, "needs", "nowhere"),
         ({"agent": "a", "evaluate": {"criteria": [{"id": "q", "judge": "Good?"}]}}, "evaluate", "needs a judge"),
+        ({"parallel": SPLIT, "evaluate": judged("lead")}, "evaluate", "may be the author"),
+        ({"parallel": RACE, "merge": "fusion", "evaluate": judged("lead")}, "evaluate", "may be the author"),
+        ({"parallel": RACE, "agents": ["a", "b"], "evaluate": judged("b")}, "evaluate", "may be the author"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(row: dict[str, Any], field: str, text: str) -> None:

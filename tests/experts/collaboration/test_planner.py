@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from itertools import count
 from typing import Any
+
+import pytest
 
 from teamwright.errors import Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
 from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.team import TeamToldBack
-from tests.kit.collaboration import RACE, collaboration, deciding, facts, phases, statuses
+from teamwright.values.turns.turn import Turn
+from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.runs import contents, run
 
@@ -64,3 +69,68 @@ async def test_a_retry_may_change_other_phases_too_and_a_wrong_change_is_sent_ba
     assert result.status == "completed"
     assert fakes.calls == ["a", "lead", "lead", "b", "lead"]
     assert "later in_progress" not in phases(events)
+
+
+async def test_a_retry_waits_for_a_phase_that_the_lead_puts_before_it() -> None:
+    fakes = FakeMembers()
+    change = {"put": [{"id": "p", "agent": "b", "needs": ["facts"]}, {"id": "facts", "agent": "c"}]}
+    members = {"lead": fakes.member("lead", deciding(put=change)), "a": fakes.member("a", Refused("no"))}
+    result, _ = await run(collaboration(fakes, [{"id": "p", "agent": "a"}], members=members))
+    assert result.status == "completed"
+    assert fakes.calls == ["a", "lead", "c", "b", "lead"]
+    assert [one.name for one in fakes.last_turn("b").history] == ["plan", "facts"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"id": f"p{number}", "agent": "a"} for number in range(21)],
+        [{"id": "p", "parallel": RACE, "agents": ["a", "b"] * 11}],
+        [{"id": "p", "parallel": SPLIT, "parts": [{"id": f"part-{number}", "agent": "a"} for number in range(21)]}],
+    ],
+)
+async def test_a_plan_of_a_model_has_a_greatest_size(steps: list[Any]) -> None:
+    fakes = FakeMembers()
+    lead = fakes.member("lead", deciding(steps={"steps": steps}))
+    result, events = await run(collaboration(fakes, [], members={"lead": lead}))
+    assert (result.status, statuses(events)) == ("degraded", ["fallback"])
+    assert "at most 20 are allowed" in result.warnings[0]
+
+
+async def test_a_lead_that_adds_a_phase_in_each_of_its_replies_ends() -> None:
+    fakes, added = FakeMembers(), count(2)
+
+    def reply(turn: Turn) -> str:
+        phase = {"id": f"p{next(added)}", "agent": "lead"}
+        return f"```json\n{json.dumps({'plan_change': {'put': [phase]}})}\n```"
+
+    steps: list[Any] = [{"id": "p1", "agent": "lead"}]
+    result, events = await run(collaboration(fakes, steps, members={"lead": fakes.member("lead", reply)}, max_phases=5))
+    assert result.status == "completed"
+    assert [one.plan_version for one in facts(events, TeamPlanChanged)] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("phase", "judge"),
+    [
+        ({"agent": "a"}, "lead"),
+        ({"agent": "lead"}, "a"),
+        ({"parallel": SPLIT, "parts": [{"id": "x", "agent": "a"}, {"id": "y", "agent": "b"}]}, "a"),
+        ({"parallel": RACE, "agents": ["a", "b"], "merge": "fusion"}, "a"),
+        ({"parallel": RACE, "agents": ["lead", "a"]}, "b"),
+    ],
+)
+async def test_a_milestone_of_the_lead_is_judged_by_no_author(phase: dict[str, Any], judge: str) -> None:
+    fakes = FakeMembers()
+    verdict = {"criteria": [{"id": "q1", "passed": True}]}
+    plan = {"steps": [{"id": "p", "milestone": ["Is it good?"], **phase}]}
+
+    def answers(turn: Turn) -> object:
+        if turn.purpose == "judge":
+            return json.dumps(verdict)
+        return deciding(steps=plan, winner={"winner": "answer-1", "reason": "."})(turn)
+
+    members = {name: fakes.member(name, answers) for name in ("lead", "a", "b", "c")}
+    result, _ = await run(collaboration(fakes, [], members=members))
+    assert (result.status, result.warnings) == ("completed", ())
+    assert [name for name, turn in fakes.received if turn.purpose == "judge"] == [judge]

@@ -24,6 +24,7 @@ from teamwright.experts.collaboration.change import (
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, read_form
 from teamwright.experts.collaboration.plan import CollaborationPlan
+from teamwright.experts.collaboration.plan_check import size_problems
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
@@ -59,7 +60,7 @@ async def decide_change(
 ) -> ChangeDecision:
     """Let those decide on a change who have to."""
     lead = state.team.lead
-    if problems := change_problems(plan, change, state.team):
+    if problems := model_change_problems(state, plan, change):
         return ChangeDecision(by, to=lead, reason="; ".join(problems))
     decision = ChangeDecision(
         by, change, reason=change.reason, difference=plan_difference(plan, apply_change(plan, change)).lines
@@ -70,6 +71,12 @@ async def decide_change(
     if decision.change is not None and (conflicts or state.options.confirm):
         decision = await _ask_person(state, plan, decision, conflicts, ctx)
     return decision
+
+
+def model_change_problems(state: CollaborationState, plan: CollaborationPlan, change: PlanChange) -> list[str]:
+    """Return every reason why a change that a model wants can't be made; its plan has a greatest size."""
+    found = change_problems(plan, change, state.team)
+    return found or size_problems(plan, apply_change(plan, change), state.options.max_phases)
 
 
 async def confirm_plan(state: CollaborationState, plan: CollaborationPlan, ctx: Context) -> ChangeDecision:

@@ -1,7 +1,7 @@
 """What models may write of a plan, and how it becomes a change.
 
 A model sets no limits, owned keys or checks that run code: those of an existing phase stay. The milestones that it
-sets are questions to the lead.
+sets are questions to the lead, or to another member about the work of the lead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PhaseDraft(LenientValue):
     parts: tuple[PartDraft, ...] = ()
     milestone: tuple[str, ...] = ()
 
-    def phase(self, before: Phase | None, lead: str) -> Phase:
+    def phase(self, before: Phase | None, team: Roster) -> Phase:
         """Return the phase, with what only people set of the one before it."""
         fields = self.model_dump(exclude_unset=True, exclude={"milestone", "parts"})
         if self.parallel != "competitive_parallel":
@@ -62,10 +62,18 @@ class PhaseDraft(LenientValue):
         parts = tuple(Part(id=one.id, agent=one.agent, task=one.task) for one in self.parts)
         kept = {} if before is None else {name: getattr(before, name) for name in before.model_fields_set & KEPT}
         questions = [text for text in self.milestone if text.strip()]
-        if questions and "evaluate" not in kept:
-            asked = [Criterion(id=f"q{number}", judge=text) for number, text in enumerate(questions, start=1)]
-            kept["evaluate"] = Evaluate(judge=lead, criteria=tuple(asked))
-        return Phase(**fields, **({"parts": parts} if parts else {}), **kept)
+        phase = Phase(**fields, **({"parts": parts} if parts else {}), **kept)
+        if not questions or "evaluate" in kept:
+            return phase
+        asked = [Criterion(id=f"q{number}", judge=text) for number, text in enumerate(questions, start=1)]
+        milestone = Evaluate(judge=_judge_of(phase, team), criteria=tuple(asked))
+        return phase.model_copy(update={"evaluate": milestone})
+
+
+def _judge_of(phase: Phase, team: Roster) -> str:
+    """Return the lead, or the first member who is no author of the phase where the lead is one."""
+    authors = phase.authors(team)
+    return next((name for name in (team.lead, *team.workers) if name not in authors), team.lead)
 
 
 KEPT = frozenset(("limits", "owns", "evaluate", "when", "priority", "execution_tokens", "coordination_tokens"))
@@ -87,7 +95,7 @@ class ChangeDraft(LenientValue):
 
     def change(self, plan: CollaborationPlan, team: Roster) -> PlanChange:
         """Return the change of this plan."""
-        put = tuple(one.phase(plan.phases.get(one.id), team.lead) for one in self.put)
+        put = tuple(one.phase(plan.phases.get(one.id), team) for one in self.put)
         return PlanChange(put=put, remove=self.remove, reason=self.reason)
 
 

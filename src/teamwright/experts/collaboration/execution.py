@@ -103,12 +103,15 @@ class Execution:
         self._said.clear()
 
     def _ready(self) -> Iterator[Phase]:
-        steps = self._versions.plan.steps
-        settled = {phase.id for phase in steps if phase.is_settled}
-        waiting = self._busy.union(*self._held.values())
-        for phase in steps:
+        settled, waiting = self._settled, self._busy.union(*self._held.values())
+        for phase in self._versions.plan.steps:
             if phase.is_open and phase.id not in waiting and settled.issuperset(phase.needs):
                 yield phase
+
+    @property
+    def _settled(self) -> set[str]:
+        """The phases that are over, so that those which need them may start."""
+        return {phase.id for phase in self._versions.plan.steps if phase.is_settled}
 
     async def _start(self, phase: Phase, branches: Branches, ctx: Context, key: str | None) -> None:
         """Start or skip a phase; `key` is that of the first fact about it."""
@@ -220,5 +223,9 @@ class Execution:
         if change is not None and not late:
             await self._versions.change(decision, ctx)
         phase = self._versions.plan.phases.get(decision.phase)
-        if phase is not None and phase.is_open and not self._is_over:
+        if phase is None or not phase.is_open or self._is_over:
+            return
+        if self._settled.issuperset(phase.needs):
             await self._attempt(phase, branches, ctx)
+        else:  # it waits for a phase that the change put before it
+            self._busy.discard(phase.id)

@@ -28,6 +28,12 @@ class CollaborateOptions(Value):
     confirm: bool = Field(
         default=False, description="whether a person approves the plan before it runs, and later each difference"
     )
+    max_phases: int = Field(
+        default=20,
+        ge=1,
+        le=200,
+        description="how many phases a plan may have that models write or change, and how many may work on one of them",
+    )
     proposals: int = Field(default=3, ge=0, description="how many changes of the plan experts may propose; 0 is none")
 
     @property

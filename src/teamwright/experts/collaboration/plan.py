@@ -87,6 +87,14 @@ class Phase(Step):
         """Return who works on it side by side: those that it names, or else all members but the lead."""
         return self.agents or team.workers
 
+    def authors(self, team: Roster) -> tuple[str, ...]:
+        """Return who may be the author of its result: those that work on it, or the lead where it makes one of many."""
+        if self.parallel == "serial":
+            return self.experts
+        if self.parallel == "competitive_parallel":
+            return (team.lead,) if self.merge == "fusion" else self.workers(team)
+        return (self.parts[0].agent,) if len(self.parts) == 1 else (team.lead,)
+
     @property
     def is_settled(self) -> bool:
         """Whether its dependents may start."""

@@ -25,12 +25,28 @@ def plan_problems(plan: CollaborationPlan, team: Roster) -> list[str]:
     return [flaw.text for flaw in phase_flaws(plan.steps, team)]
 
 
+def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, most: int) -> list[str]:
+    """Return where a plan that a model wrote, or changed, has too many phases, or a phase too many to work on it.
+
+    A plan that people made so large may stay so.
+    """
+    found: list[str] = []
+    if len(after.steps) > max(most, 0 if before is None else len(before.steps)):
+        found.append(f"the plan has {len(after.steps)} phases, and at most {most} are allowed")
+    known = {} if before is None else before.phases
+    for phase in after.steps:
+        count = max(len(phase.parts), len(phase.agents))
+        if count > most and known.get(phase.id) != phase:
+            found.append(f"the phase {name_text(phase.id)} is for {count} at once, and at most {most} are allowed")
+    return found
+
+
 def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Flaw]:
     """Return every mistake in the phases, with its path: `steps`, the index of the phase, and the field."""
     found = list(plan_flaws(phases))
     strangers = 0
     for index, phase in enumerate(phases):
-        for field, text in _form_flaws(phase, team):
+        for field, text in (*_form_flaws(phase, team), *_judge_flaws(phase, team)):
             found.append(Flaw(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
         for field, name in _strangers(phase, team):
             strangers += 1
@@ -66,6 +82,15 @@ def _form_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
             yield from _part_flaws(phase.parts)
         case "competitive_parallel":
             yield from _competition_flaws(phase, phase.workers(team))
+
+
+def _judge_flaws(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
+    """Yield judges that may be the author of what they judge, where several members work on a phase."""
+    if phase.evaluate is None or phase.parallel == "serial":  # a step of one member is checked like all steps
+        return
+    for name in phase.evaluate.judges if phase.evaluate.asks_judges else ():
+        if name in phase.authors(team):
+            yield "evaluate", f"has the judge {name_text(name)}, who may be the author of its result; name another one"
 
 
 def _part_flaws(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:

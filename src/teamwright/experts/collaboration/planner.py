@@ -8,8 +8,8 @@ from functools import partial
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED
 from teamwright.errors import ExpressionFailed, InvalidValue
-from teamwright.experts.collaboration.change import PlanChange, change_problems
-from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
+from teamwright.experts.collaboration.change import PlanChange
+from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change, model_change_problems
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import (
     FORM,
@@ -20,7 +20,7 @@ from teamwright.experts.collaboration.drafts import (
     read_form,
 )
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
-from teamwright.experts.collaboration.plan_check import plan_problems
+from teamwright.experts.collaboration.plan_check import plan_problems, size_problems
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.reply_parsing import ParseFailure
@@ -113,11 +113,11 @@ def _read_plan(state: CollaborationState, reply: Reply) -> CollaborationPlan | P
     if isinstance(draft, ParseFailure):
         return draft
     try:
-        steps = tuple(one.phase(None, state.team.lead) for one in draft.steps)
+        steps = tuple(one.phase(None, state.team) for one in draft.steps)
     except InvalidValue as error:
         return ParseFailure(str(error))
     plan = CollaborationPlan(steps=steps, variables=state.options.variables)
-    problems = plan_problems(plan, state.team)
+    problems = [*size_problems(None, plan, state.options.max_phases), *plan_problems(plan, state.team)]
     return ParseFailure("; ".join(problems)) if problems else plan
 
 
@@ -129,7 +129,7 @@ def _read_change(state: CollaborationState, plan: CollaborationPlan, reply: Repl
         change = draft.change(plan, state.team)
     except InvalidValue as error:
         return ParseFailure(str(error))
-    problems = change_problems(plan, change, state.team) if change else []
+    problems = model_change_problems(state, plan, change) if change else []
     return ParseFailure("; ".join(problems)) if problems else change
 
 

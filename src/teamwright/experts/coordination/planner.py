@@ -106,7 +106,7 @@ async def _ask_planner(
 def _bindable_plan(
     reply: Reply, options: ExpertOptions, roles: Mapping[str, Role], members: Members
 ) -> ReadSteps | ParseFailure:
-    """Return the plan in a reply, or what is wrong with it, also that nobody can have one of its roles."""
+    """Return the plan in a reply, or what is wrong with it, also that no member can have one of its roles."""
     read = read_plan(reply, list(roles), options.max_steps, create_roles=options.create_roles)
     if isinstance(read, ParseFailure):
         return read
