@@ -37,6 +37,18 @@ async def test_a_model_judges_the_complexity_in_a_recorded_run_that_is_paid_once
     assert "A team costs several times as much" in sent
 
 
+async def test_requests_with_long_ids_that_begin_alike_are_answered_apart() -> None:  # A-12 D-01
+    answers = iter(("0.2", "0.9"))
+    found: list[float] = []
+    with ModelServer(lambda request: Say(text=f'{{"complexity": {next(answers)}}}')) as server:
+        async with Engine(MemoryJournal()) as engine:
+            for end in ("one", "two"):
+                model = ServerModel(url=server.url, name="m")
+                assessor = Assessor(engine, model, Path.cwd(), run_id="r" * 61 + end, limits=None)
+                found.append((await assessor.complexity(f"Do {end}.")).complexity)
+    assert found == [0.2, 0.9]
+
+
 async def test_a_model_names_roles_and_knows_the_templates() -> None:
     roles = [{"name": "analyst", "template": "analyst"}, {"name": "lawyer", "instructions": "Cite.", "age": 50}]
     found, sent = await asked(json.dumps({"roles": roles}), team=True, times=2)

@@ -20,11 +20,13 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
 from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, Manifest, Source
+from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply
 
 V = TypeVar("V", bound=BaseModel)
 COMPLEXITY = "complexity"
 ROLES = "roles"
+LONGEST_ID = 50
 JUDGE_COMPLEXITY = """\
 You decide whether a task needs a team. Do not work on the task. Judge its complexity from 0 to 1:
 
@@ -84,7 +86,7 @@ class Assessor:
     async def _ask(self, what: str, instructions: str, task: str, answer: type[V]) -> V:
         result = await self._run(what, instructions, task)
         if result.status != "completed":
-            raise AssessorFailure(f"the model that was asked about it {result.status} ({result.stop_reason})")
+            raise AssessorFailure(f"the question to the model ended {result.status} ({result.stop_reason})")
         reply = Reply.of(what, result.output or "", data=result.data)
         read = read_answer(reply, TypeAdapter(answer))
         if isinstance(read, ParseFailure):
@@ -95,10 +97,18 @@ class Assessor:
         name = f"ask-{what}"
         agent = AgentSpec(model=self._model, instructions=instructions)
         source = Source(manifest=Manifest(agents={name: agent}), team=name, base=str(self._base.resolve()))
-        run_id = None if self._run_id is None else f"{self._run_id[:50]}.{what}"
+        run_id = None if self._run_id is None else f"{_shortened(self._run_id)}.{what}"
         team = team_from_source(source, self._engine.models)
         result = await self._engine.run(team, f"The task:\n\n{task}", run_id=run_id, limits=self._limits)
         if result.status == "interrupted":
             result = await self._engine.resume(result.run_id, team=team)
         self.asked.append(result)
         return result
+
+
+def _shortened(run_id: str) -> str:
+    """Return the id of a request with room for the name of a question behind it; a long one ends in its digest."""
+    if len(run_id) <= LONGEST_ID:
+        return run_id
+    end = digest(run_id)[:12]
+    return f"{run_id[: LONGEST_ID - len(end) - 1]}-{end}"

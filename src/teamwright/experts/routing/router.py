@@ -86,11 +86,15 @@ class Router:
     @property
     def limits_left(self) -> Limits | None:
         """The limits of the run: those of the request without what routing has spent."""
-        if self.limits is None:
+        limits, spent = self.limits, self._spent
+        if limits is None:
             return None
-        spent = {"tokens": self._spent.total_tokens, "usd": self._spent.usd, "calls": self._spent.requests}
-        left = {name: _less(getattr(self.limits, name), amount) for name, amount in spent.items()}
-        return self.limits.model_copy(update=left)
+        left = {
+            "tokens": _less(limits.tokens, spent.total_tokens),
+            "usd": _less(limits.usd, spent.usd),
+            "calls": _less(limits.calls, spent.requests),
+        }
+        return limits.model_copy(update=left)
 
     def _assessor(self) -> Assessor:
         return Assessor(self.engine, self.model, self.base, run_id=self.run_id, limits=self.limits_left)
