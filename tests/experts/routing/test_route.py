@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.experts.routing.request import AskRequest
-from teamwright.experts.routing.route import Route, route_by_score, route_by_signals, undecided
+from teamwright.experts.routing.route import Route, route_by_default, route_by_score, route_by_signals
 from teamwright.experts.routing.signals import Complexity, Signal
 
 MIDDLE = Complexity(0.5, (Signal("fields", 3, 0.5),))
@@ -49,7 +49,7 @@ def test_the_threshold_for_a_model_is_the_same_and_strict(score: float, team: bo
 
 
 def test_what_nobody_decides_goes_to_one_agent() -> None:
-    route = undecided(MIDDLE, "the model failed")
+    route = route_by_default(MIDDLE, "the model failed")
     assert (route.mode, route.suggests_team, route.decided_by) == ("agent", False, "default")
     assert route.reason.endswith("decides nothing, and the model failed")
 

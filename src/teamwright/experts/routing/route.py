@@ -66,7 +66,7 @@ def route_by_score(score: float, why: str, signals: Complexity) -> Route:
     return Route("agent", "model", reason, signals, judged=score, suggests_team=suggests)
 
 
-def undecided(complexity: Complexity, problem: str) -> Route:
+def route_by_default(complexity: Complexity, problem: str) -> Route:
     """Return the route of a task that neither signals nor a model have decided: the cheaper one."""
     reason = f"one agent tries it: complexity {complexity} decides nothing, and {problem}"
     return Route("agent", "default", reason, complexity)

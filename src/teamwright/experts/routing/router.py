@@ -10,7 +10,7 @@ from teamwright.experts.profiles.formation import TeamDraft, draft_for, draft_na
 from teamwright.experts.profiles.registry import ExpertTemplates
 from teamwright.experts.routing.assessor import Assessor, AssessorFailure
 from teamwright.experts.routing.request import AskRequest
-from teamwright.experts.routing.route import Route, route_by_score, route_by_signals, undecided
+from teamwright.experts.routing.route import Route, route_by_default, route_by_score, route_by_signals
 from teamwright.experts.routing.signals import estimate_complexity
 from teamwright.runtime.engine import Engine
 from teamwright.values.limits.limits import Limits
@@ -54,7 +54,7 @@ class Router:
         try:
             judged = await assessor.complexity(request.task)
         except AssessorFailure as failure:
-            return undecided(complexity, str(failure))
+            return route_by_default(complexity, str(failure))
         finally:
             self._count(assessor)
         return route_by_score(judged.complexity, judged.reason, complexity)
