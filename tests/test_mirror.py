@@ -119,6 +119,7 @@ COVERED_BY = {
     "manifests/declarations.py": "manifests/checks/test_variables.py",
     "planning/critical_path.py": "planning/schedule/test_planner.py",
     "planning/topology/profiles.py": "planning/topology/test_formulas.py",
+    "cli/interactive/editor.py": "cli/interactive/test_prompt.py",
     "cli/runs/plan_editor.py": "cli/runs/test_steer.py",
     "teams/new_member.py": "runtime/context/test_interventions.py",
     "runtime/driver/acceptance.py": "runtime/context/test_interventions.py",

@@ -120,6 +120,7 @@ rules:
 """
 EDITOR = """\
 import pathlib, sys
+print("an editor draws on the terminal")
 path = pathlib.Path(sys.argv[-1])
 path.write_text(path.read_text().replace("Build it.", "Build a green roof."))
 """
@@ -151,6 +152,19 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     assert "joiner leads now: joiner, painter; left: lead" in shown
     assert "the team is dissolved; its outputs stay" in shown
     assert "The walls are blue." in shown
+
+
+@pytest.mark.experts
+def test_an_editor_draws_on_the_terminal_where_the_receipt_goes_elsewhere(  # A-13
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
+    (tmp_path / "editor.py").write_text(EDITOR)
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
+    assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
+    receipt, screen = start("runs", "edit-plan", "one", "--json").communicate(timeout=20)
+    assert json.loads(receipt)["status"] == "sent"
+    assert "an editor draws on the terminal" in screen
 
 
 def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13

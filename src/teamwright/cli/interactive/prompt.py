@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from teamwright.cli.interactive.editor import edit_text, editor_command
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.results import draft_lines
 from teamwright.errors import UsageError
@@ -137,28 +135,15 @@ class Prompt:
 
         Invisible characters are shown there by their names; those that the person does not touch are sent unchanged.
         """
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-        if not editor:
+        editor = editor_command()
+        if editor is None:
             return await self._line("instead") or None
         draft = question.draft or ""
         shown, secrets = visible_for_editing(draft)
-        ending = ".json" if question.form == "json" else ".md"
-        with tempfile.TemporaryDirectory(prefix="teamwright-") as folder:
-            file = Path(folder) / f"draft{ending}"
-            file.write_text(shown, encoding="utf-8", newline="")
-            screen = sys.stderr.fileno()
-            command = [*shlex.split(editor), str(file)]
-            try:
-                async with await anyio.open_process(
-                    command, stdin=sys.stdin.fileno(), stdout=screen, stderr=screen
-                ) as process:
-                    code = await process.wait()
-                edited = file.read_bytes().decode()
-            except (OSError, ValueError) as error:
-                self.say(f"The editor {editor!r} can't be used: {error}.")
-                return None
-        if code:
-            self.say(f"{editor!r} exited with {code}; nothing is changed.")
+        try:
+            edited = await edit_text(editor, shown, "draft.json" if question.form == "json" else "draft.md")
+        except UsageError as error:
+            self.say(str(error))
             return None
         return original(edited if draft.endswith("\n") else edited.removesuffix("\n"), secrets)
 

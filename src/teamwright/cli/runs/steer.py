@@ -105,7 +105,7 @@ def edit_plan(
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.runs.plan_editor import edited_plan
 
-        plan = edited_plan(await engine.runs.history(found.id), file, ask=not (yes or json))
+        plan = await edited_plan(await engine.runs.history(found.id), file, ask=not (yes or json))
         if plan is None:
             say("nothing was sent")
             return 0
