@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call, write_team
+from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import start
 
 TEAM = """\
@@ -155,16 +156,19 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
 
 
 @pytest.mark.experts
-def test_an_editor_draws_on_the_terminal_where_the_receipt_goes_elsewhere(  # A-13
+def test_a_person_edits_the_plan_at_the_terminal_and_sends_it_or_not(  # A-13
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team = write_team(tmp_path / "shed", LIVE, LIVE_REPLIES)
     (tmp_path / "editor.py").write_text(EDITOR)
     monkeypatch.setenv("EDITOR", f"{sys.executable} {tmp_path / 'editor.py'}")
     assert call("run", team, "Build a shed.", "--team", "shed", "--run-id", "one", "--no-input").code == 7
-    receipt, screen = start("runs", "edit-plan", "one", "--json").communicate(timeout=20)
-    assert json.loads(receipt)["status"] == "sent"
-    assert "an editor draws on the terminal" in screen
+    for typed, sent in (("\n", ""), ("y\n", "edit plan: sent\n")):
+        terminal = Terminal("runs", "edit-plan", "one")
+        terminal.until("send this plan? [y/N] ")
+        terminal.types(typed)
+        assert terminal.ended() == (0, sent)
+        assert "an editor draws on the terminal" in terminal.shown
 
 
 def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-13
