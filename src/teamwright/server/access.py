@@ -1,0 +1,64 @@
+"""Identifies the visitor of a request or a socket: by a token, or by the session of a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from teamwright.server.errors import NotAllowed, NotKnown
+from teamwright.server.state import ServerState
+from teamwright.server.tokens import Role, Visitor
+
+COOKIE = "teamwright_session"
+BEARER = "bearer "
+
+
+def state_of(connection: HTTPConnection) -> ServerState:
+    """Return what the parts of the server share."""
+    state = connection.app.state.server
+    assert isinstance(state, ServerState)
+    return state
+
+
+def visitor_of(connection: HTTPConnection) -> Visitor:
+    """Return who sends a request; raises `NotKnown`."""
+    state, shown = state_of(connection), connection.headers.get("authorization", "")
+    found = None
+    if shown.lower().startswith(BEARER):
+        found = state.tokens.visitor(shown[len(BEARER) :].strip())
+    elif session := connection.cookies.get(COOKIE):
+        found = state.sessions.visitor(session)
+    if found is None:
+        raise NotKnown
+    return found
+
+
+def need(connection: HTTPConnection, role: Role) -> Visitor:
+    """Return the visitor, who has to have this role; raises `NotKnown` or `NotAllowed`."""
+    visitor = visitor_of(connection)
+    if not visitor.may(role):
+        raise NotAllowed(visitor, role)
+    return visitor
+
+
+def _reader(connection: HTTPConnection) -> Visitor:
+    return need(connection, "read")
+
+
+def _answerer(connection: HTTPConnection) -> Visitor:
+    return need(connection, "answer")
+
+
+def _runner(connection: HTTPConnection) -> Visitor:
+    return need(connection, "run")
+
+
+MAY_READ, MAY_ANSWER, MAY_RUN = Depends(_reader), Depends(_answerer), Depends(_runner)
+"""What a route needs where it does not matter who the visitor is."""
+Server = Annotated[ServerState, Depends(state_of)]
+Reader = Annotated[Visitor, Depends(_reader)]
+Answerer = Annotated[Visitor, Depends(_answerer)]
+Runner = Annotated[Visitor, Depends(_runner)]
+"""The visitor of a route, who may read, answer questions and steer, or start and end runs."""

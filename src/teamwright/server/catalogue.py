@@ -1,0 +1,76 @@
+"""The teams that a server may run: those in the folders that it was given, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from teamwright.agents.contract.attributes import description_of
+from teamwright.errors import TeamwrightError, UnknownName
+
+if TYPE_CHECKING:
+    from teamwright.teams.team import Team
+
+MANIFESTS = ("team.yaml", "team.yml")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamEntry:
+    """A manifest in one of the folders; `problem` says why it can't be loaded, where that is so."""
+
+    id: str
+    path: Path
+    team: Team | None = None
+    problem: str = ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The entry for clients, without paths of this machine."""
+        if self.team is None:
+            return {"id": self.id, "problem": self.problem}
+        members: list[JsonValue] = [{"name": one.name, "description": description_of(one)} for one in self.team.members]
+        return {
+            "id": self.id,
+            "name": self.team.name,
+            "description": self.team.description,
+            "strategy": self.team.strategy.name,
+            "members": members,
+        }
+
+
+class Catalogue:
+    """Finds teams by id: the path of their folder within the one that the server was given."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = [folder.resolve() for folder in folders]
+
+    def entries(self) -> list[TeamEntry]:
+        """Return all teams, by id."""
+        return [self._entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
+
+    def load(self, id_: str) -> Team:
+        """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake."""
+        from teamwright.teams.load import load_team
+
+        known = dict(self._manifests())
+        if id_ not in known:
+            raise UnknownName("team", id_, known)
+        return load_team(known[id_])
+
+    def _manifests(self) -> Iterator[tuple[str, Path]]:
+        for folder in self._folders:
+            for name in MANIFESTS:
+                if (folder / name).is_file():
+                    yield folder.name, folder / name
+                for file in sorted(folder.glob(f"*/{name}")):
+                    if file.resolve().is_relative_to(folder):  # a link may lead anywhere
+                        yield file.parent.name, file
+
+    def _entry(self, id_: str, path: Path) -> TeamEntry:
+        try:
+            return TeamEntry(id_, path, self.load(id_))
+        except TeamwrightError as error:
+            return TeamEntry(id_, path, problem=str(error))

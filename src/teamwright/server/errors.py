@@ -1,0 +1,107 @@
+"""Errors as clients get them: a status, a code for programs and a message for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from teamwright.errors import (
+    ConversationBusy,
+    InterventionRefused,
+    JournalError,
+    ManifestError,
+    NotResumable,
+    RunIsLive,
+    RunNotFound,
+    TeamwrightError,
+    UnknownName,
+    UsageError,
+)
+from teamwright.server.tokens import Role, Visitor
+
+STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
+    (RunNotFound, 404, "run_not_found"),
+    (UnknownName, 404, "unknown_name"),
+    (RunIsLive, 409, "run_is_live"),
+    (NotResumable, 409, "not_resumable"),
+    (InterventionRefused, 409, "intervention_refused"),
+    (ConversationBusy, 409, "conversation_busy"),
+    (ManifestError, 422, "manifest"),
+    (UsageError, 400, "usage"),
+    (JournalError, 503, "journal"),
+)
+"""The status and the code of each error; the first that fits counts."""
+
+
+CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+class NotKnown(Exception):
+    """The request shows neither a token nor a session that is known."""
+
+
+class NotAllowed(Exception):
+    """The visitor may not do this."""
+
+    def __init__(self, visitor: Visitor, role: Role) -> None:
+        super().__init__(f"{visitor.name!r} has the role {visitor.role!r}, and this needs {role!r}")
+
+
+class ErrorText(BaseModel):
+    """What went wrong."""
+
+    code: str
+    message: str
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is an error."""
+
+    error: ErrorText
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the errors of a route in its OpenAPI document; every route may refuse a visitor."""
+    return {status: {"model": ErrorBody} for status in (400, 401, 403, 413, 421, 422, 429, 503, *statuses)}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Let an application answer errors in this form."""
+
+    @app.exception_handler(TeamwrightError)
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        for kind, status, code in STATUSES:
+            if isinstance(error, kind):
+                return error_response(status, code, str(error))
+        return error_response(500, "internal", "the server failed; its log says why")
+
+    @app.exception_handler(NotKnown)
+    async def _(_: Request, __: Exception) -> JSONResponse:
+        response = error_response(401, "unauthorized", "show a token:  Authorization: Bearer tw_…")
+        response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+    @app.exception_handler(NotAllowed)
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        return error_response(403, "forbidden", str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        texts = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        return error_response(422, "invalid", "; ".join(texts))
+
+    @app.exception_handler(HTTPException)
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return error_response(error.status_code, CODES.get(error.status_code, "http"), str(error.detail))
+
+
+def error_response(status: int, code: str, message: str) -> JSONResponse:
+    """Return a response that is an error."""
+    return JSONResponse({"error": {"code": code, "message": message}}, status)

@@ -1,0 +1,109 @@
+"""What stands before every request and socket: allowed hosts and origins, sizes, and headers for browsers.
+
+A page of another site can make a browser send requests to this server, and a name server can give this machine's
+address to any name. So the host has to be one of ours, and the origin of whatever changes something too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LARGEST_BODY = 16 * 1024 * 1024
+SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+POLICY_VIOLATION = 1008
+"""The code with which a socket is closed that is not allowed."""
+
+
+class TooLarge(HTTPException):
+    """The body of a request is larger than this server reads."""
+
+    def __init__(self, largest: int) -> None:
+        super().__init__(413, f"the body is larger than {largest} bytes")
+
+
+class Guard:
+    """Wraps an ASGI application. `hosts` are the names under which it may be called, without ports."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], largest_body: int = LARGEST_BODY) -> None:
+        self._app, self._hosts, self._largest = app, frozenset(hosts), largest_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is allowed, and answer the rest."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await _refuse(scope, send, *refused)
+            return
+        await self._app(scope, self._bounded(receive), _with_headers(send))
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if _name_of(host) not in self._hosts:
+            return 421, f"this server is not {host!r}; see  teamwright serve --allow-host"
+        changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        origin = headers.get("origin")
+        if changes and origin is not None and urlsplit(origin).netloc != host:
+            return 403, f"requests from the origin {origin!r} are not allowed"
+        if int(headers.get("content-length") or 0) > self._largest:
+            return 413, f"the body is larger than {self._largest} bytes"
+        return None
+
+    def _bounded(self, receive: Receive) -> Receive:
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body") or b"")
+            if read > self._largest:
+                raise TooLarge(self._largest)
+            return message
+
+        return bounded
+
+
+def _name_of(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending
+
+
+async def _refuse(scope: Scope, send: Send, status: int, reason: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": reason[:120]})
+        return
+    body = json.dumps({"error": {"code": "refused", "message": reason}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,47 @@
+"""The session of a browser: trades the code of the printed address for a cookie."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict
+
+from teamwright.server.access import COOKIE, MAY_READ, Reader, Server
+from teamwright.server.errors import NotKnown, responses
+from teamwright.server.tokens import SESSION_SECONDS
+
+router = APIRouter(prefix="/api/session", tags=["session"])
+
+
+class Code(BaseModel):
+    """The one-time code in the address that the server prints."""
+
+    model_config = ConfigDict(extra="forbid")
+    code: str
+
+
+@router.post("", responses=responses())
+async def begin(server: Server, given: Code) -> JSONResponse:
+    """Begin a session with a code; it can be used once."""
+    session = server.sessions.trade(given.code)
+    visitor = server.sessions.visitor(session) if session is not None else None
+    if session is None or visitor is None:
+        raise NotKnown
+    response = JSONResponse({"name": visitor.name, "role": visitor.role})
+    response.set_cookie(COOKIE, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", path="/")
+    return response
+
+
+@router.get("", responses=responses())
+async def read(visitor: Reader) -> dict[str, str]:
+    """Return who the visitor is."""
+    return {"name": visitor.name, "role": visitor.role}
+
+
+@router.delete("", responses=responses(), dependencies=[MAY_READ])
+async def end(server: Server, request: Request) -> JSONResponse:
+    """End the session."""
+    server.sessions.end(request.cookies.get(COOKIE, ""))
+    response = JSONResponse({})
+    response.delete_cookie(COOKIE)
+    return response

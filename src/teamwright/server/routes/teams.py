@@ -1,0 +1,17 @@
+"""The teams that the server may run."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import JsonValue
+
+from teamwright.server.access import MAY_READ, Server
+from teamwright.server.errors import responses
+
+router = APIRouter(prefix="/api/teams", tags=["teams"])
+
+
+@router.get("", responses=responses(), dependencies=[MAY_READ])
+async def list_teams(server: Server) -> list[dict[str, JsonValue]]:
+    """Return all teams in the folders of the server; one that can't be loaded says why."""
+    return [entry.to_json() for entry in server.catalogue.entries()]

@@ -1,0 +1,65 @@
+"""A server of ours on loopback, in the event loop of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import uvicorn
+
+from teamwright import Engine
+from teamwright.journal.protocol import Journal
+from teamwright.server.app import make_app
+from teamwright.server.catalogue import Catalogue
+from teamwright.server.guard import LOOPBACK
+from teamwright.server.state import ServerState
+from teamwright.server.tokens import Role, Tokens
+
+
+@dataclass
+class TestServer:
+    """A running server; `client(role)` has a token of that role."""
+
+    __test__ = False
+    state: ServerState
+    port: int
+    clients: list[httpx2.AsyncClient] = field(default_factory=list[httpx2.AsyncClient])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def token(self, role: Role) -> str:
+        count = len(self.state.tokens.all())
+        return self.state.tokens.create(f"{role}-{count}", role)
+
+    def client(self, role: Role | None = "admin", **headers: str) -> httpx2.AsyncClient:
+        shown = {} if role is None else {"Authorization": f"Bearer {self.token(role)}"}
+        client = httpx2.AsyncClient(base_url=self.url, headers={**shown, **headers})
+        self.clients.append(client)
+        return client
+
+
+@asynccontextmanager
+async def serving(journal: Journal, folder: Path, teams: Sequence[Path] = ()) -> AsyncGenerator[TestServer]:
+    """Serve these teams over an engine, until the block ends."""
+    async with Engine(journal) as engine:
+        state = ServerState(engine, Catalogue(teams), Tokens(folder / "tokens.json"))
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(make_app(state, LOOPBACK), log_level="warning", lifespan="off"))
+        task = asyncio.create_task(server.serve([listener]))
+        running = TestServer(state, listener.getsockname()[1])
+        try:
+            while not server.started:
+                await asyncio.sleep(0.005)
+            yield running
+        finally:
+            for client in running.clients:
+                await client.aclose()
+            server.should_exit = True
+            await task

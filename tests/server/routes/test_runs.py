@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import websockets
+
+from teamwright import FunctionAgent, Team
+from teamwright.journal import MemoryJournal
+from tests.kit.server import TestServer, serving
+
+TEAM = """\
+agents:
+  a: {scripted: replies.yaml}
+  b: {scripted: replies.yaml}
+teams:
+  pair: {members: [a, b]}
+"""
+REPLIES = "rules:\n  - {agent: a, reply: one}\n  - {agent: b, reply: two}\n"
+
+
+@pytest.fixture
+def teams(tmp_path: Path) -> Path:
+    folder = tmp_path / "teams"
+    (folder / "pair").mkdir(parents=True)
+    (folder / "pair" / "team.yaml").write_text(TEAM)
+    (folder / "pair" / "replies.yaml").write_text(REPLIES)
+    return folder
+
+
+async def test_a_run_is_started_followed_and_read(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        (team,) = (await client.get("/api/teams")).json()
+        assert (team["id"], team["strategy"]) == ("pair", "sequential")
+        started = await client.post("/api/runs", json={"team": "pair", "task": "Go"})
+        assert started.status_code == 201, started.text
+        run_id = started.json()["run_id"]
+        async with client.stream("GET", f"/api/runs/{run_id}/stream") as stream:
+            lines = [line async for line in stream.aiter_lines()]
+        kinds = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+        assert (kinds[0], kinds[-2:]) == ("run.started", ["run.ended", "end"])
+        result = (await client.get(f"/api/runs/{run_id}")).json()
+        assert (result["status"], result["output"]) == ("completed", "two")
+
+
+async def test_a_socket_gets_every_event_once_with_its_texts(tmp_path: Path, teams: Path) -> None:  # law 7
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "pair", "task": "Go"})).json()["run_id"]
+        first = await items(server, run_id)
+        numbers = [one["number"] for one in first if "number" in one]
+        assert numbers == list(range(1, len(numbers) + 1))
+        replies = [one for one in first if one["kind"] == "agent.replied"]
+        assert replies[0]["texts"]["messages"][0]["content"] == "one"
+        rest = await items(server, run_id, after=3)
+        assert [one["number"] for one in rest if "number" in one] == numbers[3:]
+
+
+async def items(server: TestServer, run_id: str, after: int = 0) -> list[dict[str, object]]:
+    headers = {"Authorization": f"Bearer {server.token('read')}"}
+    address = f"ws://127.0.0.1:{server.port}/api/runs/{run_id}/socket?after={after}"
+    async with websockets.connect(address, additional_headers=headers) as socket:
+        return [json.loads(text) async for text in socket]
+
+
+async def test_who_shows_nothing_gets_nothing(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        nobody = server.client(None)
+        for path in ("/api/runs", "/api/teams", "/api/session", "/api/runs/x/events"):
+            answer = await nobody.get(path)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized"), path
+        with pytest.raises(websockets.exceptions.InvalidStatus):
+            async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/runs/x/socket"):
+                pass
+
+
+async def test_a_reader_starts_no_runs(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        answer = await server.client("read").post("/api/runs", json={"team": "pair", "task": "Go"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+
+
+async def test_errors_have_a_code_and_a_message(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("admin")
+        asked = [
+            (await client.get("/api/runs/nothing"), 404, "run_not_found"),
+            (await client.post("/api/runs", json={"team": "piar", "task": "Go"}), 404, "unknown_name"),
+            (await client.post("/api/runs", json={"team": "pair"}), 422, "invalid"),
+            (await client.get("/api/nothing"), 404, "not_found"),
+        ]
+    for answer, status, code in asked:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+        assert answer.json()["error"]["message"]
+
+
+async def test_a_run_of_another_program_is_followed_too(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        team = Team("t", members=[FunctionAgent("a", lambda text: "done")])
+        result = await server.state.engine.run(team, "Go", run_id="mine")
+        assert result.status == "completed"
+        assert [one["kind"] for one in await items(server, "mine")][-2:] == ["run.ended", "end"]

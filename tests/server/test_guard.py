@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import websockets
+
+from teamwright.journal import MemoryJournal
+from teamwright.server.guard import HEADERS
+from tests.kit.server import serving
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", ""])
+async def test_a_name_that_is_not_ours_is_refused(tmp_path: Path, host: str) -> None:  # DNS rebinding
+    async with serving(MemoryJournal(), tmp_path) as server:
+        answer = await server.client("admin", Host=host).get("/api/runs")
+    assert answer.status_code in (400, 421)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]:80"])
+async def test_our_own_names_are_allowed(tmp_path: Path, host: str) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        assert (await server.client("read", Host=host).get("/api/runs")).status_code == 200
+
+
+async def test_a_page_of_another_site_changes_nothing(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        client = server.client("admin", Origin="http://evil.example")
+        answer = await client.post("/api/runs", json={"team": "t", "task": "Go"})
+        assert (answer.status_code, "evil.example" in answer.text) == (403, True)
+        with pytest.raises(websockets.exceptions.InvalidStatus):
+            address = f"ws://127.0.0.1:{server.port}/api/runs/x/socket"
+            headers = {"Authorization": f"Bearer {server.token('admin')}"}
+            async with websockets.connect(address, additional_headers=headers, origin="http://evil.example"):
+                pass
+
+
+async def test_a_body_without_end_is_not_read(tmp_path: Path) -> None:
+    async def endless() -> object:
+        for _ in range(1000):
+            yield b"x" * 65_536
+
+    async with serving(MemoryJournal(), tmp_path) as server:
+        client = server.client("admin")
+        assert (await client.post("/api/runs", content=b"x" * 20_000_000)).status_code == 413
+        answer = await client.post("/api/runs", content=endless(), headers={"Content-Type": "application/json"})  # pyright: ignore[reportArgumentType]
+        assert answer.status_code == 413
+
+
+async def test_browsers_are_told_to_be_careful(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        headers = (await server.client("read").get("/api/runs")).headers
+    assert {name: headers.get(name) for name in HEADERS} == HEADERS
+    assert "unsafe-inline" not in headers["Content-Security-Policy"]
