@@ -55,7 +55,7 @@ async def serving(journal: Journal, folder: Path, teams: Sequence[Path] = ()) ->
         task = asyncio.create_task(server.serve([listener]))
         running = TestServer(state, listener.getsockname()[1])
         try:
-            while not server.started:
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.005)
             yield running
         finally:

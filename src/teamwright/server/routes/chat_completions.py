@@ -1,0 +1,150 @@
+"""Teams as models, in the format of OpenAI's chat completions: for chat programs, SDKs and evaluation harnesses.
+
+A model is a team of this server. What members reply on the way comes as reasoning, and the answer of the team as
+content. `metadata.conversation` names a conversation of the server; without it, the messages before the last one are
+the history.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from teamwright.errors import UsageError
+from teamwright.server.access import MAY_READ, MAY_RUN, Server
+from teamwright.server.errors import error_response, responses
+from teamwright.server.feed import run_feed
+from teamwright.server.state import ServerState
+from teamwright.values.turns.messages import Message
+
+if TYPE_CHECKING:
+    from teamwright.runtime.handle import Handle
+    from teamwright.values.results import RunResult
+
+router = APIRouter(prefix="/v1", tags=["openai"])
+Json = dict[str, Any]
+FINISHED = frozenset(("completed", "degraded"))
+
+
+class TextPart(BaseModel):
+    """A part of a message that is text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(BaseModel):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+    name: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message."""
+        return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
+
+
+class Completion(BaseModel):
+    """A request; fields that only a model has, such as `temperature`, are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+    model: str
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream: bool = False
+    metadata: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+@router.get("/models", responses=responses(), dependencies=[MAY_READ])
+async def list_models(server: Server) -> Json:
+    """Return the teams of this server as models."""
+    models = [{"id": one.id, "object": "model", "owned_by": "teamwright"} for one in server.catalogue.entries()]
+    return {"object": "list", "data": models}
+
+
+@router.post("/chat/completions", responses=responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN])
+async def complete(server: Server, asked: Completion) -> JSONResponse | StreamingResponse:
+    """Let a team answer."""
+    handle = await _start(server, asked)
+    if asked.stream:
+        return StreamingResponse(_chunks(server, handle, asked.model), media_type="text/event-stream")
+    result = await handle.result()
+    if result.status not in FINISHED:
+        return error_response(502, "run_failed", _failure(result))
+    message = {"role": "assistant", "content": result.output or ""}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return JSONResponse(
+        {**_frame(handle.run_id, asked.model, "chat.completion"), "choices": [choice], "usage": _usage(result)}
+    )
+
+
+async def _start(server: ServerState, asked: Completion) -> Handle:
+    team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
+    *before, last = asked.messages
+    if last.role == "assistant":
+        raise UsageError("The last message has to be the user's.")
+    conversation = asked.metadata.get("conversation")
+    history = [] if conversation else [_message(one) for one in before]
+    return await server.engine.start(team, last.text, history=history, conversation=conversation)
+
+
+def _message(one: ChatMessage) -> Message:
+    name = one.name or ("assistant" if one.role == "assistant" else "user")
+    return Message(name=name, content=one.text, role="assistant" if one.role == "assistant" else "user")
+
+
+async def _chunks(server: ServerState, handle: Handle, model: str) -> AsyncIterator[str]:
+    frame = _frame(handle.run_id, model, "chat.completion.chunk")
+
+    def chunk(delta: Json, finish: str | None = None) -> str:
+        return _data({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    yield chunk({"role": "assistant", "content": ""})
+    async with run_feed(server.engine, handle.run_id, deltas=False) as feed:
+        async for item in feed:
+            if item["kind"] == "agent.replied" and (said := _said(item)):
+                yield chunk({"reasoning_content": said})
+    result = await handle.result()
+    if result.status not in FINISHED:
+        yield _data({"error": {"code": "run_failed", "message": _failure(result)}})
+        return
+    yield chunk({"content": result.output or ""})
+    yield chunk({}, "stop")
+    yield _data({**frame, "choices": [], "usage": _usage(result)})
+    yield "data: [DONE]\n\n"
+
+
+def _said(item: Json) -> str:
+    """What a member said, under its name."""
+    messages = item.get("texts", {}).get("messages", ())
+    return "".join(f"{one['name']}: {one['content']}\n\n" for one in messages)
+
+
+def _frame(run_id: str, model: str, kind: str) -> Json:
+    return {"id": run_id, "object": kind, "created": int(time.time()), "model": model}
+
+
+def _usage(result: RunResult) -> Json:
+    used = result.usage
+    return {
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+    }
+
+
+def _failure(result: RunResult) -> str:
+    reason = result.failure.message if result.failure is not None else result.stop_reason
+    return f"the run {result.run_id!r} is {result.status}: {reason}"
+
+
+def _data(value: Json) -> str:
+    return f"data: {json.dumps(value)}\n\n"

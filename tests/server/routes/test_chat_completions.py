@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import openai
+import pytest
+
+from teamwright.journal import MemoryJournal
+from tests.kit.server import TestServer, serving
+
+TEAM = """\
+agents:
+  a: {scripted: replies.yaml}
+  b: {scripted: replies.yaml}
+teams:
+  pair: {members: [a, b]}
+"""
+REPLIES = """\
+rules:
+  - {agent: a, match: break, error: refused}
+  - {agent: a, reply: one}
+  - {agent: b, match: "(?s)first question.*and then", reply: "I remember."}
+  - {agent: b, match: first question, reply: "I was asked."}
+  - {agent: b, reply: two}
+"""
+
+
+@asynccontextmanager
+async def client(tmp_path: Path) -> AsyncGenerator[tuple[TestServer, openai.AsyncOpenAI]]:
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    (folder / "team.yaml").write_text(TEAM)
+    (folder / "replies.yaml").write_text(REPLIES)
+    async with serving(MemoryJournal(), tmp_path, [folder]) as server:
+        official = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=server.token("run"), max_retries=0)
+        async with official:
+            yield server, official
+
+
+async def test_the_official_client_asks_a_team_as_a_model(tmp_path: Path) -> None:
+    async with client(tmp_path) as (_, official):
+        assert [one.id async for one in official.models.list()] == ["pair"]
+        asked = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Go"}]
+        answer = await official.chat.completions.create(model="pair", messages=asked)  # pyright: ignore[reportArgumentType]
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("two", "stop")
+    assert answer.usage is not None
+    assert answer.usage.total_tokens > 0
+
+
+async def test_a_stream_has_what_members_said_as_reasoning_and_the_answer_as_content(tmp_path: Path) -> None:
+    async with client(tmp_path) as (_, official):
+        stream = await official.chat.completions.create(
+            model="pair", messages=[{"role": "user", "content": "Go"}], stream=True
+        )
+        chunks = [chunk async for chunk in stream]
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert "".join(one.content or "" for one in deltas) == "two"
+    assert "a: one" in "".join(getattr(one, "reasoning_content", None) or "" for one in deltas)
+    assert chunks[-1].usage is not None
+
+
+async def test_a_conversation_of_the_server_goes_on(tmp_path: Path) -> None:
+    async with client(tmp_path) as (_, official):
+        for text in ("first question", "and then?"):
+            answer = await official.chat.completions.create(
+                model="pair", messages=[{"role": "user", "content": text}], metadata={"conversation": "c"}
+            )
+    assert answer.choices[0].message.content == "I remember."
+
+
+async def test_a_failed_run_is_an_error_and_no_answer(tmp_path: Path) -> None:
+    async with client(tmp_path) as (_, official):
+        with pytest.raises(openai.APIStatusError, match="is failed") as error:
+            await official.chat.completions.create(model="pair", messages=[{"role": "user", "content": "break"}])
+        assert error.value.status_code == 502
+        with pytest.raises(openai.NotFoundError, match="did you mean 'pair'"):
+            await official.chat.completions.create(model="piar", messages=[{"role": "user", "content": "Go"}])
