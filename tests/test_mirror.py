@@ -14,6 +14,17 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "cli/server/package.py": "cli/server/test_app.py",
+    "cli/server/token.py": "cli/server/test_app.py",
+    "server/access.py": "server/routes/test_runs.py",
+    "server/app.py": "server/routes/test_runs.py",
+    "server/errors.py": "server/routes/test_runs.py",
+    "server/feed.py": "server/routes/test_runs.py",
+    "server/listener.py": "cli/server/test_app.py",
+    "server/routes/interventions.py": "server/routes/test_runs.py",
+    "server/routes/session.py": "server/routes/test_page.py",
+    "server/routes/teams.py": "server/routes/test_runs.py",
+    "server/state.py": "server/routes/test_runs.py",
     "experts/collaboration/options.py": "experts/collaboration/test_execution.py",
     "experts/collaboration/phase_work.py": "experts/collaboration/test_execution.py",
     "experts/collaboration/state.py": "experts/collaboration/test_execution.py",

@@ -89,7 +89,7 @@ models:
 
 
 def write_team(folder: Path, team: str, replies: str = "") -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "team.yaml").write_text(team)
     if replies:
         (folder / "replies.yaml").write_text(replies)

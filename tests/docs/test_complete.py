@@ -61,7 +61,8 @@ def command_paths(command: object, path: str) -> list[str]:
     inner: dict[str, object] = getattr(command, "commands", {})
     if not inner:
         return [path]
-    return [found for name, one in inner.items() for found in command_paths(one, f"{path} {name}")]
+    shown = [(name, one) for name, one in inner.items() if not getattr(one, "hidden", False)]
+    return [found for name, one in shown for found in command_paths(one, f"{path} {name}")]
 
 
 def test_every_option_of_run_is_documented() -> None:

@@ -9,6 +9,7 @@ from tools.pictures.svg import BLUE, MARGIN, MUTED, SLATE, TEAL, TITLE_HEIGHT, a
 CONTRACT = "Each layer imports only what is below it"
 PURPOSE = {
     "cli": "commands, and events on the terminal",
+    "server": "optional: runs over HTTP, sockets and server-sent events, for pages and programs",
     "lab": "evaluate, sweep, simulate, calibrate",
     "testing": "conformance suites, model server",
     "page": "what a page shows of a run: page events, prompts, notes",

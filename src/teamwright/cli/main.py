@@ -20,6 +20,7 @@ from teamwright.cli.experts import app as experts
 from teamwright.cli.experts import ask
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
+from teamwright.cli.server import app as server
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.output import write_result
 
@@ -49,6 +50,7 @@ app.add_typer(lab.app, name="lab")
 app.add_typer(experts.app, name="experts")
 app.add_typer(local.app, name="local")
 app.add_typer(memory.app, name="memory")
+app.add_typer(server.app, name="serve")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,35 +1,44 @@
-"""Serves an application until it is told to stop, over an engine that drives the runs it starts."""
+"""Serves an application until a signal stops it, over an engine that drives the runs it starts."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
 from teamwright.errors import UsageError
-from teamwright.journal.location import data_folder
 from teamwright.runtime.engine import Engine
 from teamwright.server.app import make_app
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.guard import LOOPBACK
 from teamwright.server.state import ServerState
-from teamwright.server.tokens import Tokens, Visitor
+from teamwright.server.tokens import Tokens, Visitor, tokens_file
 
-TOKENS = "server-tokens.json"
 OWNER = Visitor("owner", "admin")
 """Who started the server, and opens the address that it prints."""
 
 
-async def serve(
-    folders: Sequence[Path], host: str, port: int, hosts: Sequence[str], started: Callable[[str], None]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server serves, and where. `hosts` are further names under which it may be called."""
+
+    folders: tuple[Path, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    hosts: tuple[str, ...] = ()
+    journal: Path | None = None
+
+
+async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     """Serve until a signal arrives; `started` gets the address to open, with a code that works once."""
-    listener = _listen(host, port)
-    async with Engine() as engine:
-        state = ServerState(engine, Catalogue(folders), Tokens(data_folder() / TOKENS))
-        app = make_app(state, {*LOOPBACK, host, *hosts})
+    host = settings.host
+    listener = _listen(host, settings.port)
+    async with Engine(settings.journal) as engine:
+        state = ServerState(engine, Catalogue(settings.folders), Tokens(tokens_file(settings.journal)))
+        app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})
         config = uvicorn.Config(
             app, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=3
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
+from teamwright.journal.location import default_journal
 from teamwright.journal.permissions import FILE_MODE, make_folder
 
 Role = Literal["read", "answer", "run", "admin"]
@@ -23,9 +24,14 @@ CODE_SECONDS = 600.0
 SESSION_SECONDS = 12 * 3600.0
 
 
+def tokens_file(journal: Path | None = None) -> Path:
+    """The file of the tokens of a server over this journal, by default the user's."""
+    return (journal or default_journal()).expanduser().resolve().parent / "server-tokens.json"
+
+
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody who has shown a token or a session: a name for the audit, and a role."""
+    """A person or program that has shown a token or a session: a name for the audit, and a role."""
 
     name: str
     role: Role

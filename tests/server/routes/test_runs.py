@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import websockets
@@ -58,7 +59,7 @@ async def test_a_socket_gets_every_event_once_with_its_texts(tmp_path: Path, tea
         assert [one["number"] for one in rest if "number" in one] == numbers[3:]
 
 
-async def items(server: TestServer, run_id: str, after: int = 0) -> list[dict[str, object]]:
+async def items(server: TestServer, run_id: str, after: int = 0) -> list[dict[str, Any]]:
     headers = {"Authorization": f"Bearer {server.token('read')}"}
     address = f"ws://127.0.0.1:{server.port}/api/runs/{run_id}/socket?after={after}"
     async with websockets.connect(address, additional_headers=headers) as socket:

@@ -40,7 +40,7 @@ class TextPart(BaseModel):
     text: str
 
 
-class ChatMessage(BaseModel):
+class AskedMessage(BaseModel):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
@@ -53,12 +53,12 @@ class ChatMessage(BaseModel):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
 
-class Completion(BaseModel):
+class AskedCompletion(BaseModel):
     """A request; fields that only a model has, such as `temperature`, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
     model: str
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[AskedMessage] = Field(min_length=1)
     stream: bool = False
     metadata: dict[str, str] = Field(default_factory=dict[str, str])
 
@@ -71,7 +71,7 @@ async def list_models(server: Server) -> Json:
 
 
 @router.post("/chat/completions", responses=responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN])
-async def complete(server: Server, asked: Completion) -> JSONResponse | StreamingResponse:
+async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | StreamingResponse:
     """Let a team answer."""
     handle = await _start(server, asked)
     if asked.stream:
@@ -86,7 +86,7 @@ async def complete(server: Server, asked: Completion) -> JSONResponse | Streamin
     )
 
 
-async def _start(server: ServerState, asked: Completion) -> Handle:
+async def _start(server: ServerState, asked: AskedCompletion) -> Handle:
     team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
     *before, last = asked.messages
     if last.role == "assistant":
@@ -96,7 +96,7 @@ async def _start(server: ServerState, asked: Completion) -> Handle:
     return await server.engine.start(team, last.text, history=history, conversation=conversation)
 
 
-def _message(one: ChatMessage) -> Message:
+def _message(one: AskedMessage) -> Message:
     name = one.name or ("assistant" if one.role == "assistant" else "user")
     return Message(name=name, content=one.text, role="assistant" if one.role == "assistant" else "user")
 

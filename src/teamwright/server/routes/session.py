@@ -13,7 +13,7 @@ from teamwright.server.tokens import SESSION_SECONDS
 router = APIRouter(prefix="/api/session", tags=["session"])
 
 
-class Code(BaseModel):
+class OneTimeCode(BaseModel):
     """The one-time code in the address that the server prints."""
 
     model_config = ConfigDict(extra="forbid")
@@ -21,7 +21,7 @@ class Code(BaseModel):
 
 
 @router.post("", responses=responses())
-async def begin(server: Server, given: Code) -> JSONResponse:
+async def begin(server: Server, given: OneTimeCode) -> JSONResponse:
     """Begin a session with a code; it can be used once."""
     session = server.sessions.trade(given.code)
     visitor = server.sessions.visitor(session) if session is not None else None

@@ -1,0 +1,58 @@
+"""`teamwright serve` as a process, and the tokens of its programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from teamwright.cli.main import main
+from tests.cli.conftest import TEAM, write_team
+
+PROGRAM = [sys.executable, "-m", "teamwright.cli.main", "serve"]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def test_the_printed_address_opens_one_session(tmp_path: Path) -> None:
+    write_team(tmp_path / "duo", TEAM)
+    process = subprocess.Popen(
+        [*PROGRAM, tmp_path, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = json.loads("".join(process.stdout.readline() for _ in range(3)))["url"]
+        base, _, code = address.partition("/?code=")
+        with httpx2.Client(base_url=base) as browser:
+            assert browser.get("/api/teams").status_code == 401
+            assert browser.post("/api/session", json={"code": code}).json() == {"name": "owner", "role": "admin"}
+            assert [one["id"] for one in browser.get("/api/teams").json()] == ["duo"]
+            assert httpx2.post(f"{base}/api/session", json={"code": code}).status_code == 401
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert "Traceback" not in errors
+
+
+def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "token", "new", "ann", "--role", "run", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["name"], made["role"], made["token"][:3]) == ("ann", "run", "tw_")
+    assert main(["serve", "token", "new", "ann"]) == 2
+    assert main(["serve", "token", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "ann", "role": "run"}]
+    assert main(["serve", "token", "revoke", "ann"]) == 0
+    assert main(["serve", "token", "revoke", "ann"]) == 2
+
+
+def test_without_the_extra_one_line_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "teamwright.server.listener", raising=False)
+    assert main(["serve", "--port", "0"]) == 2
+    assert "pip install 'teamwright[server]'" in capsys.readouterr().err
