@@ -17,7 +17,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-live check format pictures tables bench lock sbom setup clean
+.PHONY: help run page test test-long test-live check format pictures tables bench lock sbom setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,13 @@ help: ## list the commands
 run: $(VENV)/.run ## run an example team with the embedded model (no key, no network)
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
 
+page: $(VENV)/.dev ## build the page in web/ into the package, unless it is built
+	@$(BIN)/python tools/page.py
+
 # Else each worker and each child process would compile the tests again.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
-test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
+test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
@@ -48,6 +51,7 @@ check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
 	@$(BIN)/python tools/tree.py
 	@$(BIN)/python tools/words.py
 	@$(BIN)/basedpyright --threads
+	@$(BIN)/python tools/page.py types
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet
@@ -76,6 +80,7 @@ sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist
 setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as needed
 
 clean: ## remove the environments, caches and build output
+	rm -rf web/node_modules src/teamwright/page/static
 	rm -rf .venv .venv-bench .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -1,0 +1,59 @@
+// Requests to the server. Every failure is an `ApiError` with the server's code and message.
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+  ) {
+    super(message)
+    this.name = 'ApiError'
+  }
+}
+
+type Query = Record<string, string | number | boolean | undefined>
+
+const listeners = new Set<() => void>()
+
+/** Call `listener` whenever the server says that the session has ended. */
+export function onSignedOut(listener: () => void): void {
+  listeners.add(listener)
+}
+
+/** The path of a route with its query; what is undefined is left out. */
+export function url(path: string, query: Query = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()
+  return text ? `${path}?${text}` : path
+}
+
+/** The path of a run's route, with the run's id escaped. */
+export const runPath = (runId: string, rest = '') => `/api/runs/${encodeURIComponent(runId)}${rest}`
+
+async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+  let response: Response
+  try {
+    response = await fetch(path, {
+      method,
+      credentials: 'same-origin',
+      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      body: body === undefined ? null : JSON.stringify(body),
+    })
+  } catch {
+    throw new ApiError(0, 'unreachable', '')
+  }
+  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
+  throw await errorOf(response)
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } }
+  if (response.status === 401) listeners.forEach((listener) => listener())
+  return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message ?? response.statusText)
+}
+
+export const api = {
+  get: <T>(path: string, query?: Query) => request<T>('GET', url(path, query)),
+  post: <T>(path: string, body: unknown = {}) => request<T>('POST', path, body),
+  delete: <T>(path: string) => request<T>('DELETE', path),
+}

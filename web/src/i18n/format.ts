@@ -1,0 +1,71 @@
+// Numbers, money, durations and times as the reader writes them, in the reader's time zone.
+import { language } from '@/i18n'
+
+const locale = () => (language.value === 'zh' ? 'zh-CN' : 'en')
+const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat | Intl.RelativeTimeFormat>()
+
+function cached<T extends Intl.NumberFormat | Intl.DateTimeFormat | Intl.RelativeTimeFormat>(name: string, make: () => T): T {
+  const key = `${locale()} ${name}`
+  if (!formats.has(key)) formats.set(key, make())
+  return formats.get(key) as T
+}
+
+export function formatNumber(value: number): string {
+  return cached('number', () => new Intl.NumberFormat(locale())).format(value)
+}
+
+/** A large number in few characters: 12.3K. */
+export function formatCompact(value: number): string {
+  const options = { notation: 'compact', maximumFractionDigits: 1 } as const
+  return cached('compact', () => new Intl.NumberFormat(locale(), options)).format(value)
+}
+
+/** An amount in US dollars; small amounts keep two digits that say something. */
+export function formatMoney(usd: number): string {
+  const small = usd !== 0 && Math.abs(usd) < 0.1
+  const digits = small ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 2, maximumFractionDigits: 2 }
+  const options = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol', ...digits } as const
+  return cached(`money ${small}`, () => new Intl.NumberFormat(locale(), options)).format(usd)
+}
+
+export function formatShare(value: number): string {
+  return cached('share', () => new Intl.NumberFormat(locale(), { style: 'percent', maximumFractionDigits: 0 })).format(value)
+}
+
+export function formatDuration(seconds: number): string {
+  if (seconds < 1) return `${formatNumber(Math.round(seconds * 1000))} ms`
+  if (seconds < 60) return `${formatNumber(Math.round(seconds * 10) / 10)} s`
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.floor(seconds % 60)]
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`
+}
+
+export function formatBytes(bytes: number): string {
+  if (bytes < 1000) return `${formatNumber(bytes)} B`
+  return bytes < 1e6 ? `${formatNumber(Math.round(bytes / 100) / 10)} kB` : `${formatNumber(Math.round(bytes / 1e5) / 10)} MB`
+}
+
+export function formatTime(iso: string): string {
+  const options = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const
+  return cached('time', () => new Intl.DateTimeFormat(locale(), options)).format(new Date(iso))
+}
+
+export function formatDateTime(iso: string): string {
+  const options = { dateStyle: 'medium', timeStyle: 'short' } as const
+  return cached('date', () => new Intl.DateTimeFormat(locale(), options)).format(new Date(iso))
+}
+
+const STEPS = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+] as const
+
+/** How long ago a time was; a date where that is more than a week. */
+export function formatAgo(iso: string, now = Date.now()): string {
+  const seconds = (new Date(iso).getTime() - now) / 1000
+  if (Math.abs(seconds) > 7 * 86_400) return formatDateTime(iso)
+  const [unit, size] = STEPS.find(([, one]) => Math.abs(seconds) >= one) ?? ['second', 1]
+  const format = cached('ago', () => new Intl.RelativeTimeFormat(locale(), { numeric: 'auto', style: 'short' }))
+  return format.format(Math.round(seconds / size), unit)
+}

@@ -1,0 +1,5 @@
+import { conversation } from '@/i18n/zh/conversation'
+import { home } from '@/i18n/zh/home'
+import { shell } from '@/i18n/zh/shell'
+
+export const zh = { ...shell, ...home, ...conversation }

@@ -1,0 +1,19 @@
+// The run that is embedded in an exported file; `null` where the page has a server.
+import type { PageEvent } from '@/api/page-events'
+
+export interface ExportedRun {
+  run_id: string
+  events: PageEvent[]
+  /** What each turn was told, by the key of the turn. */
+  prompts?: Record<string, unknown>
+}
+
+let found: ExportedRun | null | undefined
+
+export function exportedRun(): ExportedRun | null {
+  if (found === undefined) {
+    const element = document.querySelector('script[type="application/json"]#run')
+    found = element?.textContent ? (JSON.parse(element.textContent) as ExportedRun) : null
+  }
+  return found
+}

@@ -1,0 +1,80 @@
+// One run: its page events in order, the position of the slider in them, and the pieces that are being written now.
+import { defineStore } from 'pinia'
+import { computed, ref, shallowRef, triggerRef } from 'vue'
+import { api, runPath } from '@/api/client'
+import type { Delta, PageEvent } from '@/api/page-events'
+import { RunSocket, type Connection, type Item } from '@/api/socket'
+import { useFold, type Fold } from '@/state/fold'
+import { live } from '@/state/live'
+import { summary } from '@/state/summary'
+
+/** The order of page events: by number, then by index. */
+const isAfter = (event: PageEvent, last: PageEvent | undefined) =>
+  !last || event.number > last.number || (event.number === last.number && event.index > last.index)
+
+function setup(runId: string) {
+  const events = shallowRef<PageEvent[]>([])
+  const connection = ref<Connection>('connecting')
+  /** How many events are shown; `null` follows the run. */
+  const position = ref<number | null>(null)
+  const count = computed(() => Math.min(position.value ?? Infinity, events.value.length))
+  const isLive = computed(() => position.value === null)
+  const writing = shallowRef(live.initial())
+  let socket: RunSocket | null = null
+
+  /** Add items in order; those that are there already are dropped. */
+  function add(items: Iterable<Item>): void {
+    const known = events.value
+    for (const item of items) {
+      if (item.kind === 'delta') {
+        live.write(writing.value, item as Delta)
+      } else if (isAfter(item as PageEvent, known.at(-1))) {
+        known.push(item as PageEvent)
+        live.apply(writing.value, item as PageEvent)
+      }
+    }
+    triggerRef(events)
+    triggerRef(writing)
+  }
+
+  function follow(): void {
+    if (socket) return
+    socket = new RunSocket(runId, events.value.at(-1)?.number ?? 0, {
+      onItems: add,
+      onConnection: (state) => (connection.value = state),
+    })
+    socket.open()
+  }
+
+  function leave(): void {
+    socket?.close()
+    socket = null
+  }
+
+  const retry = () => socket?.retry()
+
+  /** Show the first `shown` events; all of them follows the run. */
+  function seek(shown: number): void {
+    position.value = shown >= events.value.length ? null : Math.max(1, shown)
+  }
+
+  /** What a fold makes of the events up to the slider. */
+  const folded = <S>(fold: Fold<S>) => useFold(fold, events, count)
+  const overview = folded(summary)
+
+  return { runId, events, count, position, isLive, connection, writing, overview, add, follow, leave, retry, seek, folded }
+}
+
+export type RunStore = ReturnType<ReturnType<typeof makeStore>>
+const makeStore = (runId: string) => defineStore(`run/${runId}`, () => setup(runId))
+const stores = new Map<string, ReturnType<typeof makeStore>>()
+
+/** The store of a run. */
+export function useRun(runId: string): RunStore {
+  let found = stores.get(runId)
+  if (!found) stores.set(runId, (found = makeStore(runId)))
+  return found()
+}
+
+/** What a turn was told, rebuilt from the record. */
+export const readPrompt = (runId: string, key: string) => api.get<unknown>(runPath(runId, `/prompts/${encodeURIComponent(key)}`))

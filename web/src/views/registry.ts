@@ -1,0 +1,20 @@
+// The views of a run, in the order of the tabs. A view is a component with one prop, `run`; it loads when it is opened.
+import { defineAsyncComponent, type Component } from 'vue'
+import type { MessageKey } from '@/i18n'
+
+export interface RunView {
+  id: string
+  title: MessageKey
+  /** The key that opens it. */
+  key: string
+  component: Component
+}
+
+export const RUN_VIEWS: RunView[] = [
+  {
+    id: 'conversation',
+    title: 'view.conversation',
+    key: '1',
+    component: defineAsyncComponent(() => import('@/views/conversation/ConversationView.vue')),
+  },
+]
