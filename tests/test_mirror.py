@@ -174,7 +174,6 @@ COVERED_BY = {
     "experts/live/plan.py": "experts/live/test_strategy.py",
     "experts/live/prompts.py": "experts/live/test_strategy.py",
     "experts/live/requests.py": "experts/live/test_tools.py",
-    "experts/live/run.py": "experts/live/test_strategy.py",
     "experts/live/transport_suite.py": "experts/live/test_transport.py",
     "values/events/person.py": "values/test_event_schema.py",
     "values/events/plan.py": "values/test_event_schema.py",

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.plan import CollaborationPlan, Merge, Parallel, Part, Phase, Roster
+from teamwright.experts.collaboration.plan_check import task_of_model
 from teamwright.strategies.delegation.decisions import LenientValue
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
@@ -38,6 +39,10 @@ class PartDraft(LenientValue):
     agent: str
     task: str | None = None
 
+    def part(self) -> Part:
+        """Return the part."""
+        return Part(id=self.id, agent=self.agent, task=None if self.task is None else task_of_model(self.task))
+
 
 class PhaseDraft(LenientValue):
     """A phase as a model writes it."""
@@ -59,7 +64,9 @@ class PhaseDraft(LenientValue):
         fields = self.model_dump(exclude_unset=True, exclude={"milestone", "parts"})
         if self.parallel != "competitive_parallel":
             fields.pop("merge", None)
-        parts = tuple(Part(id=one.id, agent=one.agent, task=one.task) for one in self.parts)
+        if self.task is not None:
+            fields["task"] = task_of_model(self.task)
+        parts = tuple(one.part() for one in self.parts)
         kept = {} if before is None else {name: getattr(before, name) for name in before.model_fields_set & KEPT}
         questions = [text for text in self.milestone if text.strip()]
         phase = Phase(**fields, **({"parts": parts} if parts else {}), **kept)

@@ -8,7 +8,7 @@ from teamwright.errors import nearest
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.planning.graph import MOST_SUGGESTIONS
 from teamwright.strategies.expressions.condition import Condition
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.template import Template, literal_template
 from teamwright.strategies.plan.step_options import BY_STEP, plan_flaws
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES
 from teamwright.strategies.protocol import Flaw
@@ -23,6 +23,11 @@ LEAST_COMPETITORS = 2
 def plan_problems(plan: CollaborationPlan, team: Roster) -> list[str]:
     """Return every mistake in a plan of this team, as sentences."""
     return [flaw.text for flaw in phase_flaws(plan.steps, team)]
+
+
+def task_of_model(text: str) -> str:
+    """Return the task that a model, or the user, wrote: its text as it is, unless it is a template that can be used."""
+    return text if Template(text).problem(PHASE_VARIABLES) is None else literal_template(text)
 
 
 def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, most: int) -> list[str]:

@@ -28,11 +28,14 @@ class Discussion:
     def __init__(self, task: Task, ctx: Context, members: LiveMembers, talk: Talk, rounds: int) -> None:
         self._task, self._ctx, self._members, self._talk, self._rounds = task, ctx, members, talk, rounds
         self._outbox = Outbox(ctx.workspace)
+        self.author: Agent | None = None
+        """Who wrote the result of the latest phase."""
 
     async def settle(
         self, phase: Phase, expert: Agent, reply: Reply | Failure, lead: str, key: str, number: int
     ) -> Reply | Failure:
         """Return the result of a phase once no member asks for anything more, or as the lead decides."""
+        self.author = expert
         for round_ in range(1, self._rounds + 1):
             if isinstance(reply, Failure) or reply.signal == "terminate":
                 return reply
@@ -43,7 +46,7 @@ class Discussion:
             if request.type == "hand_over":
                 await self._ctx.emit(TeamHandoff(source=expert.name, to=request.to), key=f"{place}/handoff")
                 prompt = handed_over_prompt(expert.name, request.text, phase, self._task.text)
-                expert = self._members.named(request.to)
+                self.author = expert = self._members.named(request.to)
             else:
                 answer = await self._assist(phase, expert.name, request, place, number)
                 if isinstance(answer, Failure) or answer.signal == "terminate":
@@ -101,7 +104,8 @@ class Discussion:
     async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> Reply | Failure:
         """Let the lead end a discussion: its answer is the result of the phase."""
         prompt = decision_prompt(phase, expert, self._rounds, self._task.text)
-        decided = await self._ask(self._members.named(lead), prompt, f"{key}/decision", number)
+        self.author = self._members.named(lead)
+        decided = await self._ask(self.author, prompt, f"{key}/decision", number)
         if isinstance(decided, Reply):
             to = tuple(name for name in self._members.names if name != lead)
             fact = TeamMessage(type="decision", by=lead, to=to, text=decided.text, phase=phase.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from teamwright.experts.profiles.lead import default_lead
 from teamwright.strategies.protocol import Flaw, Members, Settings
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
+
+UNUSED = ("when", "limits", "owns", "priority")
+"""Fields of phases that a live team does not use."""
 
 
 class LiveOptions(Value):
@@ -34,6 +37,11 @@ def live_lead(settings: Settings, members: Members) -> str:
     return settings.read(LiveOptions).lead or default_lead(members).name
 
 
+def live_roster(present: Sequence[str], lead: str, members: Members) -> Roster:
+    """Return the names of the team: the present members, the lead, and those who may judge."""
+    return Roster(tuple(present), lead, tuple(name for name in members.names if name not in present))
+
+
 def live_flaws(settings: Settings, members: Members) -> Iterator[Flaw]:
     """Yield every mistake in the options of a live team."""
     options, names = settings.read(LiveOptions), tuple(member.name for member in members)
@@ -42,13 +50,17 @@ def live_flaws(settings: Settings, members: Members) -> Iterator[Flaw]:
     if len(set(names)) < len(names):
         yield Flaw("'live' takes each member once, but one is listed twice")
     if members and options.steps:
-        yield from phase_flaws(options.steps, Roster(names, live_lead(settings, members)))
-        yield from not_serial(options.steps)
+        yield from phase_flaws(options.steps, live_roster(names, live_lead(settings, members), members))
+        yield from not_carried_out(options.steps)
 
 
-def not_serial(phases: tuple[Phase, ...]) -> Iterator[Flaw]:
-    """Yield the phases that a live team can't run, since its members take turns."""
+def not_carried_out(phases: tuple[Phase, ...]) -> Iterator[Flaw]:
+    """Yield what a live team can't carry out: its members take turns, and all of them under the limits of the team."""
     for index, phase in enumerate(phases):
         if phase.parallel != "serial":
             text = f"the phase {phase.id!r} is {phase.parallel}; a live team works on one phase at a time"
             yield Flaw(text, ("steps", index, "parallel"))
+        for field in UNUSED:
+            if field in phase.model_fields_set:
+                text = f"the phase {phase.id!r} has {field!r}, which a live team does not use"
+                yield Flaw(text, ("steps", index, field))

@@ -6,25 +6,26 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from teamwright.experts.collaboration.change import apply_change, change_between, change_problems, pin_conflicts
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
-from teamwright.experts.collaboration.plan_check import plan_problems
-from teamwright.experts.live.options import not_serial
+from teamwright.experts.collaboration.plan_check import plan_problems, task_of_model
+from teamwright.experts.live.options import not_carried_out
+from teamwright.strategies.delegation.decisions import LenientValue
+from teamwright.strategies.expressions.template import literal_template
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.turn import Reply
 
 FORM = '{"steps": [{"id": "a-short-name", "agent": "the member that works on it", "task": "what it has to do"}]}'
 
 
-class PlannedPhase(Value):
-    """A phase as a lead writes it."""
+class PlannedPhase(LenientValue):
+    """A phase as a lead writes it; fields that it adds are ignored."""
 
     id: str
     agent: str
     task: str
 
 
-class LeadPlan(Value):
+class LeadPlan(LenientValue):
     """The plan that a lead answers with."""
 
     steps: tuple[PlannedPhase, ...]
@@ -49,7 +50,8 @@ def plan_schema(members: list[str]) -> dict[str, JsonValue]:
 
 def one_phase_each(team: Roster, task: str) -> CollaborationPlan:
     """Return the plan in which each member besides the lead works on the whole task, in order."""
-    return CollaborationPlan(steps=tuple(Phase(id=name, task=task) for name in team.workers or team.members))
+    text = literal_template(task)
+    return CollaborationPlan(steps=tuple(Phase(id=name, task=text) for name in team.workers or team.members))
 
 
 def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster, most: int) -> CollaborationPlan | str:
@@ -60,7 +62,7 @@ def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster,
     if not answer.steps or len(answer.steps) > most:
         return f"a plan has 1 to {most} steps, and this has {len(answer.steps)}"
     done = tuple(one for one in before.steps if not one.is_open) if before is not None else ()
-    planned = tuple(Phase(id=one.id, agent=one.agent, task=one.task) for one in answer.steps)
+    planned = tuple(Phase(id=one.id, agent=one.agent, task=task_of_model(one.task)) for one in answer.steps)
     if before is None:
         made = CollaborationPlan(steps=planned)
         return "; ".join(plan_problems(made, team)) or made
@@ -82,7 +84,7 @@ def changed_plan(
     """Return the next version of a plan, or what is wrong with it. A lead never overwrites what a person edited."""
     change = change_between(before, after)
     problems = [] if by_person else pin_conflicts(before, change)
-    problems += [flaw.text for flaw in not_serial(after.steps)]
+    problems += [flaw.text for flaw in not_carried_out(after.steps)]
     problems += change_problems(before, change, team)
     return "; ".join(problems) or apply_change(before, change, by_person=by_person)
 

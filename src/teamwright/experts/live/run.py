@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
+
+from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, Context
+from teamwright.agents.evaluators.gate import pass_gate
+from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
 from teamwright.experts.live.discussion import Discussion
 from teamwright.experts.live.life import TeamLifeCycle
 from teamwright.experts.live.members import LiveMembers
-from teamwright.experts.live.options import LiveOptions, live_lead
+from teamwright.experts.live.options import LiveOptions, live_lead, live_roster
 from teamwright.experts.live.plan import (
     edited_by_person,
     next_phase,
@@ -23,6 +28,8 @@ from teamwright.experts.live.plan import (
     reassigned,
 )
 from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt, with_files
+from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.events.live import LifeState, TeamLife
@@ -42,7 +49,8 @@ class LiveRun:
     def __init__(self, task: Task, members: Members, ctx: Context) -> None:
         self._task, self._ctx = task, ctx
         self._options = task.settings.read(LiveOptions)
-        self._lead = live_lead(task.settings, members)
+        self._lead, self._known = live_lead(task.settings, members), members
+        self._results: dict[str, Reply] = {}
         self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), Talk(task)
         self._plan = CollaborationPlan(steps=self._options.steps) if self._options.steps else None
         self._discussion = Discussion(task, ctx, self._members, self._talk, self._options.rounds)
@@ -80,16 +88,18 @@ class LiveRun:
 
     @property
     def _roster(self) -> Roster:
-        return Roster(tuple(self._members.names), self._lead)
+        return live_roster(self._members.names, self._lead, self._known)
 
     async def _work(self, phase: Phase, key: str, number: int) -> Outcome | None:
         """Let the expert of a phase work on it, and settle its discussion; returns the outcome if the team ends."""
         expert = self._members.named(phase.experts[0])
         await self._set_status(phase, "in_progress", (expert.name,), key)
-        prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
-        reply = await self._ask(expert, Turn(prompt, self._talk.history, number), key)
-        reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
+        try:
+            reply = await self._result(self._with_task(phase), expert, key, number)
+        except ExpressionFailed as error:
+            reply = Failure(member=expert.name, error=error.kind, message=str(error))
         if isinstance(reply, Reply):
+            self._results[phase.id] = reply
             await self._set_status(phase, "completed", (expert.name,), key)
             await self._ctx.workspace.put(OUTPUTS + phase.id, reply.full.text, key=f"{key}/output")
             return self._talk.receive(reply)
@@ -98,6 +108,32 @@ class LiveRun:
             return self._talk.receive(reply)
         self._talk.cut_short(reply)
         return None
+
+    async def _result(self, phase: Phase, expert: Agent, key: str, number: int) -> Reply | Failure:
+        """Ask the expert of a phase, settle the discussion, and let its milestone decide whether the result counts."""
+        prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
+        turn = Turn(prompt, self._talk.history, number)
+        reply = await self._ask(expert, turn, key)
+        reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
+        evaluator = step_evaluators((phase,), self._known).get(phase.id)
+        if evaluator is None or (isinstance(reply, Reply) and reply.signal == "terminate"):
+            return reply
+        author = self._discussion.author or expert
+        return await pass_gate(self._ctx, author, evaluator, turn, key, reply, partial(self._ask, author))
+
+    def _with_task(self, phase: Phase) -> Phase:
+        """Return a phase with its task rendered; raises `ExpressionFailed` if that is impossible."""
+        if phase.task is None:
+            return phase
+        found = {need: self._results[need] for need in phase.needs if need in self._results}
+        names: dict[str, JsonValue] = {
+            "task": self._task.text,
+            "outputs": {need: reply.text for need, reply in found.items()},
+            "data": {need: reply.data for need, reply in found.items() if reply.data is not None},
+            "failed": [],
+            "variables": dict(self._planned.variables),
+        }
+        return phase.model_copy(update={"task": Template(phase.task).render(names)})
 
     async def _synthesize(self, key: str, number: int) -> Outcome:
         await self._enter("synthesizing")

@@ -21,6 +21,15 @@ _GO_DOT = re.compile(r"(?:\A-?|[\s(|])\.(?:\w|\s|-?\Z)")
 """Go syntax: a dot that follows nothing, a `$`, a comment, or a keyword."""
 
 
+_OPENING = re.compile(r"\{[{%#]")
+"""What begins an expression, a statement or a comment."""
+
+
+def literal_template(text: str) -> str:
+    """Return a template that renders to this text, whatever it contains."""
+    return _OPENING.sub(lambda found: f'{{{{ "{found[0]}" }}}}', text)
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A template as written; `fields` maps Go fields to names, such as `{{.History}}` to `history`."""
