@@ -35,6 +35,7 @@ COVERED_BY = {
     "lab/replay/replayed_agents.py": "lab/replay/test_what_if.py",
     "lab/replay/report.py": "lab/replay/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
+    "experts/coordination/bound_plan.py": "experts/coordination/test_bound_roles.py",
     "experts/coordination/options.py": "experts/coordination/test_risk.py",
     "experts/coordination/step_board.py": "experts/coordination/test_plan_run.py",
     "_lazy.py": "test_facades.py",

@@ -40,6 +40,28 @@ def plan(request: ChatRequest, times: int) -> str:
     return json.dumps({"steps": steps})
 
 
+def replanned(url: str) -> Team:
+    """A step fails while another runs; the second plan fails too, and the third gives its reason once more first."""
+    options: dict[str, JsonValue] = {"planner": "planner", "max_replans": 2, "on_failure": {"retry": 0}}
+    members = http_members(url, "a bad z")
+    return Team("replanned", members=members, helpers=http_members(url, "planner"), strategy="expert", options=options)
+
+
+def plan_again(request: ChatRequest, times: int) -> str:
+    """Plan by what stands in the prompt; the third plan repeats its reason until that is refused."""
+    told = str(request.body["prompt"])
+    if "plan again" not in told:
+        return json.dumps({"steps": [_step("look", "a"), _step("ask", "bad"), _step("tell", "z", "look", "ask")]})
+    if "Reasons that were given before" not in told:
+        return json.dumps({"reason": "it may be better", "steps": [_step("ask-2", "bad"), _step("tell", "z", "ask-2")]})
+    reason = "z can ask" if "could not be used" in told else "It may be  better"
+    return json.dumps({"reason": reason, "steps": [_step("ask-3", "z", "look")]})
+
+
+def _step(id_: str, role: str, *needs: str) -> dict[str, JsonValue]:
+    return {"id": id_, "role": role, "task": "Work.", "needs": list[JsonValue](needs)}
+
+
 def draft(request: ChatRequest, times: int) -> str:
     """Answer with a draft, and with a text once it is reviewed."""
     return f"{TEXT if REVISE in str(request.body['prompt']) else 'a draft'} {request.digest}"
@@ -74,3 +96,4 @@ def decision(request: ChatRequest, times: int) -> str:
 
 
 SAYS = {"lead": decision, "b": draft, "planner": plan, "a": draft, "z": draft, "bad": refusal}
+REPLANS = {"planner": plan_again, "bad": refusal}

@@ -252,5 +252,6 @@ if collaborations.ARE_INSTALLED:
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
     SCENARIOS["live"] = Scenario(interventions.live, inbox=interventions.CHANGES)
     SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
+    SCENARIOS["replan"] = Scenario(expert_teams.replanned, after={"bad": "a"}, says=expert_teams.REPLANS)
     SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS)
     SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.errors import nearest
+from teamwright.experts.coordination.bound_plan import bind_plan
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles, role_of_step
 from teamwright.experts.coordination.options import ExpertOptions, ExpertStep, Role
 from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
-from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
-from teamwright.experts.coordination.step_work import StepAssignment
+from teamwright.experts.coordination.replan import Replanner, example_replan
+from teamwright.experts.coordination.risk import risk_flaws
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
@@ -27,7 +26,6 @@ from teamwright.strategies.plan.step_options import closing_step, plan_flaws, te
 from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
-from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
@@ -51,6 +49,8 @@ class Expert(Strategy):
         ]
         if options.steps and options.planner is not None:
             found.append(Flaw("the plan is either fixed in  steps  or made by the planner; remove one", ("planner",)))
+        if options.max_replans and options.planner is None:
+            found.append(Flaw("only a planner can plan again; name one in  planner, or remove it", ("max_replans",)))
         ids = {step.id for step in _known_steps(options, members)}
         if options.answer is not None and options.answer not in ids:
             hint = nearest(options.answer, ids) if ids else "a planner decides about the steps; remove it"
@@ -90,7 +90,8 @@ class Expert(Strategy):
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a plan, if the turn asks for one."""
-        return None if turn.output_schema is None else example_plan(turn.output_schema)
+        schema = turn.output_schema
+        return None if schema is None else example_plan(schema) or example_replan(schema, turn.number)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Make the plan, bind its roles and execute it, all within the timeout."""
@@ -119,15 +120,18 @@ class ExpertRun:
                 plan = await confirm_plan(plan, partial(self._step_problems, roles), ctx)
         if isinstance(plan, Failure):
             return planning_outcome(plan)
-        binding = bind_roles(plan.steps, roles, self._members)
-        assignments = {} if binding.problems else self._assignments(plan, binding)
-        if problems := [*binding.problems, *_dependent_judges(assignments.values(), binding)]:
-            failure = Failure(member="", error="planning", message="; ".join(problems))
+        bound = bind_plan(plan, roles, self._options, self._members)
+        if isinstance(bound, list):
+            failure = Failure(member="", error="planning", message="; ".join(bound))
             return planning_outcome(failure, plan.warnings)
-        for fact in binding.facts():
+        for fact in bound.binding.facts():
             await ctx.emit(fact)
-        self._plan_run = PlanRun(self._task, self._options, plan, assignments, BoundAgents(binding))
+        self._plan_run = PlanRun(self._task, self._options, plan, bound.assignments, bound.agents)
         await self._plan_run.announce(Expert.name, ctx)
+        if self._options.max_replans and self._options.planner is not None:
+            replanner = Replanner(self._task, self._options, roles, self._members, bound)
+            await replanner.announce(ctx)
+            self._plan_run.replan_by(replanner)
         await self._plan_run.run(ctx)
         return None
 
@@ -144,46 +148,6 @@ class ExpertRun:
         judges = [(step.id, judge) for step in steps if step.evaluate for judge in step.evaluate.judges]
         unknown = [f"the step {step!r}: there is no judge {judge!r}" for step, judge in judges if judge not in known]
         return [*bind_roles(steps, roles, self._members).problems, *unknown]
-
-    def _assignments(self, plan: MadePlan, binding: RoleBinding) -> dict[str, StepAssignment]:
-        options = self._options
-        return {
-            step.id: StepAssignment(
-                step,
-                binding.by_step[step.id].name,
-                binding.by_step[step.id].role,
-                evaluator_of_step(step, options, self._members),
-                options.on_failure,
-            )
-            for step in plan.steps
-        }
-
-
-class BoundAgents:
-    """The agents that were bound to the steps at plan time; a retry asks the same one."""
-
-    def __init__(self, binding: RoleBinding) -> None:
-        self._by_step = {step: bound.agent for step, bound in binding.by_step.items()}
-
-    def acquire(self, step: Step, ctx: Context) -> Agent:
-        """Return the agent that is bound to the step."""
-        return self._by_step[step.id]
-
-    def exchange(self, step: Step, failed: Agent) -> Agent:
-        """Return the same agent."""
-        return failed
-
-    def release(self, agent: Agent) -> None:
-        """Do nothing: agents are not counted."""
-
-
-def _dependent_judges(assignments: Iterable[StepAssignment], binding: RoleBinding) -> Iterator[str]:
-    """Yield a problem for each judge that is the author of a step, or has its model where that is refused."""
-    for one in assignments:
-        declared = one.evaluator.declaration
-        for judge in one.evaluator.judges if declared.asks_judges else ():
-            if problem := dependence_of(judge, binding.by_step[one.step.id].agent, declared):
-                yield f"the step {one.step.id!r}: {problem}"
 
 
 def _roles_of(options: ExpertOptions, members: Members) -> dict[str, Role]:

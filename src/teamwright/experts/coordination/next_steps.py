@@ -48,14 +48,14 @@ class StepsSoFar:
         """Add steps that are about to start."""
         self.steps += steps
         for step, one in zip(steps, planned, strict=True):
-            self._reasons.setdefault(_work(step), set()).add(_plain(one.reason))
+            self._reasons.setdefault(_work(step), set()).add(plain_reason(one.reason))
 
     def repeated(self, steps: Sequence[ExpertStep], planned: Sequence[PlannedStep]) -> list[str]:
         """Return a problem for each step that was done before and has no new reason."""
         return [
             f"the step {step.id!r} repeats an earlier one, which needs a new reason"
             for step, one in zip(steps, planned, strict=True)
-            if not self._is_new(step, _plain(one.reason))
+            if not self._is_new(step, plain_reason(one.reason))
         ]
 
     def _is_new(self, step: ExpertStep, reason: str) -> bool:
@@ -122,10 +122,11 @@ def example_decision(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
 
 def _work(step: ExpertStep) -> tuple[str, str]:
     """Return what a step does: its role and its task."""
-    return step.role or "", _plain(step.task or "")
+    return step.role or "", plain_reason(step.task or "")
 
 
-def _plain(text: str) -> str:
+def plain_reason(text: str) -> str:
+    """Return a text without what makes no other reason of it: case and blanks."""
     return " ".join(text.casefold().split())
 
 

@@ -90,6 +90,12 @@ class ExpertOptions(PlanOptions):
     planner: AgentName | None = Field(default=None, description="the agent that makes the plan")
     max_steps: int = Field(default=20, ge=1, le=200, description="how many steps a planner may plan")
     create_roles: bool = Field(default=False, description="whether a planner may make roles that are not declared")
+    max_replans: int = Field(
+        default=0,
+        ge=0,
+        le=20,
+        description="how often the planner plans again after a step has failed, before it is skipped or fails the team",
+    )
     on_planner_failure: Literal["fail_fast", "single_step_fallback"] = Field(
         default="fail_fast",
         description="when there is no usable plan: the team fails, or the task is one step, with a warning",

@@ -21,19 +21,33 @@ from teamwright.values.text.validation_messages import reasons_of
 from teamwright.values.turns.turn import Failure
 
 QUESTION = "May the team work by this plan?"
+QUESTION_AGAIN = "A step failed. May the team change its plan so?"
 KEY = "confirm-plan"
 
 StepProblems = Callable[[Sequence[ExpertStep]], list[str]]
 """Returns why steps can't be bound to members."""
 
 
-async def confirm_plan(plan: MadePlan, problems: StepProblems, ctx: Context) -> MadePlan | Failure:
-    """Return the plan as a person has approved or edited it; a failure if it was rejected."""
+async def confirm_plan(
+    plan: MadePlan,
+    problems: StepProblems,
+    ctx: Context,
+    *,
+    key: str = KEY,
+    difference: Sequence[str] = (),
+    earlier: Sequence[ExpertStep] = (),
+) -> MadePlan | Failure:
+    """Return the plan as a person has approved or edited it; a failure if it was rejected.
+
+    With `difference` it is another plan for a team that works, and the person decides on that alone; `earlier` steps
+    have ended.
+    """
     draft = to_json({"steps": [one.model_dump(mode="json", exclude_defaults=True) for one in plan.steps]}, indent=2)
+    text = "\n".join((QUESTION_AGAIN, *difference)) if difference else QUESTION
 
     def read_edit(data: JsonValue) -> tuple[ExpertStep, ...]:
         steps = _steps_in(data)
-        wrong = [one.text for one in plan_faults(steps)] or problems(steps)
+        wrong = [one.text for one in plan_faults((*earlier, *steps))] or problems(steps)
         if not plan.literal:
             wrong += [flaw.text for flaw in template_flaws(steps)]
         if wrong:
@@ -43,7 +57,7 @@ async def confirm_plan(plan: MadePlan, problems: StepProblems, ctx: Context) -> 
     async def ask(question: Question, key: str) -> Answer:
         return await ctx.ask_person(question, key=key)
 
-    decision = await ask_for_decision(ask, approval_question(QUESTION, draft.decode(), form="json"), KEY, read_edit)
+    decision = await ask_for_decision(ask, approval_question(text, draft.decode(), form="json"), key, read_edit)
     if not decision.approved:
         return Failure(member="", error="planning", message=f"the plan was rejected: {decision.reason}")
     return plan if decision.edited is None else replace(plan, steps=decision.edited)

@@ -12,8 +12,10 @@ from typing import Protocol
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentTimeout
+from teamwright.experts.coordination.bound_plan import BoundPlan
 from teamwright.experts.coordination.options import ExpertStep, PlanOptions
 from teamwright.experts.coordination.planner import MadePlan
+from teamwright.experts.coordination.replan import Progress, Replanner
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
@@ -63,8 +65,12 @@ class PlanRun:
     ) -> None:
         self._task, self._options, self._plan, self._pool = task, options, plan, pool
         self._assignments = assignments
-        self._closing = closing_step(plan.steps, options.answer)
-        self._runner = StepRunner(task, self._runnable(plan), KEEP_GOING, self, closing=self._closing)
+        self._replanner: Replanner | None = None
+        self._terminated: Reply | None = None
+        self._earlier: set[str] = set()
+        """Steps that had ended when the planner planned again; the answer is among those after them."""
+        closing = closing_step(plan.steps, options.answer)
+        self._runner = StepRunner(task, self._runnable(plan), KEEP_GOING, self, closing=closing)
         self._runner.work_by(self._work)
         self._board = StepBoard(self._runner.results, options.timeout, plan.steps)
 
@@ -74,8 +80,44 @@ class PlanRun:
         return [step.model_copy(update=changes) for step in plan.steps]
 
     async def run(self, ctx: Context) -> None:
-        """Execute the steps as their dependencies and the width of the team allow."""
+        """Execute the steps as their dependencies and the width of the team allow, and plan again after failures."""
         await self._runner.run(self._options.max_parallel, ctx)
+        while self._board.lost and self._terminated is None:
+            bound = await self._plan_again(ctx)
+            if isinstance(bound, BoundPlan):
+                await self._replace(bound, ctx)
+            elif isinstance(bound, Reply):
+                self._terminated, self._runner.results.is_over = bound, True
+            else:
+                await self._board.give_up(ctx)
+            await self._runner.run(self._options.max_parallel, ctx)
+
+    def replan_by(self, replanner: Replanner) -> None:
+        """Let a planner plan again after failures."""
+        self._replanner, self._board.can_replan = replanner, replanner.is_left
+
+    async def _plan_again(self, ctx: Context) -> BoundPlan | Reply | None:
+        """Return what the planner makes of the failures; None if the team is over or there is no other plan."""
+        results, lost = self._runner.results, self._board.lost
+        if self._replanner is None or results.is_over:
+            return None
+        steps, open_ = self._plan.steps, self._runner.open_steps
+        progress = Progress(
+            ended=tuple(step for step in steps if step.id not in lost and step.id not in open_),
+            lost=tuple(step for step in steps if step.id in lost),
+            open=tuple(step for step in steps if step.id in open_),
+            results=tuple(self._runner.message_of(step.id) for step in steps if step.id in results.replies),
+        )
+        bound = await self._replanner.plan_again(progress, ctx)
+        self._board.can_replan = self._replanner.is_left
+        return bound
+
+    async def _replace(self, bound: BoundPlan, ctx: Context) -> None:
+        """Continue with another plan."""
+        self._earlier = self._runner.graph.needs.keys() - self._runner.open_steps
+        self._plan, self._assignments, self._pool = bound.plan, bound.assignments, bound.agents
+        await self._board.replace(bound.plan.steps, ctx)
+        self._runner.replace_steps(self._runnable(bound.plan), closing_step(bound.plan.steps, self._options.answer))
 
     async def announce(self, topology: str, ctx: Context) -> None:
         """Record how the plan is executed."""
@@ -99,10 +141,13 @@ class PlanRun:
     def _outcome(self, *, timed_out: bool) -> Outcome:
         talk, results, answer = Talk(self._task), self._runner.results, self._options.answer
         talk.warnings += self._plan.warnings
-        order = list(self._runner.graph.order)
+        order = sorted(self._runner.graph.order, key=lambda step: step not in self._earlier)
         if answer in results.replies:
             order = [*(step for step in order if step != answer), answer]
         ended = results.finish(talk, order, closes=self._runner.has_closed)
+        if self._terminated is not None:
+            talk.add(self._terminated)
+            return talk.ended("terminated").changed(status="completed")
         if timed_out:
             ended = talk.failed(self._board.timeout_failure())
         elif ended is None:
@@ -114,7 +159,11 @@ class PlanRun:
         return self._board.with_status(ended)
 
     async def _work(self, step: Step, ctx: Context, agent: Agent, turn: Turn) -> Reply | Failure:
-        return await self._board.work(self._assignments[step.id], agent, turn, ctx, partial(self._pool.exchange, step))
+        exchange = partial(self._pool.exchange, step)
+        ending = await self._board.work(self._assignments[step.id], agent, turn, ctx, exchange)
+        if step.id in self._board.lost:
+            self._runner.hold_after(step.id)
+        return ending
 
     def assign(self, step: Step, ctx: Context) -> Agent:
         """Return the agent of a step that starts now."""

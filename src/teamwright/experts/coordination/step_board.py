@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, cast
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.coordination.options import ExpertStep
-from teamwright.experts.coordination.states import StepMachine, StepState, team_state
+from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
 from teamwright.strategies.parallel.parts import PartResults, result_of
 from teamwright.values.events.team import TeamStepCompleted
@@ -29,6 +29,11 @@ class StepBoard:
     def __init__(self, results: PartResults, timeout: float, steps: Iterable[ExpertStep] = ()) -> None:
         self.results, self._timeout = results, timeout
         self.workers: dict[str, Agent] = {}
+        self.can_replan = False
+        """Whether the planner may plan again after a failure."""
+        self.lost: dict[str, StepExecution] = {}
+        """Steps that failed and wait for another plan."""
+        self._replaced: set[str] = set()
         self._machines: dict[str, StepMachine] = {}
         for step in steps:
             self.add(step)
@@ -37,6 +42,30 @@ class StepBoard:
         """Add a step of the plan."""
         self._machines[step.id] = machine = StepMachine()
         machine.move("planning")
+
+    @property
+    def lost_steps(self) -> list[str]:
+        """The steps that failed and wait for another plan, in plan order."""
+        return [id_ for id_ in self._machines if id_ in self.lost]
+
+    async def replace(self, steps: Sequence[ExpertStep], ctx: Context) -> None:
+        """Continue with the steps of another plan: those that failed are no part of it, and no loss."""
+        for id_ in self.lost_steps:
+            await self.lost[id_].replace(self.results.failures.pop(id_), ctx)
+        self._replaced.update(self.lost)
+        self.lost.clear()
+        ids = {step.id for step in steps} | self._replaced
+        self._machines = {id_: machine for id_, machine in self._machines.items() if id_ in ids}
+        for step in steps:
+            if step.id not in self._machines:
+                self.add(step)
+
+    async def give_up(self, ctx: Context) -> None:
+        """End the steps that failed and for which no other plan was made."""
+        for id_ in self.lost_steps:
+            self.results.failures[id_] = await self.lost[id_].give_up(self.results.failures[id_], ctx)
+            self.results.is_over |= self.lost[id_].aborts_team
+        self.lost.clear()
 
     async def work(
         self, assignment: StepAssignment, agent: Agent, turn: Turn, ctx: Context, next_agent: NextAgent | None = None
@@ -49,27 +78,30 @@ class StepBoard:
             other = self.workers[id_] = failed if next_agent is None else next_agent(failed)
             return other
 
-        execution = StepExecution(assignment, agent, self._machines[id_], exchange)
+        execution = StepExecution(assignment, agent, self._machines[id_], exchange, can_replan=self.can_replan)
         ending = await execution.run(turn, ctx)
+        if execution.awaits_plan:
+            self.lost[id_] = execution
         if execution.aborts_team:
             self.results.is_over = True
         return ending
 
     async def settle(self, ctx: Context, *, timed_out: bool) -> None:
         """Move steps that did not end to their final state, and record those that had begun."""
-        stopped: Literal["timeout", "cancelled"] = "timeout" if timed_out else "cancelled"
+        stopped: FinalState = "timeout" if timed_out else "cancelled"
         for step, machine in self._machines.items():
             if machine.is_final:
                 continue
             has_begun = machine.state != "planning"
             # A step fails while it is planned if its condition or its task can't be evaluated.
-            machine.move("failed" if step in self.results.failures and not timed_out else stopped)
+            state = "failed" if step in self.results.failures and not timed_out else stopped
+            machine.move(state)
             if has_begun:
-                await ctx.emit(TeamStepCompleted(step=step, member=self.workers[step].name, state=stopped))
+                await ctx.emit(TeamStepCompleted(step=step, member=self.workers[step].name, state=state))
 
     def with_status(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the state of the team, which follows from the states of its steps."""
-        states: list[StepState] = [machine.state for machine in self._machines.values()]
+        states: list[StepState] = [one.state for step, one in self._machines.items() if step not in self._replaced]
         failure = outcome.failure
         has_result = bool(self.results.replies) or failure is None or failure.error == "budget"
         state = team_state(states, has_result=has_result)

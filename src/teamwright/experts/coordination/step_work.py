@@ -55,9 +55,20 @@ def states_nothing_found(reply: Reply) -> bool:
 
 
 class StepExecution:
-    """One execution of a step. `aborts_team` says that its failure ends the team at once."""
+    """One execution of a step. `aborts_team` says that its failure ends the team at once.
 
-    def __init__(self, assignment: StepAssignment, agent: Agent, machine: StepMachine, next_agent: NextAgent) -> None:
+    With `can_replan`, the planner may plan again instead. Then `awaits_plan`, until the step is replaced or given up.
+    """
+
+    def __init__(
+        self,
+        assignment: StepAssignment,
+        agent: Agent,
+        machine: StepMachine,
+        next_agent: NextAgent,
+        *,
+        can_replan: bool = False,
+    ) -> None:
         self._assigned, self._step, self._ladder = assignment, assignment.step, assignment.ladder
         self._agent, self._machine, self._next_agent = agent, machine, next_agent
         self._attempts = self._retries = 0
@@ -65,7 +76,8 @@ class StepExecution:
         self._key = WORK
         self._verdict: EvaluationVerdict | None = None
         self._outcome: VerdictOutcome | None = None
-        self.aborts_team = False
+        self._can_replan = can_replan
+        self.aborts_team = self.awaits_plan = False
 
     async def run(self, turn: Turn, ctx: Context) -> Reply | Failure:
         """Work on the step until it has an answer that counts, or fails; record its assignment and its end."""
@@ -81,8 +93,20 @@ class StepExecution:
         except AgentTimeout as error:
             failure = Failure(member=self._agent.name, error=error.kind, message=str(error))
             ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
-        await self._settle(ending, ctx)
+        if not self.awaits_plan:
+            await self._settle(ending, ctx)
         return ending
+
+    async def give_up(self, failure: Failure, ctx: Context) -> Failure:
+        """End a step for which no other plan was made: the team continues without it, or fails."""
+        self._can_replan = False
+        failure = await self._give_up(failure, ctx, ("replan",))
+        await self._settle(failure, ctx)
+        return failure
+
+    async def replace(self, failure: Failure, ctx: Context) -> None:
+        """End a step that is no part of the new plan."""
+        await self._settle(failure, ctx)
 
     def _assignment_fact(self) -> TeamStepAssigned:
         role = self._assigned.role_name
@@ -114,7 +138,7 @@ class StepExecution:
             if ending.error == REVIEW_EXCEEDED:  # the member's own evaluation
                 return await self._exceed_own(ending, ctx)
             rung, passed_over = self._next_rung(ending)
-            if rung in ("skip_step", "abort_team"):
+            if rung in ("replan", "skip_step", "abort_team"):
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
             if rung == "retry":
@@ -148,14 +172,16 @@ class StepExecution:
         return self._last_rung(failure), tuple(passed_over)
 
     def _last_rung(self, failure: Failure) -> FailureRung:
-        """Return whether the team continues without the step. A budget that is used up skips what it does not cover."""
+        """Return what follows when the step is not tried again. A budget that is used up skips what it does not cover."""
+        if self._can_replan and not failure.optional and failure.error != BUDGET:
+            return "replan"
         can_skip = (self._ladder.skip_step and not self._step.required) or failure.optional or failure.error == BUDGET
         return "skip_step" if can_skip else "abort_team"
 
     async def _give_up(self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...]) -> Failure:
         rung = self._last_rung(failure)
         await ctx.emit(self._failed(failure, rung, passed_over))
-        self.aborts_team = rung == "abort_team"
+        self.aborts_team, self.awaits_plan = rung == "abort_team", rung == "replan"
         # A step that the budget did not cover is no optional one: the step that closes the team still runs.
         return failure.changed(optional=rung == "skip_step" and failure.error != BUDGET)
 

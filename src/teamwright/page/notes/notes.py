@@ -147,6 +147,7 @@ def _answer_detail(answer: Answer) -> str:
 RUNG_TEXTS: dict[FailureRung, str] = {
     "retry": "it is tried again",
     "downgrade_model": "it is tried with a cheaper model",
+    "replan": "the planner plans again",
     "skip_step": "the team continues without it",
     "abort_team": "the team fails",
 }

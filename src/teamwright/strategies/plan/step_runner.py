@@ -121,26 +121,50 @@ class StepRunner:
         in_order: bool = False,
         closing: str | None = None,
     ) -> None:
-        self.graph = StepGraph.from_nodes(nodes_of(steps))
         self.results = PartResults(policy)
         self.workers: dict[str, Agent] = {}
         self._task, self._policy, self._hooks, self._in_order = task, policy, hooks, in_order
-        self._closing = closing
-        self._steps = {step.id: step for step in steps}
-        self._unmet = {step.id: len(step.needs) for step in steps}
-        self._ready = deque(step for step in self.graph.order if not self._unmet[step])
-        self._deferred: list[str] = []
-        """Steps that are ready and left to a later call of `run`."""
-        self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
+        self._skipped: set[str] = set()
         self._after_failure: set[str] = set()
-        self._path_lengths = critical_path_lengths(self.graph, steps)
-        self._has_owned_keys = any(step.owns for step in steps)
-        self._claims = LockTable()
+        self._holding: set[str] = set()
+        self._is_held = False
         self._running: dict[str, Claim] = {}
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
         self._evaluators: dict[str, Evaluator] = {}
         self._step_work: StepWork | None = None
+        self._set_steps(steps, closing)
+
+    def _set_steps(self, steps: Sequence[Step], closing: str | None, ended: Collection[str] = ()) -> None:
+        """Take over the steps of a plan, of which some may have ended."""
+        self.graph = StepGraph.from_nodes(nodes_of(steps))
+        self._closing = closing
+        self._steps = {step.id: step for step in steps}
+        self._unmet = {step.id: sum(need not in ended for need in step.needs) for step in steps}
+        self._ready = deque(step for step in self.graph.order if step not in ended and not self._unmet[step])
+        self._deferred: list[str] = []
+        """Steps that are ready and left to a later call of `run`."""
+        self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
+        self._path_lengths = critical_path_lengths(self.graph, steps)
+        self._has_owned_keys = any(step.owns for step in steps)
+        self._claims = LockTable()
+
+    def hold_after(self, step: str) -> None:
+        """Start no further step once this one has ended: `run` returns when those that run have ended."""
+        self._holding.add(step)
+
+    def replace_steps(self, steps: Sequence[Step], closing: str | None) -> None:
+        """Continue with another plan in the next call of `run`. Steps that ended stay ended; it has all of them."""
+        self._set_steps(steps, closing, self._ended)
+
+    @property
+    def open_steps(self) -> set[str]:
+        """The steps that have neither ended nor been skipped."""
+        return self._steps.keys() - self._ended
+
+    @property
+    def _ended(self) -> set[str]:
+        return self.results.replies.keys() | self.results.failures.keys() | self._skipped
 
     def evaluate_steps(self, members: Members) -> None:
         """Evaluate the results of steps that say so, with members and helpers of the team as judges."""
@@ -164,6 +188,7 @@ class StepRunner:
 
         With `only`, run just these steps; the others can be run by a later call.
         """
+        self._is_held = False
         self._ready.extendleft(reversed(self._deferred))
         self._deferred.clear()
         async with ctx.branches(limit) as branches:
@@ -175,6 +200,7 @@ class StepRunner:
                     self._start(self._awaiting_prelude.pop(branch.name), branches)
                 else:
                     self._claims.release(self._running.pop(branch.name))
+                    self._is_held = self._is_held or branch.name in self._holding
                     self._ready.extend(self._ready_after(branch.name))
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx)
@@ -240,12 +266,13 @@ class StepRunner:
 
     async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
         """Queue the ready steps or skip them, which may make others ready."""
-        while not self.results.is_over and (ready := self._next_ready(only)) is not None:
+        while not (self.results.is_over or self._is_held) and (ready := self._next_ready(only)) is not None:
             step = self._steps[ready]
             try:
                 if (skip := self._skip_reason(step)) is None:
                     self._claims.add(step.id, step.owns, self._priority(step), self._numbers[step.id])
                     continue
+                self._skipped.add(step.id)
                 await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
             except ExpressionFailed as error:
                 self._fail(step, error)
@@ -263,6 +290,8 @@ class StepRunner:
         """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
         if self.results.is_over:
             branches.cancel()
+            return
+        if self._is_held:
             return
         width = ctx.cutback.width(limit)
         while len(self._running) < width and (claim := self._claims.grant_next()) is not None:

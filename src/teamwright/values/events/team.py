@@ -9,7 +9,7 @@ from teamwright.values.results import StopReason
 from teamwright.values.turns.envelope import RiskLevel
 from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 
-FailureRung = Literal["retry", "downgrade_model", "skip_step", "abort_team"]
+FailureRung = Literal["retry", "downgrade_model", "replan", "skip_step", "abort_team"]
 """What happens after a failed attempt at a step, from the cheapest to the last resort."""
 
 
