@@ -172,7 +172,7 @@ class StepExecution:
         return self._last_rung(failure), tuple(passed_over)
 
     def _last_rung(self, failure: Failure) -> FailureRung:
-        """Return what follows when the step is not tried again. A budget that is used up skips what it does not cover."""
+        """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
         if self._can_replan and not failure.optional and failure.error != BUDGET:
             return "replan"
         can_skip = (self._ladder.skip_step and not self._step.required) or failure.optional or failure.error == BUDGET
