@@ -1,6 +1,6 @@
 // A fold reads page events in order and keeps what a view shows. Its state depends on the events alone, so that a view
 // can be shown as it was at any event.
-import { computed, shallowRef, triggerRef, watch, type ComputedRef, type Ref } from 'vue'
+import { shallowRef, watch, type Ref, type ShallowRef } from 'vue'
 import type { PageEvent } from '@/api/page-events'
 
 export interface Fold<S> {
@@ -16,21 +16,26 @@ export function foldAll<S>(fold: Fold<S>, events: Iterable<PageEvent>): S {
   return state
 }
 
+/** A copy one level deep: Vue passes a state on only where it is another object than before. */
+const copyOf = <S extends object>(state: S): S => (Array.isArray(state) ? state.slice() : { ...state }) as S
+
 /** The state after the first `count` events, kept up to date: new events are added to it, going back starts anew. */
-export function useFold<S>(fold: Fold<S>, events: Readonly<Ref<readonly PageEvent[]>>, count: Readonly<Ref<number>>): ComputedRef<S> {
+export function useFold<S extends object>(
+  fold: Fold<S>,
+  events: Readonly<Ref<readonly PageEvent[]>>,
+  count: Readonly<Ref<number>>,
+): Readonly<ShallowRef<S>> {
   const state = shallowRef(fold.initial())
   let applied = 0
   watch(
     [events, count],
     () => {
-      if (count.value < applied) {
-        state.value = fold.initial()
-        applied = 0
-      }
-      while (applied < count.value) fold.apply(state.value, events.value[applied++]!)
-      triggerRef(state)
+      if (count.value < applied) applied = 0
+      const next = applied === 0 ? fold.initial() : copyOf(state.value)
+      while (applied < count.value) fold.apply(next, events.value[applied++]!)
+      state.value = next
     },
     { immediate: true },
   )
-  return computed(() => state.value)
+  return state
 }

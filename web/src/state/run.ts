@@ -59,7 +59,7 @@ function setup(runId: string) {
   }
 
   /** What a fold makes of the events up to the slider. */
-  const folded = <S>(fold: Fold<S>) => useFold(fold, events, count)
+  const folded = <S extends object>(fold: Fold<S>) => useFold(fold, events, count)
   const overview = folded(summary)
 
   return { runId, events, count, position, isLive, connection, writing, overview, add, follow, leave, retry, seek, folded }

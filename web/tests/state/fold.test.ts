@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { nextTick, ref, shallowRef, triggerRef } from 'vue'
+import { computed, nextTick, ref, shallowRef, triggerRef } from 'vue'
 import type { PageEvent } from '@/api/page-events'
 import { foldAll, useFold, type Fold } from '@/state/fold'
 
@@ -23,4 +23,18 @@ test('new events are added, and a position in the past starts anew', async () =>
   count.value = 1
   await nextTick()
   expect(state.value).toEqual([1])
+})
+
+test('what is computed from a state follows new events', async () => {
+  const events = shallowRef([event(1)])
+  const count = ref(1)
+  const state = useFold(numbers, events, count)
+  const passedOn = computed(() => state.value)
+  const length = computed(() => passedOn.value.length)
+  expect(length.value).toBe(1)
+  events.value.push(event(2))
+  triggerRef(events)
+  count.value = 2
+  await nextTick()
+  expect(length.value).toBe(2)
 })
