@@ -25,7 +25,7 @@ export function useFold<S extends object>(
   events: Readonly<Ref<readonly PageEvent[]>>,
   count: Readonly<Ref<number>>,
 ): Readonly<ShallowRef<S>> {
-  const state = shallowRef(fold.initial())
+  const state = shallowRef(fold.initial()) as ShallowRef<S>
   let applied = 0
   watch(
     [events, count],
