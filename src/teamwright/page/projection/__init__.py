@@ -1,0 +1,1 @@
+"""The projection of the events of a journal to page events."""
