@@ -209,14 +209,15 @@ def test_a_simulation_evaluates_nothing_and_a_what_if_is_refused() -> None:
     assert "evaluate" not in plain.options
 
 
-async def test_a_member_that_would_judge_its_own_work_is_refused_in_planning() -> None:
+async def test_a_member_that_would_judge_its_own_work_as_planned_is_refused_in_planning() -> None:  # K-10
     fakes = FakeMembers()
-    rubric = {"judge": "ben", "criteria": [{"id": "q", "judge": "Is it good?"}]}
-    steps = [{"id": "find", "role": "researcher"}, {"id": "write", "role": "writer", "evaluate": rubric}]
-    result, _ = await run(expert(fakes, steps=steps))
+    plan = '{"steps": [{"id": "write", "role": "ben", "task": "Write."}]}'
+    options: Any = {"planner": "p", "evaluate": {"judge": "ben", "criteria": [{"id": "q", "judge": "Is it good?"}]}}
+    members, helpers = fakes.members("ana ben"), [fakes.member("p", plan)]
+    result, _ = await run(Team("t", members=members, helpers=helpers, strategy="expert", options=options))
     assert (result.status, result.stop_reason) == ("failed", "planning")
     assert "the step 'write'" in (result.failure.message if result.failure else "")
-    assert fakes.calls == []
+    assert fakes.calls == ["p"]
 
 
 async def test_a_step_that_is_tried_again_counts_once_in_kpis() -> None:

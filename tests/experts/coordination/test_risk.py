@@ -88,3 +88,38 @@ def test_a_team_of_high_risk_needs_checks_and_is_warned_of_questions() -> None: 
 def test_nonsense_is_refused_when_the_team_is_made(options: dict[str, Any]) -> None:  # K-11
     with pytest.raises(UsageError):
         make(**options)
+
+
+JUDGED = {"criteria": [QUESTION], "judge": "a"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("expert", {"evaluate": JUDGED}),
+        ("expert", {"evaluate": JUDGED, "roles": {"writer": {"agent": "b"}, "reader": {"agent": "a"}}}),
+        ("expert", {"roles": {"writer": {"agent": "a"}}, "steps": [{"id": "x", "role": "writer", "evaluate": JUDGED}]}),
+        ("dispatch", {"evaluate": JUDGED, "steps": [{"id": "x"}]}),
+        ("dispatch", {"steps": [{"id": "x", "evaluate": JUDGED}]}),
+        ("react", {"lead": "a", "evaluate": JUDGED}),
+        ("react", {"lead": "b", "evaluate": JUDGED}),
+        ("react", {"lead": "b", "create_roles": True, "roles": {"writer": {"agent": "c"}}, "evaluate": JUDGED}),
+    ],
+)
+def test_a_judge_that_would_judge_its_own_work_is_refused_before_anybody_works(
+    strategy: str, options: dict[str, Any]
+) -> None:  # K-10
+    with pytest.raises(ManifestError, match="'a' would judge its own work; name another judge"):
+        Team("t", members=FakeMembers().members("a b c"), strategy=strategy, options=options)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options"),
+    [
+        ("expert", {"evaluate": JUDGED, "roles": {"writer": {"agent": "b"}}}),
+        ("dispatch", {"evaluate": JUDGED, "steps": [{"id": "x", "agent": "b"}]}),
+        ("react", {"lead": "b", "roles": {"writer": {"agent": "c"}}, "evaluate": JUDGED}),
+    ],
+)
+def test_a_member_judges_the_work_of_others(strategy: str, options: dict[str, Any]) -> None:  # K-10
+    assert Team("t", members=FakeMembers().members("a b c"), strategy=strategy, options=options)

@@ -76,6 +76,16 @@ def bind_roles(steps: Sequence[ExpertStep], roles: Mapping[str, Role], members: 
     return binding
 
 
+def possible_members(roles: Mapping[str, Role], members: Members) -> set[str]:
+    """Return the names of the members that one of these roles may be bound to."""
+    return {
+        one.name
+        for role in roles.values()
+        for one in members
+        if (role.agent is None or one.name == role.agent) and _has_capability(one, role)
+    }
+
+
 def _choose(fitting: Sequence[Agent], taken: Mapping[str, str], name: str) -> Agent:
     """Return the member that has this role already, else one without a role, else the first that fits."""
     same = [one for one in fitting if taken.get(one.name) == name]

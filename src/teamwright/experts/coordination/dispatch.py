@@ -12,7 +12,7 @@ from teamwright.experts.coordination.bound_roles import NO_ROLE
 from teamwright.experts.coordination.options import DispatchOptions, FailureLadder
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, run_within
 from teamwright.experts.coordination.planner import MadePlan
-from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
+from teamwright.experts.coordination.risk import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.parallel.parts import WORK
@@ -38,6 +38,7 @@ class Dispatch(Strategy):
             *template_flaws(options.steps),
             *_roles(options),
             *risk_flaws(options, options.steps),
+            *own_judge_flaws(options, options.steps, _authors(options, members)),
         ]
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
             found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
@@ -119,6 +120,12 @@ class MemberPool:
 
     def _least_busy(self, among: dict[str, Agent]) -> Agent:
         return min(among.values(), key=lambda one: self._busy[one.name])
+
+
+def _authors(options: DispatchOptions, members: Members) -> dict[str, tuple[str, ...]]:
+    """Return who may work on each step: the member that it names, or all of them."""
+    pool = tuple(one.name for one in members)
+    return {step.id: pool if step.agent is None else (step.agent,) for step in options.steps}
 
 
 def _roles(options: DispatchOptions) -> Iterator[Flaw]:

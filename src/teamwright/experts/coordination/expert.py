@@ -17,7 +17,7 @@ from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_ou
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.replan import Replanner, example_replan
-from teamwright.experts.coordination.risk import risk_flaws
+from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
@@ -46,6 +46,7 @@ class Expert(Strategy):
             *template_flaws(options.steps),
             *_role_flaws(options, names),
             *risk_flaws(options, options.steps),
+            *_own_judge_flaws(options, members),
         ]
         if options.steps and options.planner is not None:
             found.append(Flaw("the plan is either fixed in  steps  or made by the planner; remove one", ("planner",)))
@@ -148,6 +149,13 @@ class ExpertRun:
         judges = [(step.id, judge) for step in steps if step.evaluate for judge in step.evaluate.judges]
         unknown = [f"the step {step!r}: there is no judge {judge!r}" for step, judge in judges if judge not in known]
         return [*bind_roles(steps, roles, self._members).problems, *unknown]
+
+
+def _own_judge_flaws(options: ExpertOptions, members: Members) -> Iterator[Flaw]:
+    """Yield each judge that is bound to the step that it judges, if the plan is known."""
+    steps = _known_steps(options, members)
+    bound = bind_roles(steps, _roles_of(options, members), members).by_step
+    return own_judge_flaws(options, steps, {step: (one.agent.name,) for step, one in bound.items()})
 
 
 def _roles_of(options: ExpertOptions, members: Members) -> dict[str, Role]:

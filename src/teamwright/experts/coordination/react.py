@@ -6,14 +6,14 @@ time of the team, and by the rule that a step which was done needs a new reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles
+from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles, possible_members
 from teamwright.experts.coordination.next_steps import (
     FORM,
     StepsSoFar,
@@ -24,11 +24,12 @@ from teamwright.experts.coordination.next_steps import (
 from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
 from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, introduced
-from teamwright.experts.coordination.risk import evaluator_of_step, risk_flaws
+from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.parallel.parts import PartResults, part_turn
+from teamwright.strategies.plan.step_evaluation import EVALUATE
 from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import BUDGET, Talk
@@ -54,7 +55,7 @@ class React(Strategy):
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check that there is someone to work besides the lead, and the evaluation at the risk of the team."""
         options = settings.read(ReactOptions)
-        found = [*risk_flaws(options, ())]
+        found = [*risk_flaws(options, ()), *_own_judge_flaws(options, members)]
         if members and not any(one.name != options.lead for one in members):
             found.append(Flaw(f"'react' needs a member besides {options.lead!r}, who leads", ("lead",)))
         return found
@@ -87,14 +88,27 @@ class React(Strategy):
         return await run_within(options.timeout, ReactRun(task, options, members), ctx)
 
 
+def _own_judge_flaws(options: ReactOptions, members: Members) -> Iterator[Flaw]:
+    """Yield each judge that may work on a step, or gives the answer."""
+    declared, workers = evaluation_of(ExpertStep(id=ANSWER), options), Members(_workers(options, members))
+    roles = effective_roles({} if options.create_roles else options.roles, workers)
+    authors = {options.lead, *possible_members(roles, workers)}
+    for name in declared.judges if declared.asks_judges else ():
+        if name in authors:
+            yield Flaw(f"{name!r} would judge its own work; name another judge", (EVALUATE,))
+
+
+def _workers(options: ReactOptions, members: Members) -> list[Agent]:
+    return [one for one in members if one.name != options.lead] or list(members)
+
+
 class ReactRun:
     """One run of the strategy."""
 
     def __init__(self, task: Task, options: ReactOptions, members: Members) -> None:
         self._task, self._options, self._members = task, options, members
         self._lead = members.named(options.lead)
-        workers = [one for one in members if one.name != options.lead] or list(members)
-        self._workers = Members(workers)
+        self._workers = Members(_workers(options, members))
         self._roles = effective_roles(options.roles, self._workers)
         self._results = PartResults(KEEP_GOING)
         self._board = StepBoard(self._results, options.timeout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.agents.evaluators.registry import make_evaluator
@@ -29,6 +29,19 @@ def evaluator_of_step(step: ExpertStep, options: CoordinationOptions, members: M
     judge = None if declared.judge is None else members.named(declared.judge)
     final = None if declared.final_judge is None else members.named(declared.final_judge)
     return make_evaluator(declared, judge=judge, final_judge=final)
+
+
+def own_judge_flaws(
+    options: CoordinationOptions, steps: Sequence[ExpertStep], authors: Mapping[str, Collection[str]]
+) -> Iterator[Flaw]:
+    """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id."""
+    for index, step in enumerate(steps):
+        declared, own = evaluation_of(step, options), step.evaluate is not None
+        reported = {step.agent or step.id} if own else set[str]()  # with the plan
+        for name in declared.judges if declared.asks_judges else ():
+            if name in authors.get(step.id, ()) and name not in reported:
+                text = f"the step {step.id!r}: {name!r} would judge its own work; name another judge"
+                yield Flaw(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
 
 
 def risk_flaws(options: CoordinationOptions, steps: Sequence[ExpertStep]) -> Iterator[Flaw]:
