@@ -13,6 +13,8 @@ from teamwright.values.events.event import Event
 
 BATCH = 200
 """The events whose texts are read at once."""
+MOST_NUMBER = 2**62
+"""Beyond what any journal counts to."""
 NO_BODIES = RecordedBodies()
 
 
@@ -29,6 +31,7 @@ class PageReader:
         """Apply the events up to a number, whose page events the client has already."""
         if number <= self.number:
             return
+        number = min(number, MOST_NUMBER)
         for event in await self._journal.read(self._run_id, self.number, number - self.number):
             if event.number > number:
                 return
@@ -42,9 +45,10 @@ class PageReader:
         self.number = event.number
         return self.projection.apply(event, bodies)
 
-    async def recorded(self) -> AsyncGenerator[PageEvent]:
-        """Yield the page events of all recorded events that were not applied yet."""
-        while events := await self._journal.read(self._run_id, self.number, BATCH):
+    async def recorded(self, limit: int | None = None) -> AsyncGenerator[PageEvent]:
+        """Yield the page events of all recorded events that were not applied yet, or of the first `limit` of them."""
+        last = None if limit is None else self.number + limit
+        while events := await self._journal.read(self._run_id, self.number, _batch(self.number, last)):
             bodies = await self._read({body for event in events for body in needed_bodies(event)})
             for event in events:
                 self.number = event.number
@@ -55,8 +59,12 @@ class PageReader:
         return RecordedBodies(await self._journal.bodies(needed)) if needed else NO_BODIES
 
 
-async def read_page_events(journal: Journal, run_id: str, after: int = 0) -> list[PageEvent]:
-    """Return the page events of all recorded events of a run after a number."""
+def _batch(number: int, last: int | None) -> int:
+    return BATCH if last is None else min(BATCH, last - number)
+
+
+async def read_page_events(journal: Journal, run_id: str, after: int = 0, limit: int | None = None) -> list[PageEvent]:
+    """Return the page events of the recorded events of a run after a number, or of the first `limit` of them."""
     reader = PageReader(journal, run_id)
     await reader.catch_up(after)
-    return [event async for event in reader.recorded()]
+    return [event async for event in reader.recorded(limit)]

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from teamwright.server.errors import add_handlers
 from teamwright.server.guard import LOOPBACK, Guard
-from teamwright.server.routes import chat_completions, interventions, page, runs, session, teams
+from teamwright.server.routes import chat_completions, interventions, page, page_events, runs, session, teams
 from teamwright.server.state import ServerState
 
 
@@ -23,7 +23,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         redoc_url=None,
     )
     app.state.server = state
-    for part in (session, teams, runs, interventions, chat_completions, page):
+    for part in (session, teams, runs, interventions, page_events, chat_completions, page):
         app.include_router(part.router)
     add_handlers(app)
     return Guard(app, hosts)

@@ -1,0 +1,40 @@
+"""What a page shows of a run: its page events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from teamwright.page.page_events import encode
+from teamwright.page.reading import read_page_events
+from teamwright.runtime.deleted_run import run_not_found
+from teamwright.server.access import MAY_READ, Server
+from teamwright.server.errors import responses
+
+router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
+JSON = "application/json"
+MOST_EVENTS = 10_000
+PAGE_EVENT: dict[str, Any] = {
+    "type": "object",
+    "description": "a page event, as docs/page-events.schema.json describes it",
+    "required": ["kind", "number", "index", "time", "scope", "key", "expert"],
+}
+FOUND: dict[int | str, dict[str, Any]] = {
+    200: {"content": {JSON: {"schema": {"type": "array", "items": PAGE_EVENT}}}, "description": "page events"}
+}
+
+
+@router.get("/page-events", responses=FOUND | responses(404), response_class=Response, dependencies=[MAY_READ])
+async def list_page_events(
+    server: Server,
+    run_id: str,
+    after: Annotated[int, Query(ge=0, description="the number of the last journal event that the client has")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_EVENTS, description="how many journal events to read")] = MOST_EVENTS,
+) -> Response:
+    """Return the page events of all recorded events of a run after a number."""
+    events = await read_page_events(server.engine.journal, run_id, after, limit)
+    if not events and not await server.engine.journal.read(run_id, limit=1):
+        raise await run_not_found(server.engine.journal, run_id)
+    return Response(encode(events), media_type=JSON)
