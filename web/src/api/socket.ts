@@ -1,13 +1,17 @@
 // Follows a run by a socket. It connects again, later each time, one number before the last event that it delivered:
 // a recorded event yields several page events, and the connection may end between them. The store drops what it has.
 import { runPath, url } from '@/api/client'
-import type { Delta, PageEvent } from '@/api/page-events'
+import type { PageItem } from '@/api/page_events'
 
-export type Item = PageEvent | Delta
+/** What the server says about the connection itself. */
+interface Signal {
+  kind: 'end' | 'slow' | 'heartbeat'
+}
+
 export type Connection = 'connecting' | 'open' | 'lost' | 'ended' | 'refused'
 
 export interface Follower {
-  onItems(items: Item[]): void
+  onItems(items: PageItem[]): void
   onConnection(state: Connection): void
 }
 
@@ -19,7 +23,7 @@ export class RunSocket {
   private socket: WebSocket | null = null
   private timer: ReturnType<typeof setTimeout> | undefined
   private frame: ReturnType<typeof setTimeout> | undefined
-  private pending: Item[] = []
+  private pending: PageItem[] = []
   private wait = FIRST_WAIT
   private closed = false
 
@@ -38,7 +42,7 @@ export class RunSocket {
       this.wait = FIRST_WAIT
       this.follower.onConnection('open')
     }
-    this.socket.onmessage = (message) => this.receive(JSON.parse(String(message.data)) as Item | { kind: string })
+    this.socket.onmessage = (message) => this.receive(JSON.parse(String(message.data)) as PageItem | Signal)
     this.socket.onclose = (event) => this.lost(event.code)
   }
 
@@ -56,7 +60,7 @@ export class RunSocket {
     this.open()
   }
 
-  private receive(item: Item | { kind: string }): void {
+  private receive(item: PageItem | Signal): void {
     if (item.kind === 'end') {
       this.closed = true
       this.flush()
@@ -64,7 +68,7 @@ export class RunSocket {
       return
     }
     if (item.kind === 'slow' || item.kind === 'heartbeat') return
-    this.pending.push(item as Item)
+    this.pending.push(item as PageItem)
     // One update of the page for all that arrives at once: a recorded run comes in thousands.
     this.frame ??= setTimeout(() => this.flush(), 30)
   }

@@ -1,6 +1,10 @@
 // Numbers, money, durations and times as the reader writes them, in the reader's time zone.
 import { language } from '@/i18n'
 
+/** ISO 8601, or seconds since 1970 as page events have them. */
+type Time = string | number
+const dateOf = (time: Time) => new Date(typeof time === 'number' ? time * 1000 : time)
+
 const locale = () => (language.value === 'zh' ? 'zh-CN' : 'en')
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat | Intl.RelativeTimeFormat>()
 
@@ -44,14 +48,14 @@ export function formatBytes(bytes: number): string {
   return bytes < 1e6 ? `${formatNumber(Math.round(bytes / 100) / 10)} kB` : `${formatNumber(Math.round(bytes / 1e5) / 10)} MB`
 }
 
-export function formatTime(iso: string): string {
+export function formatTime(time: Time): string {
   const options = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const
-  return cached('time', () => new Intl.DateTimeFormat(locale(), options)).format(new Date(iso))
+  return cached('time', () => new Intl.DateTimeFormat(locale(), options)).format(dateOf(time))
 }
 
-export function formatDateTime(iso: string): string {
+export function formatDateTime(time: Time): string {
   const options = { dateStyle: 'medium', timeStyle: 'short' } as const
-  return cached('date', () => new Intl.DateTimeFormat(locale(), options)).format(new Date(iso))
+  return cached('date', () => new Intl.DateTimeFormat(locale(), options)).format(dateOf(time))
 }
 
 const STEPS = [
@@ -62,9 +66,9 @@ const STEPS = [
 ] as const
 
 /** How long ago a time was; a date where that is more than a week. */
-export function formatAgo(iso: string, now = Date.now()): string {
-  const seconds = (new Date(iso).getTime() - now) / 1000
-  if (Math.abs(seconds) > 7 * 86_400) return formatDateTime(iso)
+export function formatAgo(time: Time, now = Date.now()): string {
+  const seconds = (dateOf(time).getTime() - now) / 1000
+  if (Math.abs(seconds) > 7 * 86_400) return formatDateTime(time)
   const [unit, size] = STEPS.find(([, one]) => Math.abs(seconds) >= one) ?? ['second', 1]
   const format = cached('ago', () => new Intl.RelativeTimeFormat(locale(), { numeric: 'auto', style: 'short' }))
   return format.format(Math.round(seconds / size), unit)

@@ -1,5 +1,5 @@
 // The run that is embedded in an exported file; `null` where the page has a server.
-import type { PageEvent } from '@/api/page-events'
+import type { PageEvent } from '@/api/page_events'
 
 export interface ExportedRun {
   run_id: string

@@ -1,7 +1,7 @@
 // A fold reads page events in order and keeps what a view shows. Its state depends on the events alone, so that a view
 // can be shown as it was at any event.
 import { shallowRef, watch, type Ref, type ShallowRef } from 'vue'
-import type { PageEvent } from '@/api/page-events'
+import type { PageEvent } from '@/api/page_events'
 
 export interface Fold<S> {
   initial(): S

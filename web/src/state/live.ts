@@ -1,29 +1,32 @@
 // What is being written at this moment, by the key of its turn; a turn's result takes its place.
-import type { Delta, ExpertBadge, PageEvent } from '@/api/page-events'
+import type { PageDelta, PageEvent, PageExpert } from '@/api/page_events'
 
 export interface Writing {
-  key: string
-  scope: string
-  expert: ExpertBadge | null
+  expert: PageExpert | null
+  attempt: number
   text: string
   thinking: string
+  /** The arguments of the tool call that is being written, and the tool. */
+  arguments: string
+  tool: string
 }
 
 export type Live = Map<string, Writing>
 
-export const live = {
-  initial: (): Live => new Map(),
-
-  write(state: Live, delta: Delta): void {
-    const { key, scope, expert } = delta
-    let found = state.get(key)
-    if (!found) state.set(key, (found = { key, scope, expert, text: '', thinking: '' }))
-    if (delta.part === 'text') found.text += delta.text
-    if (delta.part === 'thinking') found.thinking += delta.text
-  },
-
-  apply(state: Live, event: PageEvent): void {
-    if (event.kind === 'expert_result') state.delete(event.key)
-    if (event.kind === 'run' && event.state !== 'started' && event.state !== 'resumed') state.clear()
-  },
+function write(state: Live, { key, expert, attempt, part, text, offset, tool }: PageDelta): void {
+  let found = state.get(key)
+  if (!found || found.attempt !== attempt) {
+    state.set(key, (found = { expert, attempt, text: '', thinking: '', arguments: '', tool: '' }))
+  }
+  if (part === 'arguments' && offset === 0) found.tool = tool
+  // A reader that came in the middle of a part waits for its next beginning.
+  if (offset === 0) found[part] = text
+  else if (offset === found[part].length) found[part] += text
 }
+
+function apply(state: Live, event: PageEvent): void {
+  if (event.kind === 'expert_result') state.delete(event.key)
+  if (event.kind === 'run' && event.state !== 'started' && event.state !== 'resumed') state.clear()
+}
+
+export const live = { initial: (): Live => new Map(), write, apply }

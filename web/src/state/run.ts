@@ -1,9 +1,8 @@
 // One run: its page events in order, the position of the slider in them, and the pieces that are being written now.
 import { defineStore } from 'pinia'
 import { computed, ref, shallowRef, triggerRef } from 'vue'
-import { api, runPath } from '@/api/client'
-import type { Delta, PageEvent } from '@/api/page-events'
-import { RunSocket, type Connection, type Item } from '@/api/socket'
+import type { PageEvent, PageItem } from '@/api/page_events'
+import { RunSocket, type Connection } from '@/api/socket'
 import { useFold, type Fold } from '@/state/fold'
 import { live } from '@/state/live'
 import { summary } from '@/state/summary'
@@ -23,14 +22,14 @@ function setup(runId: string) {
   let socket: RunSocket | null = null
 
   /** Add items in order; those that are there already are dropped. */
-  function add(items: Iterable<Item>): void {
+  function add(items: Iterable<PageItem>): void {
     const known = events.value
     for (const item of items) {
       if (item.kind === 'delta') {
-        live.write(writing.value, item as Delta)
-      } else if (isAfter(item as PageEvent, known.at(-1))) {
-        known.push(item as PageEvent)
-        live.apply(writing.value, item as PageEvent)
+        live.write(writing.value, item)
+      } else if (isAfter(item, known.at(-1))) {
+        known.push(item)
+        live.apply(writing.value, item)
       }
     }
     triggerRef(events)
@@ -75,6 +74,3 @@ export function useRun(runId: string): RunStore {
   if (!found) stores.set(runId, (found = makeStore(runId)))
   return found()
 }
-
-/** What a turn was told, rebuilt from the record. */
-export const readPrompt = (runId: string, key: string) => api.get<unknown>(runPath(runId, `/prompts/${encodeURIComponent(key)}`))

@@ -1,10 +1,14 @@
 // A run in a few lines: its task, team, status, cost, and the experts in it.
-import type { ExpertBadge, PageEvent } from '@/api/page-events'
+import type { PageEvent, PageExpert, PageRun, PageWait } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
 
-export interface ExpertState extends ExpertBadge {
+export interface ExpertState {
+  expert: PageExpert
   left: boolean
-  busy: boolean
+  /** Keys of its turns that are under way. */
+  turns: Set<string>
+  /** What it waits for, by key. */
+  waits: Map<string, PageWait>
   said: number
 }
 
@@ -14,66 +18,76 @@ export interface Summary {
   strategy: string
   status: string
   reason: string
-  startedAt: string
-  endedAt: string
+  conversation: string
+  startedAt: number
+  endedAt: number
   tokens: number
   usd: number | null
   experts: Map<string, ExpertState>
 }
 
-interface Usage {
-  total_tokens?: number
-  usd?: number | null
+const STATUSES: Record<string, string> = { started: 'running', resumed: 'running', paused: 'paused', interrupted: 'interrupted' }
+
+function stateOf(state: Summary, expert: PageExpert): ExpertState {
+  let found = state.experts.get(expert.id)
+  if (!found) state.experts.set(expert.id, (found = { expert, left: false, turns: new Set(), waits: new Map(), said: 0 }))
+  return found
 }
 
-const text = (value: unknown, otherwise: string) => (typeof value === 'string' && value !== '' ? value : otherwise)
-const ENDS: Record<string, string> = { started: 'running', resumed: 'running', paused: 'paused', interrupted: 'interrupted' }
-
 function apply(state: Summary, event: PageEvent): void {
-  if (event.expert) meet(state, event.expert)
-  const expert = event.expert ? state.experts.get(event.expert.id) : undefined
+  const found = event.expert ? stateOf(state, event.expert) : null
   switch (event.kind) {
     case 'run':
-      applyRun(state, event)
-      break
+      return applyRun(state, event)
+    case 'team_formed':
+      return event.members.forEach((member) => stateOf(state, member))
+    case 'budget':
+      if (event.level === '') {
+        state.tokens = event.spent.tokens ?? state.tokens
+        state.usd = event.spent.usd ?? state.usd
+      }
+      return
+  }
+  if (!found) return
+  switch (event.kind) {
     case 'expert_joined':
-      if (expert) expert.left = false
+      found.left = false
       break
     case 'expert_left':
-      if (expert) Object.assign(expert, { left: true, busy: false })
+      found.left = true
+      found.turns.clear()
+      found.waits.clear()
       break
     case 'expert_step':
-      if (expert) expert.busy = true
+      found.turns.add(event.key)
       break
     case 'expert_result':
-      if (expert) Object.assign(expert, { busy: false, said: expert.said + 1 })
-      spend(state, event)
+      found.turns.delete(event.key)
+      found.said += event.text ? 1 : 0
+      break
+    case 'wait':
+      if (event.ended) found.waits.delete(event.key)
+      else found.waits.set(event.key, event)
       break
   }
 }
 
-function applyRun(state: Summary, event: PageEvent): void {
-  state.task = text(event.task, state.task)
-  state.team = text(event.team, state.team)
-  state.strategy = text(event.strategy, state.strategy)
-  state.reason = text(event.reason, state.reason)
+function applyRun(state: Summary, event: PageRun): void {
+  state.task = event.task || state.task
+  state.team = event.team || state.team
+  state.strategy = event.strategy || state.strategy
+  state.conversation = event.conversation || state.conversation
+  state.reason = event.reason
   state.startedAt ||= event.time
-  const moment = text(event.state, '')
-  state.status = ENDS[moment] ?? text(event.status, state.status)
-  state.endedAt = moment === 'ended' ? event.time : ''
-  const usage = event.usage as Usage | undefined
-  if (usage?.total_tokens) state.tokens = usage.total_tokens
-  if (typeof usage?.usd === 'number') state.usd = usage.usd
-}
-
-function spend(state: Summary, event: PageEvent): void {
-  const usage = event.usage as Usage | undefined
-  state.tokens += usage?.total_tokens ?? 0
-  if (typeof event.cost === 'number') state.usd = (state.usd ?? 0) + event.cost
-}
-
-function meet(state: Summary, expert: ExpertBadge): void {
-  if (!state.experts.has(expert.id)) state.experts.set(expert.id, { ...expert, left: false, busy: false, said: 0 })
+  state.status = STATUSES[event.state] ?? event.status
+  state.endedAt = event.state === 'ended' ? event.time : 0
+  state.tokens = event.usage?.total_tokens || state.tokens
+  state.usd = event.usage?.usd ?? state.usd
+  if (event.state === 'started' || event.state === 'resumed') return
+  for (const one of state.experts.values()) {
+    one.turns.clear()
+    if (event.state === 'ended') one.waits.clear()
+  }
 }
 
 export const summary: Fold<Summary> = {
@@ -83,8 +97,9 @@ export const summary: Fold<Summary> = {
     strategy: '',
     status: 'unknown',
     reason: '',
-    startedAt: '',
-    endedAt: '',
+    conversation: '',
+    startedAt: 0,
+    endedAt: 0,
     tokens: 0,
     usd: null,
     experts: new Map(),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { computed, nextTick, ref, shallowRef, triggerRef } from 'vue'
-import type { PageEvent } from '@/api/page-events'
+import type { PageEvent } from '@/api/page_events'
 import { foldAll, useFold, type Fold } from '@/state/fold'
 
 const event = (number: number) => ({ number, index: 0, kind: 'note' }) as unknown as PageEvent

@@ -1,0 +1,157 @@
+// The conversation: turns of experts with what belongs to them, and between them what else happened, in order.
+import type {
+  PageAnswer,
+  PageEvent,
+  PageExpert,
+  PageExpertResult,
+  PageExpertStep,
+  PageIntervention,
+  PageQuestion,
+  PageThinking,
+  PageToolCall,
+  PageToolResult,
+} from '@/api/page_events'
+import type { Fold } from '@/state/fold'
+
+export interface ToolUse {
+  call: PageToolCall
+  result: PageToolResult | null
+}
+
+/** An expert was asked; its reply arrives later. */
+export interface TurnEntry {
+  kind: 'turn'
+  id: string
+  time: number
+  expert: PageExpert | null
+  asked: PageExpertStep
+  thinking: PageThinking[]
+  tools: ToolUse[]
+  result: PageExpertResult | null
+  /** The run stopped before the reply. */
+  broken: boolean
+}
+
+export interface QuestionEntry {
+  kind: 'question'
+  id: string
+  time: number
+  expert: PageExpert | null
+  question: PageQuestion
+  answer: PageAnswer | null
+}
+
+/** What a person did to the run, with each of its states. */
+export interface InterventionEntry {
+  kind: 'intervention'
+  id: string
+  time: number
+  expert: PageExpert | null
+  states: PageIntervention[]
+}
+
+export interface EventEntry {
+  kind: 'event'
+  id: string
+  time: number
+  expert: PageExpert | null
+  event: PageEvent
+}
+
+export type Entry = TurnEntry | QuestionEntry | InterventionEntry | EventEntry
+
+export interface Conversation {
+  /** An entry that changes is replaced by another object, so that its row is drawn again. */
+  entries: Entry[]
+  /** The index of the entry of each turn, question and intervention. */
+  turns: Map<string, number>
+  questions: Map<string, number>
+  interventions: Map<number, number>
+}
+
+/** Kinds that other views show, or that only complete an entry. */
+const UNSHOWN = new Set<PageEvent['kind']>(['budget', 'step', 'phase', 'wait', 'team_life'])
+
+function apply(state: Conversation, event: PageEvent): void {
+  switch (event.kind) {
+    case 'expert_step':
+      return addTurn(state, event)
+    case 'expert_result':
+      return change<TurnEntry>(state, state.turns.get(event.key), () => ({ result: event, broken: false }))
+    case 'thinking':
+      return change<TurnEntry>(state, state.turns.get(event.turn), (turn) => ({ thinking: [...turn.thinking, event] }))
+    case 'tool_call':
+      return change<TurnEntry>(state, state.turns.get(event.turn), (turn) => ({ tools: withCall(turn.tools, event) }))
+    case 'tool_result':
+      return change<TurnEntry>(state, state.turns.get(event.turn), (turn) => ({ tools: withResult(turn.tools, event) }))
+    case 'question':
+      state.questions.set(event.key, state.entries.length)
+      state.entries.push({ kind: 'question', ...head(event), question: event, answer: null })
+      return
+    case 'answer':
+      return change<QuestionEntry>(state, state.questions.get(event.key), () => ({ answer: event }))
+    case 'intervention':
+      return addIntervention(state, event)
+    case 'run':
+      if (event.state !== 'started' && event.state !== 'resumed') breakTurns(state)
+  }
+  if (!UNSHOWN.has(event.kind) && !repeats(state, event)) state.entries.push({ kind: 'event', ...head(event), event })
+}
+
+const head = (event: PageEvent) => ({ id: `${event.number}.${event.index}`, time: event.time, expert: event.expert })
+
+function change<E extends Entry>(state: Conversation, index: number | undefined, changes: (entry: E) => Partial<E>): void {
+  if (index === undefined) return
+  const entry = state.entries[index] as E
+  state.entries[index] = { ...entry, ...changes(entry) }
+}
+
+function addTurn(state: Conversation, asked: PageExpertStep): void {
+  const known = state.turns.get(asked.key)
+  if (known !== undefined && !(state.entries[known] as TurnEntry).result) {
+    // A driver that took the run over asks again for what was not recorded.
+    return change<TurnEntry>(state, known, () => ({ asked, broken: false, tools: [], thinking: [] }))
+  }
+  state.turns.set(asked.key, state.entries.length)
+  state.entries.push({ kind: 'turn', ...head(asked), asked, thinking: [], tools: [], result: null, broken: false })
+}
+
+/** Calls by key: an attempt after the first takes the place of the one before. */
+function withCall(tools: ToolUse[], call: PageToolCall): ToolUse[] {
+  const use = { call, result: null }
+  return tools.some((one) => one.call.key === call.key) ? tools.map((one) => (one.call.key === call.key ? use : one)) : [...tools, use]
+}
+
+const withResult = (tools: ToolUse[], result: PageToolResult): ToolUse[] =>
+  tools.map((one) => (one.call.key === result.key ? { ...one, result } : one))
+
+function addIntervention(state: Conversation, event: PageIntervention): void {
+  const known = state.interventions.get(event.id)
+  if (known !== undefined) return change<InterventionEntry>(state, known, ({ states }) => ({ states: [...states, event] }))
+  state.interventions.set(event.id, state.entries.length)
+  state.entries.push({ kind: 'intervention', ...head(event), states: [event] })
+}
+
+function breakTurns(state: Conversation): void {
+  for (const index of state.turns.values()) {
+    if (!(state.entries[index] as TurnEntry).result) change<TurnEntry>(state, index, () => ({ broken: true }))
+  }
+}
+
+/** Whether an event says again what the entry before it shows. */
+function repeats(state: Conversation, event: PageEvent): boolean {
+  if (event.kind !== 'message' || event.type !== 'chat') return false
+  return state.entries.slice(-5).some((one) => one.kind === 'turn' && one.expert?.id === event.expert?.id && one.result?.text === event.text)
+}
+
+export const conversation: Fold<Conversation> = {
+  initial: () => ({ entries: [], turns: new Map(), questions: new Map(), interventions: new Map() }),
+  apply,
+}
+
+/** The ids of experts that an entry is about: who speaks, and whom it is for. */
+export function expertsOf(entry: Entry): string[] {
+  const own = entry.expert ? [entry.expert.id] : []
+  if (entry.kind === 'event' && entry.event.kind === 'message') return [...own, ...entry.event.to]
+  return own
+}
