@@ -1,31 +1,65 @@
-// What waits for a person, over all runs; read again every few seconds while somebody looks.
+// What waits for a person, over all runs; read again every few seconds, and told to the reader where they asked for it.
 import { defineStore } from 'pinia'
-import { ref, shallowRef } from 'vue'
+import { computed, ref, shallowRef } from 'vue'
 import { api } from '@/api/client'
+import { t } from '@/i18n'
+import { href } from '@/router'
+import type { Asked } from '@/state/answers'
+import { recall, remember } from '@/state/preferences'
 
-export interface InboxItem {
+export interface InboxItem extends Asked {
   run_id: string
-  key: string
-  team?: string
-  [field: string]: unknown
+  team: string
+  asked_at: string
+  /** The answer is sent, and the run has not used it yet. */
+  answered: boolean
 }
 
-const EVERY = 5000
+const EVERY = 4000
+const idOf = (item: InboxItem) => `${item.run_id} ${item.key}`
 
 export const useInbox = defineStore('inbox', () => {
-  const items = shallowRef<InboxItem[]>([])
+  const found = shallowRef<InboxItem[]>([])
+  const items = computed(() => found.value.filter((item) => !item.answered))
   const error = ref<unknown>(null)
   const isRead = ref(false)
+  const canNotify = typeof Notification !== 'undefined'
+  const permission = ref(canNotify ? Notification.permission : 'denied')
+  const wantsNotices = ref(recall('notify', ['yes', 'no'] as const) === 'yes')
+  const notifies = computed(() => wantsNotices.value && permission.value === 'granted')
+  let told = new Set<string>()
   let timer: ReturnType<typeof setInterval> | undefined
 
   async function read(): Promise<void> {
     try {
-      items.value = await api.get<InboxItem[]>('/api/inbox')
+      found.value = await api.get<InboxItem[]>('/api/inbox')
       error.value = null
+      tell()
     } catch (failure) {
       error.value = failure
     }
     isRead.value = true
+  }
+
+  /** Notify of what is new, once; what was there when the page was opened is not new. */
+  function tell(): void {
+    const fresh = isRead.value && notifies.value ? items.value.filter((item) => !told.has(idOf(item))) : []
+    told = new Set(items.value.map(idOf))
+    for (const item of fresh) {
+      const notice = new Notification(t('inbox.notification', { team: item.team }), { body: item.text.slice(0, 200), tag: idOf(item) })
+      notice.onclick = () => {
+        focus()
+        location.hash = href('inbox')
+        notice.close()
+      }
+    }
+  }
+
+  async function notify(): Promise<void> {
+    if (!canNotify) return
+    permission.value = await Notification.requestPermission()
+    wantsNotices.value = permission.value === 'granted'
+    remember('notify', wantsNotices.value ? 'yes' : 'no')
   }
 
   function watch(): void {
@@ -35,5 +69,5 @@ export const useInbox = defineStore('inbox', () => {
   }
 
   const rest = () => clearInterval(timer)
-  return { items, error, isRead, read, watch, rest }
+  return { items, error, isRead, permission, notifies, read, notify, watch, rest }
 })
