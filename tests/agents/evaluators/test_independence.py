@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.evaluators.independence import check_evaluations
+from teamwright.agents.evaluators.independence import check_evaluations, dependence_of
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError
@@ -47,3 +47,10 @@ def test_an_author_does_not_judge_its_own_work() -> None:
     evaluator.judges = (writer,)
     with pytest.raises(ManifestError, match="'writer' can't judge its own work"):
         check_evaluations([writer])
+
+
+def test_an_author_does_not_judge_its_own_work_in_a_panel() -> None:  # K-10
+    writer, other = (FunctionAgent(name, lambda text: text) for name in ("writer", "other"))
+    panel = Team("panel", members=[other, writer])
+    assert "'panel' of 'writer' can't judge its own work" in dependence_of(panel, writer, words())
+    assert dependence_of(panel, FunctionAgent("third", lambda text: text), words()) == ""

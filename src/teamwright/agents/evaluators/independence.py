@@ -31,7 +31,7 @@ def check_evaluations(agents: Sequence[AgentLike]) -> None:
 
 def dependence_of(judge: AgentLike, author: AgentLike, declared: Evaluate) -> str:
     """Return why a judge is not independent of an author as the evaluation requires it; empty if it is."""
-    if judge is author:
+    if any(one is author for one in _within(judge)):
         return f"the judge {judge.name!r} of {author.name!r} can't judge its own work"
     if declared.require_other_model and (same := models_within(author) & models_within(judge)):
         return f"the judge {judge.name!r} has the model of {author.name!r}, {', '.join(sorted(same))}, which is refused"

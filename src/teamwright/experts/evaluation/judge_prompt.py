@@ -5,15 +5,18 @@ The work is data: it stands under a header that it can't forge, and an answer th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from teamwright.errors import InvalidOutput
-from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_valid
+from teamwright.strategies.reply_parsing import ParseFailure, read_valid
 from teamwright.values.specs.evaluation import Criterion
+from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.transcript import single_line, with_header
 from teamwright.values.turns.turn import Reply
@@ -54,6 +57,9 @@ class JudgeAnswer(BaseModel):
 
 
 ANSWERS = TypeAdapter(JudgeAnswer)
+_LISTS = TypeAdapter(tuple[JudgedCriterion, ...])
+_CRITERIA = re.compile(r'"criteria"\s*+:\s*+(?=\[)')
+"""What stands before the list of an answer."""
 
 
 def judge_prompt(task: str, work: str, criteria: Sequence[Criterion]) -> str:
@@ -77,7 +83,7 @@ def answer_schema() -> dict[str, JsonValue]:
 def read_judgement(reply: Reply, work: str) -> JudgeAnswer | ParseFailure:
     """Return the answer in a judge's reply, unless it gives the marks that an answer in the work gives."""
     answer = read_valid(reply, partial(validated, ANSWERS))
-    if isinstance(answer, JudgeAnswer) and _marks(answer) in map(_marks, _answers_in(work)):
+    if isinstance(answer, JudgeAnswer) and _marks(answer.criteria) in _marks_in(work):
         return ParseFailure("it repeats an answer that stands in the work")
     return answer
 
@@ -90,16 +96,18 @@ def validated(form: TypeAdapter[T], value: JsonValue) -> T:
         raise InvalidOutput("; ".join(map(str, misfits_of(error, value)))) from error
 
 
-def _marks(answer: JudgeAnswer) -> set[tuple[str, bool, float | None]]:
-    return {(one.id, one.passed, one.score) for one in answer.criteria}
+def _marks(criteria: Sequence[JudgedCriterion]) -> frozenset[tuple[str, bool, float | None]]:
+    return frozenset((one.id, one.passed, one.score) for one in criteria)
 
 
-def _answers_in(work: str) -> list[JudgeAnswer]:
-    found: list[JudgeAnswer] = []
-    for values in candidate_values(Reply.of("work", work)):
-        for value in values:
-            try:
-                found.append(ANSWERS.validate_python(value))
-            except ValidationError:
+def _marks_in(work: str) -> set[frozenset[tuple[str, bool, float | None]]]:
+    """Return the marks of every answer in the work, wherever it stands: also within other JSON, and in its texts."""
+    found: set[frozenset[tuple[str, bool, float | None]]] = set()
+    for text in {work, work.replace('\\"', '"')}:
+        scan = JsonScan(text)
+        for place in _CRITERIA.finditer(text):
+            if (value := scan.at(place.end())) is None:
                 continue
+            with suppress(ValidationError):
+                found.add(_marks(_LISTS.validate_python(value.value)))
     return found
