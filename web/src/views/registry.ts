@@ -17,4 +17,10 @@ export const RUN_VIEWS: RunView[] = [
     key: '1',
     component: defineAsyncComponent(() => import('@/views/conversation/ConversationView.vue')),
   },
+  {
+    id: 'plan',
+    title: 'view.plan',
+    key: '2',
+    component: defineAsyncComponent(() => import('@/views/plan/PlanView.vue')),
+  },
 ]

@@ -1,5 +1,6 @@
 import { conversation } from '@/i18n/en/conversation'
 import { home } from '@/i18n/en/home'
+import { plan } from '@/i18n/en/plan'
 import { shell } from '@/i18n/en/shell'
 
-export const en = { ...shell, ...home, ...conversation }
+export const en = { ...shell, ...home, ...conversation, ...plan }

@@ -1,5 +1,6 @@
 import { conversation } from '@/i18n/zh/conversation'
 import { home } from '@/i18n/zh/home'
+import { plan } from '@/i18n/zh/plan'
 import { shell } from '@/i18n/zh/shell'
 
-export const zh = { ...shell, ...home, ...conversation }
+export const zh = { ...shell, ...home, ...conversation, ...plan }

@@ -1,0 +1,126 @@
+// The plans of a run's teams: each step with its state, the work on it, and every verdict about it.
+import type { PageEvent, PageExpert, PageExpertResult, PageExpertStep, PagePlanStep, PagePlanUpdate, PageStep, PageVerdict, PageVote } from '@/api/page_events'
+import type { Fold } from '@/state/fold'
+
+/** One ask for a step: work, coordination or judgement. */
+export interface StepWork {
+  key: string
+  expert: PageExpert | null
+  purpose: string
+  attempt: number
+  startedAt: number
+  result: PageExpertResult | null
+}
+
+export interface StepView extends PagePlanStep {
+  attempt: number
+  startedAt: number | null
+  endedAt: number | null
+  reason: string
+  score: number | null
+  work: StepWork[]
+  verdicts: PageVerdict[]
+  vote: PageVote | null
+}
+
+export interface PlanVersion {
+  version: number
+  number: number
+  time: number
+  by: string
+  reason: string
+  difference: string[]
+}
+
+export interface PlanView {
+  scope: string
+  status: string
+  version: number
+  lead: string
+  steps: StepView[]
+  versions: PlanVersion[]
+}
+
+export interface Plans {
+  /** By the scope of the team. */
+  plans: Map<string, PlanView>
+  experts: Map<string, PageExpert>
+}
+
+const ENDED = new Set(['completed', 'degraded', 'skipped', 'failed', 'timeout', 'cancelled'])
+export const hasEnded = (state: string) => ENDED.has(state)
+
+function apply(state: Plans, event: PageEvent): void {
+  if (event.expert) state.experts.set(event.expert.id, event.expert)
+  const plan = state.plans.get(event.scope)
+  switch (event.kind) {
+    case 'team_formed':
+      for (const member of event.members) state.experts.set(member.id, member)
+      break
+    case 'plan_update':
+      state.plans.set(event.scope, updated(plan, event))
+      break
+    case 'step':
+      if (plan) change(plan, event)
+      break
+    case 'expert_step':
+      if (plan && event.step) begin(plan, event)
+      break
+    case 'expert_result':
+      if (plan && event.step) end(plan, event)
+      break
+    case 'verdict':
+      edit(plan, event.step, (step) => ({ ...step, verdicts: [...step.verdicts, event], score: event.score }))
+      break
+    case 'vote':
+      edit(plan, event.phase, (step) => ({ ...step, vote: event }))
+      break
+  }
+}
+
+/** Steps are replaced and never changed, so that a view that shows one is told. */
+function edit(plan: PlanView | undefined, id: string, changed: (step: StepView) => StepView): void {
+  const index = plan?.steps.findIndex((step) => step.id === id) ?? -1
+  if (plan && index >= 0) plan.steps = plan.steps.with(index, changed(plan.steps[index]!))
+}
+
+function updated(before: PlanView | undefined, event: PagePlanUpdate): PlanView {
+  const { scope, status, version, lead, number, time, by, reason, difference } = event
+  const known = new Map(before?.steps.map((step) => [step.id, step]))
+  const isNew = !before || before.version !== version || difference.length > 0
+  const versions = isNew ? [...(before?.versions ?? []), { version, number, time, by, reason, difference }] : before.versions
+  return { scope, status, version, lead, versions, steps: event.steps.map((step) => ({ ...FRESH, ...known.get(step.id), ...step })) }
+}
+
+const FRESH = { attempt: 1, startedAt: null, endedAt: null, reason: '', score: null, work: [], verdicts: [], vote: null }
+
+function change(plan: PlanView, event: PageStep): void {
+  edit(plan, event.step, (step) => {
+    const ended = hasEnded(event.state)
+    return {
+      ...step,
+      state: event.state,
+      attempt: event.attempt,
+      reason: event.reason,
+      score: event.score ?? step.score,
+      assignees: event.assignees.length ? event.assignees : step.assignees,
+      startedAt: step.startedAt ?? (event.state === 'running' ? event.time : null),
+      endedAt: ended ? event.time : null,
+    }
+  })
+}
+
+function begin(plan: PlanView, event: PageExpertStep): void {
+  const { key, expert, purpose, attempt, time } = event
+  const work: StepWork = { key, expert, purpose, attempt, startedAt: time, result: null }
+  edit(plan, event.step, (step) => ({ ...step, work: [...step.work.filter((one) => one.key !== key), work] }))
+}
+
+function end(plan: PlanView, event: PageExpertResult): void {
+  edit(plan, event.step, (step) => ({
+    ...step,
+    work: step.work.map((one) => (one.key === event.key ? { ...one, result: event } : one)),
+  }))
+}
+
+export const plans: Fold<Plans> = { initial: () => ({ plans: new Map(), experts: new Map() }), apply }
