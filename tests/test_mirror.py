@@ -30,6 +30,7 @@ COVERED_BY = {
     "experts/collaboration/state.py": "experts/collaboration/test_execution.py",
     "experts/collaboration/phase_attempt.py": "experts/collaboration/test_execution.py",
     "runtime/run_interventions.py": "runtime/context/test_interventions.py",
+    "runtime/admission/counted_ask.py": "runtime/admission/test_degradation.py",
     "lab/replay/changes.py": "lab/replay/test_what_if.py",
     "lab/replay/recorded_turns.py": "lab/replay/test_what_if.py",
     "lab/replay/replayed_agents.py": "lab/replay/test_what_if.py",

@@ -59,6 +59,8 @@ class _Resolver:
     problems: list[Problem] = field(default_factory=list[Problem])
 
     def value(self, value: JsonValue, path: tuple[str, ...]) -> JsonValue:
+        if not value:  # most agents of a large team declare nothing
+            return value
         match value:
             case str():
                 return self._text(value, path)

@@ -5,7 +5,7 @@ A strategy is deterministic: it reaches members, time and randomness only throug
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
 
@@ -108,6 +108,9 @@ class Members(Sequence[Agent]):
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._members)
 
 
 class Flaw(NamedTuple):

@@ -17,7 +17,7 @@ BUDGET = "budget"
 
 def is_unaffordable(ending: Reply | Failure | None) -> TypeIs[Failure]:
     """Return whether the budget did not cover an ask, so that the team has to close."""
-    return isinstance(ending, Failure) and ending.error == BUDGET and not ending.optional
+    return not (ending is None or isinstance(ending, Reply)) and ending.error == BUDGET and not ending.optional
 
 
 class Talk:
@@ -63,7 +63,7 @@ class Talk:
 
     def receive(self, reply: Reply | Failure) -> Outcome | None:
         """Add the result of an ask; return the outcome if it ends the team."""
-        if isinstance(reply, Failure):
+        if not isinstance(reply, Reply):
             if not reply.optional:
                 return self.failed(reply)
             self.warnings += reply.skipped

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import agent_spec_of, same_name_fallbacks
+from teamwright.agents.contract.attributes import agent_spec_of, has_policy, same_name_fallbacks
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.errors import UsageError
@@ -36,7 +36,7 @@ def secrets_in(agents: Sequence[AgentLike], declaration: JsonValue) -> frozenset
     found = set(secrets_of(declaration))
     for agent in agents:
         found |= _undeclared_secrets(agent)
-        for other in same_name_fallbacks(agent):  # of which only the model is declared
+        for other in same_name_fallbacks(agent) if has_policy(agent) else ():  # of which only the model is declared
             said = Source(manifest=Manifest(agents={other.name: agent_spec_of(other)}), team="").to_json()
             found |= _undeclared_secrets(other) | secrets_of(escape_references(said))
     if len(found) > MOST_SECRETS:

@@ -19,6 +19,7 @@ from teamwright.agents.contract.arguments import (
 from teamwright.agents.contract.attributes import (
     agent_spec_of,
     fallback_of,
+    has_policy,
     judges_of,
     require_agent,
     require_agent_like,
@@ -161,9 +162,10 @@ class Team(PolicyAttributes):
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
         if self.declared is None:
-            self._check_fallbacks(agents)
+            settled = list(filter(has_policy, agents))
+            self._check_fallbacks(settled)
             self._check_keys(agents)
-            check_evaluations(agents)
+            check_evaluations(settled)
         if any(agent.kind == "model" for agent in agents):
             from teamwright.teams.preflight import check_declared
 
@@ -244,12 +246,15 @@ class Team(PolicyAttributes):
             if id(agent) in found:
                 continue
             found[id(agent)] = agent
-            pending.extend(judges_of(agent))
+            is_set = has_policy(agent)  # a team may have thousands of members, most of them without
+            if is_set:
+                pending.extend(judges_of(agent))
             if isinstance(agent, Team):
                 pending.extend(reversed((*agent.members, *agent.helpers)))
                 continue
-            pending.extend(reversed(tool_agents_of(agent)))
-            if (other := fallback_of(agent)) is not None and other.name != agent.name:
+            if tools := tool_agents_of(agent):
+                pending.extend(reversed(tools))
+            if is_set and (other := fallback_of(agent)) is not None and other.name != agent.name:
                 pending.append(other)
         return list(found.values())
 

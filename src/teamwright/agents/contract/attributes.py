@@ -96,6 +96,12 @@ def policy_of(agent: AgentLike) -> Policy:
     return policy.model_copy(update=old) if old else policy  # each value was checked when it was found
 
 
+def has_policy(agent: AgentLike) -> bool:
+    """Whether an agent has a policy of its own, and so perhaps a fallback or an evaluator."""
+    policy = policy_of(agent)
+    return policy is not ONE_CALL and policy is not UNSET
+
+
 def fallback_of(agent: AgentLike) -> AgentLike | None:
     """Return the agent that is asked if this one fails."""
     policy = policy_of(agent)

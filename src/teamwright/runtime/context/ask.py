@@ -120,7 +120,8 @@ class Ask:
         finally:
             if child.holdback is not None and child.holdback is not scope.holdback:
                 child.holdback.release()
-        if isinstance(ending, Failure) and ending.error == "budget" and not child.charges.calls and child.in_agent:
+        # `isinstance` with the other class of two structs takes five times as long as with its own.
+        if not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls and child.in_agent:
             self._take_rungs(ending)
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:

@@ -27,8 +27,8 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.agents.evaluators.protocol import require_evaluator
-from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
+from teamwright.runtime.admission.counted_ask import CountedAsk
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
@@ -48,13 +48,9 @@ from teamwright.values.events.step import StepHeldUp
 from teamwright.values.key import escape_place, join_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
-from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.turn import Failure, Reply, Turn, check_turn
-
-ENVELOPE_CHARACTERS = 512
-"""The size of an envelope besides its summary, about."""
 
 
 class RunContext:
@@ -97,53 +93,44 @@ class RunContext:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = policy_of(member)
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
-        counted = (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation
-        ending = await (self._ask_in_team if counted else self._resolve)(member, turn, place, policy)
+        counted = None
+        if (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation:
+            counted = CountedAsk(scope, turn, place)
+        try:
+            if counted is not None:
+                await counted.begin()
+            ask = self._new_ask(member, turn, place, policy)
+            ending = await ask.resolve()
+            if not isinstance(ending, Reply):
+                ending = await self._recover(ask, ending, member, place)
+            if counted is not None:
+                counted.ending = ending
+        finally:
+            if counted is not None:
+                counted.end()
         if policy.evaluate is not None and evaluated and turn.purpose == "work":
             evaluator = require_evaluator(repr(member.name), policy.evaluate)
             ending = await pass_gate(self, member, evaluator, turn, key, ending, partial(self._ask_again, member))
-        if isinstance(ending, Failure) and policy.optional:
+        if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)
         return ending
 
-    async def _ask_in_team(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Reply | Failure:
-        """Resolve an ask; the holdback and the ladder of the team count it while it runs."""
-        scope = self._scope
-        holdback = None if scope.in_agent else scope.holdback
-        ladder = scope.degradation if scope.decides_degradation else None
-        if holdback is not None:
-            holdback.ask_begins(closing=turn.closing)
-        ending: Reply | Failure | None = None
-        tokens, usd = scope.charged
-        is_counted = False
-        try:
-            if ladder is not None:
-                await ladder.consider(scope, place, partial(ask_person_at, scope), closing=turn.closing)
-                ladder.ask_begins()
-                is_counted = True
-            ending = await self._resolve(member, turn, place, policy)
-            return ending
-        finally:
-            if holdback is not None:
-                _report_ending(holdback, ending, turn)
-            if ladder is not None and is_counted:
-                charged = scope.charged[0] - tokens, scope.charged[1] - usd
-                ladder.ask_ended(join_key(scope.path, place), charged)
-
-    async def _resolve(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Reply | Failure:
-        """Ask the member, and recover from its failure."""
+    def _new_ask(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Ask:
         scope, run = self._scope, self._scope.run
         redactor = run.redactor
         # Runs of format 1 recorded the digest of the unredacted task.
         if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
-        ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
-        ending = await ask.resolve()
+        return Ask(scope, member, turn, place, RunContext, policy, gate=gate)
+
+    async def _recover(self, ask: Ask, failure: Failure, member: AgentLike, place: str) -> Reply | Failure:
+        """Make a failed ask again with less if the budget refused it, and recover from any other failure."""
+        ending: Reply | Failure = failure
         while ask.is_made_again(ending):
             ending = await ask.resolve()
         if isinstance(ending, Failure) and AskRecovery.is_recoverable(ending):
-            ending = await AskRecovery(ask, scope, member, place).resolve(ending)
+            ending = await AskRecovery(ask, self._scope, member, place).resolve(ending)
         return ending
 
     async def _ask_again(self, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
@@ -240,18 +227,6 @@ class RunContext:
     def _now(self) -> float:
         """Return when the last delivery reached the run or, if later, the last answer reached this agent."""
         return max(self._scope.run.now, self._scope.answered_at)
-
-
-def _report_ending(holdback: Holdback, ending: Reply | Failure | None, turn: Turn) -> None:
-    """Tell the holdback of the team what the turn used, and how much of the reply others read.
-
-    An ask that was stopped has no `ending`.
-    """
-    usage = ending.usage if isinstance(ending, Reply) else None
-    read = None
-    if turn.handoff is not None:  # others read an envelope
-        read = (turn.handoff.max_summary_chars + ENVELOPE_CHARACTERS) // CHARACTERS_PER_TOKEN
-    holdback.ask_ended(usage, closing=turn.closing, read=read)
 
 
 async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:

@@ -24,10 +24,13 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
 
     Usage figures that are impossible count as not reported.
     """
-    if returned.__class__ is not Returned or returned.usage.__class__ is not Usage:
-        raise AgentError(f"The call {effect.name!r} must return a Returned, and gave {returned!r:.200}")
-    if returned.usage is not NOTHING and not returned.usage.is_plausible:
-        returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
+    if returned.__class__ is not Returned:
+        raise _no_result(returned, effect)
+    if returned.usage is not NOTHING:
+        if returned.usage.__class__ is not Usage:
+            raise _no_result(returned, effect)
+        if not returned.usage.is_plausible:
+            returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
     if (wrong := returned.misfit()) is not None:
         raise AgentError(f"The call {effect.name!r} returned what can't be recorded: {wrong}")
     value, cap = returned.value, effect.max_bytes
@@ -72,6 +75,10 @@ def _cut(messages: tuple[Message, ...], cap: int) -> tuple[Message, ...]:
         if cap <= 0:
             break
     return tuple(kept)
+
+
+def _no_result(returned: object, effect: Effect) -> AgentError:
+    return AgentError(f"The call {effect.name!r} must return a Returned, and gave {returned!r:.200}")
 
 
 def _too_large(effect: Effect, size: int) -> AgentError:

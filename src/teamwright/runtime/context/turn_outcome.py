@@ -113,7 +113,7 @@ def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> 
 def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> AgentReplied | AgentFailed:
     """Return the fact that records the ending of a turn."""
     recorder = child.run.recorder
-    if isinstance(ending, Failure):
+    if not isinstance(ending, Reply):
         return AgentFailed(
             member=member.name,
             error=ending.error,
