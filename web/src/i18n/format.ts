@@ -5,7 +5,8 @@ import { language } from '@/i18n'
 type Time = string | number
 const dateOf = (time: Time) => new Date(typeof time === 'number' ? time * 1000 : time)
 
-const locale = () => (language.value === 'zh' ? 'zh-CN' : 'en')
+/** The reader's own locale where it is one of the chosen language: it says how times are written. */
+const locale = () => navigator.languages.find((one) => one.startsWith(language.value)) ?? (language.value === 'zh' ? 'zh-CN' : 'en')
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat | Intl.RelativeTimeFormat>()
 
 function cached<T extends Intl.NumberFormat | Intl.DateTimeFormat | Intl.RelativeTimeFormat>(name: string, make: () => T): T {
