@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from teamwright.agents.evaluators.protocol import EVALUATOR
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -66,12 +67,16 @@ class MemberRow:
 
 @dataclass(slots=True)
 class OpenTurn:
-    """An ask that has no ending yet; `asker` is the member that asks another one during its own turn, as a tool."""
+    """An ask that has no ending yet; `asker` is the member that asks another one during its own turn, as a tool.
+
+    A review is the turn of an evaluator, whose verdict has an event of its own.
+    """
 
     row: MemberRow
     began: float
     tokens: int = 0
     asker: MemberRow | None = None
+    is_review: bool = False
 
 
 @dataclass(slots=True)
@@ -142,7 +147,8 @@ class Board:
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         around = self.row_of(event.scope)
         row, asker = _member(around or self._top, fact.member), None if around is None or around.is_team else around
-        self.turns[event.key] = OpenTurn(row, event.time, asker=asker)
+        is_review = fact.purpose == "judge" and fact.member_kind == EVALUATOR
+        self.turns[event.key] = OpenTurn(row, event.time, asker=asker, is_review=is_review)
         if asker is not None:
             row.is_tool = True
             self._set(asker, "delegating", fact.member)

@@ -123,6 +123,8 @@ class LiveView:
 
     async def _scroll(self, event: Event) -> None:
         turn = self.board.turn_of(event.key)
+        if turn is not None and turn.is_review and isinstance(event.fact, AgentReplied):
+            return  # the verdict has a line of its own
         if turn is not None and turn.row.depth > 0 and isinstance(event.fact, AgentReplied) and not turn.row.is_team:
             texts = await message_texts(self._journal, event.fact)
             if event.fact.transfer_to is not None and not "".join(texts).strip():

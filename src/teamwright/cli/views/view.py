@@ -102,7 +102,9 @@ class PlainLines:
             return f"\n{'':<{len(name) + 1}}".join([f"{name} {tool[0]}", *tool[1:]])
         match event.fact:
             case AgentReplied() as fact:
-                return None if turn is None or turn.row.depth == 0 else await self._reply(event, fact, turn, name)
+                if turn is None or turn.row.depth == 0 or turn.is_review:
+                    return None
+                return await self._reply(event, fact, turn, name)
             case TeamStarted(strategy=strategy, members=members):
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
             case AgentFailed() if self._failures.has(event) or (row and row.depth == 0):
