@@ -22,7 +22,7 @@ endef
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## run an example team with the embedded model (no key, no network)
+run: $(VENV)/.run ## run a team of experts with the embedded model (no key, no network)
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
 
 page: $(VENV)/.dev ## build the page in web/ into the package, unless it is built

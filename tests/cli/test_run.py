@@ -211,6 +211,7 @@ def test_functions_beside_the_manifest_are_found(call: Call, tmp_path: Path) -> 
     assert call("run", team, "hello").out == "hello!\n"
 
 
+@pytest.mark.experts
 def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team: Path) -> None:
     from teamwright.cli.interactive.drive import local_hint
     from teamwright.teams.load import read_manifest
@@ -222,13 +223,15 @@ def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team:
     assert local_hint(read_manifest([team]).manifest, "x") is None
 
 
+@pytest.mark.experts
 def test_the_first_team_runs_with_any_model(call: Call) -> None:
     folder = Path("examples/first_team")
     model = f"scripted:{folder / 'replies.yaml'}"
     done = call("run", folder / "team.yaml", "--file", folder / "task.txt", "--model", model)
     assert (done.code, done.out.splitlines()[0]) == (0, "Visit today (2 of 3 guests):")
     said = [line.split()[0] for line in done.err.splitlines() if "▸" in line]
-    assert said == ["postman", *["clerk", "listener"] * 3, "manager"]
+    assert said == ["postman", *["clerk"] * 3, "postman", *["listener"] * 3, "manager"]
+    assert sum("is evaluated: pass" in line for line in done.err.splitlines()) == 3
 
 
 def test_files_are_attached_and_named_without_their_bytes(call: Call, team: Path, tmp_path: Path) -> None:  # L-A-1

@@ -28,6 +28,7 @@ def masked(lines: list[str]) -> list[str]:
     return lines
 
 
+@pytest.mark.experts
 def test_the_recorded_run_is_what_the_team_prints() -> None:
     printed = in_process(
         f"teamwright run {FOLDER / 'team.yaml'} --file {FOLDER / 'task.txt'} "
@@ -36,6 +37,7 @@ def test_the_recorded_run_is_what_the_team_prints() -> None:
     assert masked(first_run.read_record(ROOT)) == masked(printed.strip().splitlines())
 
 
+@pytest.mark.experts
 @pytest.mark.skipif(not INSTALLED, reason="the extra 'local' or its weights are not installed")
 @pytest.mark.timeout(640)
 async def test_the_embedded_model_gives_the_recorded_answer(monkeypatch: pytest.MonkeyPatch) -> None:

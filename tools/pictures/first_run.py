@@ -16,7 +16,8 @@ PADDING = 20.0
 SCREEN, WHITE, GREY, GREEN = "#0f172a", "#f8fafc", "#94a3b8", "#4ade80"
 COLOURS = {
     "first_team": "#e2e8f0",
-    "reader": "#e2e8f0",
+    "guests": "#e2e8f0",
+    "moods": "#e2e8f0",
     "postman": "#fbbf24",
     "clerk": "#38bdf8",
     "listener": "#f472b6",
@@ -42,8 +43,9 @@ def draw(lines: list[str]) -> str:
     size = f'width="{width - 2 * svg.MARGIN:.0f}" height="{bottom - svg.TITLE_HEIGHT:.0f}"'
     screen = f'<rect {at} {size} rx="8" fill="{SCREEN}"/>'
     parts = [part for number, line in enumerate(shown) for part in _line(number, line)]
-    subtitle = "Two members use a tiny model that runs on your own machine; two are plain Python functions."
-    return svg.document(width, bottom + svg.MARGIN, "A team reads the mail of a hotel", subtitle, [screen, *parts])
+    title = "A team of experts reads the mail of a hotel"
+    subtitle = "Each step of its plan is reviewed. Two members use a tiny model that runs on your own machine."
+    return svg.document(width, bottom + svg.MARGIN, title, subtitle, [screen, *parts])
 
 
 def _line(number: int, line: str) -> Iterator[str]:
@@ -62,6 +64,8 @@ def _spans(line: str) -> Iterator[tuple[str, str, int]]:
     spoken = SAID.fullmatch(line)
     if line.startswith(("$", "completed")):
         yield line, GREEN, 700
+    elif line.startswith(" ·"):
+        yield line, GREY, 400
     elif spoken is None or spoken["name"].strip() not in COLOURS:
         yield line, WHITE, 700
     else:
