@@ -20,6 +20,7 @@ from teamwright.experts.collaboration.change import (
     change_between,
     change_problems,
     pin_conflicts,
+    route_change,
 )
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.drafts import APPROVAL_SCHEMA, Approval, read_form
@@ -65,11 +66,11 @@ async def decide_change(
     decision = ChangeDecision(
         by, change, reason=change.reason, difference=plan_difference(plan, apply_change(plan, change)).lines
     )
-    if by != lead:
+    if route_change(plan, change, "lead" if by == lead else "expert") == "ask_lead":
         decision = await _ask_lead(state, decision, ctx)
-    conflicts = [] if decision.change is None else pin_conflicts(plan, change)
-    if decision.change is not None and (conflicts or state.options.confirm):
-        decision = await _ask_person(state, plan, decision, conflicts, ctx)
+    asks_person = state.options.confirm or route_change(plan, change, "lead") == "ask_person"
+    if decision.change is not None and asks_person:
+        decision = await _ask_person(state, plan, decision, ctx)
     return decision
 
 
@@ -103,10 +104,11 @@ async def _ask_lead(state: CollaborationState, decision: ChangeDecision, ctx: Co
 
 
 async def _ask_person(
-    state: CollaborationState, plan: CollaborationPlan, decision: ChangeDecision, conflicts: list[str], ctx: Context
+    state: CollaborationState, plan: CollaborationPlan, decision: ChangeDecision, ctx: Context
 ) -> ChangeDecision:
     """Ask a person about the difference alone: what it approved before and is unchanged needs no approval."""
     assert decision.change is not None
+    conflicts = pin_conflicts(plan, decision.change)
     lines = [f"{decision.by} wants to change the plan:", *decision.difference]
     lines += [f"It is against what a person edited: {'; '.join(conflicts)}."] if conflicts else []
     draft = to_json(decision.change.model_dump(mode="json", exclude_defaults=True)).decode()

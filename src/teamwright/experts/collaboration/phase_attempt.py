@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.experts.collaboration.plan import Phase
+from teamwright.experts.collaboration.plan import Phase, phase_text
 from teamwright.experts.collaboration.state import LAST, CollaborationState, Work
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Turn
@@ -43,8 +43,7 @@ class PhaseAttempt:
     @property
     def about(self) -> str:
         """The phase, as the lead reads it."""
-        task = self.state.task_of(self.phase)
-        return f"The phase: {self.phase.title}" + (f"\nIts task: {task}" if task else "")
+        return phase_text(self.phase, self.state.task_of(self.phase))
 
     @property
     def stopped(self) -> Failure:

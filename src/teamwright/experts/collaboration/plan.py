@@ -138,3 +138,8 @@ class CollaborationPlan(Plan):
         """Return the plan with another status of one phase; its version stays."""
         changed = [one.model_copy(update={"status": status}) if one.id == phase else one for one in self.steps]
         return self.model_copy(update={"steps": tuple(changed)})
+
+
+def phase_text(phase: Phase, task: str | None) -> str:
+    """Return a phase as the lead reads it; `task` is its task, rendered."""
+    return f"The phase: {phase.title}" + (f"\nIts task: {task}" if task else "")

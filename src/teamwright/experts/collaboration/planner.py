@@ -19,7 +19,7 @@ from teamwright.experts.collaboration.drafts import (
     plan_schema,
     read_form,
 )
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, phase_text
 from teamwright.experts.collaboration.plan_check import plan_problems, size_problems
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.strategies.member_introduction import introduction
@@ -138,7 +138,7 @@ def _task_text(state: CollaborationState, phase: Phase) -> str:
         task = state.task_of(phase)
     except ExpressionFailed:
         task = phase.task
-    return f"The phase: {phase.title}" + (f"\nIts task: {task}" if task else "")
+    return phase_text(phase, task)
 
 
 def _introduced(state: CollaborationState) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from teamwright.agents.evaluators.protocol import Evaluator
-from teamwright.agents.evaluators.registry import make_evaluator
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
-from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS, declaration_problems
+from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.protocol import Flaw, Members
 from teamwright.values.specs.evaluation import Evaluate
 
@@ -25,10 +24,7 @@ def evaluation_of(step: ExpertStep, options: CoordinationOptions) -> Evaluate:
 
 def evaluator_of_step(step: ExpertStep, options: CoordinationOptions, members: Members) -> Evaluator:
     """Return the evaluator of a step, with members or helpers of the team as its judges."""
-    declared = evaluation_of(step, options)
-    judge = None if declared.judge is None else members.named(declared.judge)
-    final = None if declared.final_judge is None else members.named(declared.final_judge)
-    return make_evaluator(declared, judge=judge, final_judge=final)
+    return evaluator_among(members, evaluation_of(step, options))
 
 
 def own_judge_flaws(

@@ -22,13 +22,14 @@ STEPS, EVALUATE = "steps", "evaluate"
 
 def step_evaluators(steps: Iterable[Step], members: Members) -> dict[str, Evaluator]:
     """Return the evaluators of the steps that have one, by step. Their judges are members or helpers."""
-    found: dict[str, Evaluator] = {}
-    for step in steps:
-        if (declared := step.evaluate) is not None:
-            judge = None if declared.judge is None else members.named(declared.judge)
-            final = None if declared.final_judge is None else members.named(declared.final_judge)
-            found[step.id] = make_evaluator(declared, judge=judge, final_judge=final)
-    return found
+    return {step.id: evaluator_among(members, step.evaluate) for step in steps if step.evaluate is not None}
+
+
+def evaluator_among(members: Members, declared: Evaluate) -> Evaluator:
+    """Return the evaluator of a declaration, with members or helpers of the team as its judges."""
+    judge = None if declared.judge is None else members.named(declared.judge)
+    final = None if declared.final_judge is None else members.named(declared.final_judge)
+    return make_evaluator(declared, judge=judge, final_judge=final)
 
 
 def evaluation_problems(step: Step) -> list[str]:
