@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.agents.contract.arguments import value_of
 from teamwright.errors import UsageError
-from teamwright.runtime.driver.raised_limits import RAISABLE
+from teamwright.runtime.driver.raised_limits import amounts
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import JsonValue
 from teamwright.values.names import check_name
@@ -57,10 +57,16 @@ class RunInterventions(ABC):
     async def raise_budget(self, run_id: str, limits: Limits, *, by: str = "") -> Receipt:
         """Raise limits of a run and of its team, at once; limits that are not given stay as they are."""
         given = value_of("The raised budget", "limits", limits, Limits) or Limits()
-        wanted = {name: value for name, value in given.bounds.given.items() if name in RAISABLE}
-        if not wanted:
-            raise UsageError(f"A raised budget needs a limit: {', '.join(RAISABLE)}.")
-        steer = RaiseBudget(version=STEERING_VERSION, by=by).changed(**wanted)
+        steer = RaiseBudget(
+            tokens=given.tokens,
+            usd=given.usd,
+            calls=given.calls,
+            seconds=given.seconds,
+            by=by,
+            version=STEERING_VERSION,
+        )
+        if not amounts(steer):
+            raise UsageError("A raised budget needs a limit: tokens, usd, calls or seconds.")
         return await self._steer(run_id, steer)
 
     async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:

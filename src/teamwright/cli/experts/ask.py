@@ -189,14 +189,16 @@ def _silent(text: str) -> None:
 def _team_text(source: Source) -> str:
     """The formed team, one line for each expert, and warnings."""
     from teamwright.cli.text.table import columns
+    from teamwright.values.specs.expert import ExpertProfile
 
     formation = source.formation
     if formation is None:
         return ""
     words = {"template": "from the template {}", "written": "written for this run", "made_up": "made up"}
-    lead = [name for name, spec in source.manifest.agents.items() if getattr(spec.expert, "is_lead", False)]
+    profiles = {name: spec.expert for name, spec in source.manifest.agents.items()}
+    leads = [name for name, one in profiles.items() if isinstance(one, ExpertProfile) and one.is_lead]
     rows = [
-        (f"  {role.name}", "leads" if role.name in lead else "", words[role.origin].format(role.template), role.reason)
+        (f"  {role.name}", "leads" if role.name in leads else "", words[role.origin].format(role.template), role.reason)
         for role in formation.roles
     ]
     return "\n".join((columns(rows), *(f"warning: {text}" for text in formation.warnings)))

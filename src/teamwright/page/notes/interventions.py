@@ -34,7 +34,7 @@ def intervention_text(fact: RunIntervened | RunApplied | RunRefused | RunAborted
         case RunAborted(member=member):
             return f"aborted by a person after {member} failed"
         case RunIntervened(intervention=intervention):
-            by = getattr(intervention, "by", "")
+            by = "" if isinstance(intervention, Answered | ActionClaim) else intervention.by
             return f"{visible(by) if by else 'a person'} sent: {_text(intervention)}"
         case RunApplied(intervention=intervention):
             return f"in effect: {_text(intervention)}"

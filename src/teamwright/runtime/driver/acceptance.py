@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from teamwright.errors import nearest
-from teamwright.runtime.driver.raised_limits import RAISABLE, amount
+from teamwright.runtime.driver.raised_limits import amounts
 from teamwright.strategies.contract import interventions_of
 from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
@@ -69,10 +69,8 @@ def _unknown(member: str, team: Team, joined: Collection[str]) -> str | None:
 
 def _no_raise(steer: RaiseBudget, limits: Sequence[Limits]) -> str | None:
     """Return which of the given limits can't be raised, because it is not set or not lower."""
-    for name in RAISABLE:
-        if (given := amount(steer, name)) is None:
-            continue
-        present = [value for one in limits if (value := amount(one, name)) is not None]
+    for name, given in amounts(steer).items():
+        present = [found[name] for one in limits if name in (found := amounts(one))]
         if not present:
             return f"neither the run nor its team has a limit on {name}, so there is none to raise"
         if given <= min(present):

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.interventions import RaiseBudget
-
-RAISABLE = ("tokens", "usd", "calls", "seconds")
-"""The names of limits that can be raised."""
 
 
 def raised(limits: Limits | None, raises: Iterable[RaiseBudget]) -> Limits | None:
@@ -17,17 +13,13 @@ def raised(limits: Limits | None, raises: Iterable[RaiseBudget]) -> Limits | Non
     if limits is None:
         return None
     for one in raises:
-        higher = {
-            name: given
-            for name in RAISABLE
-            if (given := amount(one, name)) is not None
-            and (present := amount(limits, name)) is not None
-            and given > present
-        }
+        present = amounts(limits)
+        higher = {name: given for name, given in amounts(one).items() if name in present and given > present[name]}
         limits = limits.model_copy(update=higher) if higher else limits
     return limits
 
 
-def amount(limits: Limits | RaiseBudget, name: str) -> float | None:
-    """Return one limit by its name."""
-    return cast("float | None", getattr(limits, name))
+def amounts(limits: Limits | RaiseBudget) -> dict[str, float]:
+    """Return the limits that are set and can be raised, by name."""
+    found = {"tokens": limits.tokens, "usd": limits.usd, "calls": limits.calls, "seconds": limits.seconds}
+    return {name: value for name, value in found.items() if value is not None}
