@@ -34,7 +34,7 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
+from teamwright.values.verdicts import JUDGED, EvaluationVerdict, VerdictOutcome
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
@@ -128,7 +128,7 @@ class TurnFigures(Record, frozen=True):
     @property
     def is_judged(self) -> bool:
         """Whether this is the last attempt at some work, and an evaluator said whether it is good."""
-        return not self.revised and self.verdict in ("pass", "revise")
+        return not self.revised and self.verdict in JUDGED
 
 
 class KpiRow(Record, frozen=True):

@@ -8,6 +8,8 @@ from teamwright.values.models import Record
 
 VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning"]
 """What becomes of the work: it counts, its author is asked again, a person is needed, or it counts unreviewed."""
+JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "revise"))
+"""The outcomes of reviews that were completed."""
 
 
 class CriterionResult(Record, frozen=True):

@@ -44,6 +44,7 @@ from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
 from teamwright.values.text.display import cut, number_text, seconds_text
 from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.verdicts import JUDGED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -281,7 +282,7 @@ def _level(event: Event) -> str:
         case AgentCalled() | RunNotified(error=str()):
             return "warning"
         case TeamEvaluationResult(verdict=verdict):
-            return "warning" if verdict.warnings or verdict.outcome not in ("pass", "revise") else "info"
+            return "warning" if verdict.warnings or verdict.outcome not in JUDGED else "info"
         case fact if isinstance(fact, WARNINGS):
             return "warning"
         case _:

@@ -48,7 +48,7 @@ class Execution:
 
     async def run(self, ctx: Context) -> None:
         """Run all phases, also those that people add while the last ones run."""
-        while not await self._is_complete(ctx):
+        while not await self._try_to_complete(ctx):
             async with ctx.branches(self._state.options.max_parallel) as branches:
                 await self._start_ready(branches, ctx)
                 async for branch in branches.finished():
@@ -63,16 +63,15 @@ class Execution:
                         branches.cancel()
                     await self._start_ready(branches, ctx)
 
-    async def _is_complete(self, ctx: Context) -> bool:
-        """Note that the plan has ended, unless a phase is left that can start."""
-        if self._is_over or self._said or any(self._ready()):
-            return self._is_over
-        edits = await self._versions.take_edits(ctx)
-        self._said += edits.said
-        if not edits.key:
-            return await self._is_complete(ctx)
-        await self._versions.set_status("completed", ctx, key=edits.key)
-        return True
+    async def _try_to_complete(self, ctx: Context) -> bool:
+        """Record that the plan is completed, if no phase is left that can start; return whether it has ended."""
+        while not (self._is_over or self._said or any(self._ready())):
+            edits = await self._versions.take_edits(ctx)
+            self._said += edits.said
+            if edits.key:
+                await self._versions.set_status("completed", ctx, key=edits.key)
+                return True
+        return self._is_over
 
     @property
     def _is_over(self) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import Field
@@ -77,14 +78,14 @@ def _skill_folders(written: str, place: Path) -> Iterator[tuple[str, Path]]:
 
 def read_skill(place: Path, written: str) -> Skill:
     """Read the name and description of a skill, and the digests of its files; raises `UsageError`."""
-    text = read_file_of(place, SKILL_FILE, written)[0]
+    text, _ = read_text_of(place, SKILL_FILE, written)
     fields = _front_matter(text, written)
     name, description = fields.get("name", place.resolve().name), fields.get("description", "")
     if not SKILL_NAME.fullmatch(name):
         raise UsageError(f"the skill {written!r} is called {cut(name, 60)!r}: use letters, digits, '.', '_' and '-'.")
     if not description:
         raise UsageError(f"the skill {written!r} has no description; its front matter in {SKILL_FILE} needs one.")
-    files = {path: read_file_of(place, path, written, text=False)[1] for path in _paths(place, written)}
+    files = {path: _digest_of(place, path, written) for path in _paths(place, written)}
     return Skill(name=name, description=description, folder=written, files=files)
 
 
@@ -129,16 +130,27 @@ def is_inside(path: Path, folder: Path) -> bool:
     return path.is_file() and path.resolve().is_relative_to(folder.resolve())
 
 
-def read_file_of(place: Path, path: str, written: str, *, text: bool = True) -> tuple[str, str]:
-    """Return the text of a file of a skill and the digest of its content; without `text`, any bytes will do."""
-    whole = place / path
+def read_text_of(place: Path, path: str, written: str) -> tuple[str, str]:
+    """Return the text of a file of a skill, and the digest of its content; raises `UsageError`."""
+    with _reading(path, written), (place / path).open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise UsageError(f"{path!r} of the skill {written!r} is larger than {LARGEST_FILE >> 20} MiB.")
     try:
-        if whole.stat().st_size > LARGEST_FILE and text:
-            raise UsageError(f"{path!r} of the skill {written!r} is larger than {LARGEST_FILE >> 20} MiB.")
-        content = whole.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
-        return (content.decode("utf-8") if text else ""), digest
-    except OSError as error:
-        raise UsageError(f"{path!r} of the skill {written!r} can't be read: {error.strerror}.") from error
+        return content.decode("utf-8"), hashlib.sha256(content).hexdigest()
     except UnicodeDecodeError as error:
         raise UsageError(f"{path!r} of the skill {written!r} is no text.") from error
+
+
+def _digest_of(place: Path, path: str, written: str) -> str:
+    """Return the digest of a file of any size, read piece by piece."""
+    with _reading(path, written), (place / path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _reading(path: str, written: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path!r} of the skill {written!r} can't be read: {error.strerror}.") from error

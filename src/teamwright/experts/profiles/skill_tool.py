@@ -26,7 +26,7 @@ from teamwright.experts.profiles.skill import (
     SkillFolders,
     is_inside,
     pin_skills,
-    read_file_of,
+    read_text_of,
     skill_body,
 )
 from teamwright.values.specs.manifest import CustomTool, ToolSpec
@@ -67,7 +67,7 @@ def _unchanged_text(skill: Skill, path: str) -> str:
     if not is_inside(place / path, place):
         raise ToolError(f"The file {path!r} of the skill {skill.name!r} is gone; it was there when the run began.")
     try:
-        text, digest = read_file_of(place, path, skill.name)
+        text, digest = read_text_of(place, path, skill.name)
     except UsageError as error:
         raise ToolError(f"The skill can't be read: {error}") from error
     if digest != skill.files[path]:

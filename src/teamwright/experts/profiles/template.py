@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
-from teamwright.documents.nodes import Fields, Node, Place, Scalar, described, place_at, plain, shown
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import read_file
 from teamwright.documents.schema_check import Schema, SchemaCheck
@@ -107,8 +107,6 @@ def _schema() -> Schema:
 
 def as_node(value: JsonValue, place: Place) -> Node:
     """Return plain data as a node at one place."""
-    from teamwright.documents.nodes import Entry, Items
-
     match value:
         case list():
             return Items(tuple(as_node(item, place) for item in value), place)

@@ -20,7 +20,7 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import join_key, parent_key, without_attempts
 from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.verdicts import EvaluationVerdict
+from teamwright.values.verdicts import JUDGED, EvaluationVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RatedWork:
     @property
     def is_judged(self) -> bool:
         """Whether an evaluator said whether it is good."""
-        return self.verdict is not None and self.verdict.outcome in ("pass", "revise")
+        return self.verdict is not None and self.verdict.outcome in JUDGED
 
     @property
     def is_passed(self) -> bool:

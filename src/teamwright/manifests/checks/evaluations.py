@@ -7,12 +7,11 @@ from pydantic import ValidationError
 from teamwright.agents.evaluators.registry import evaluator_names
 from teamwright.documents.nodes import Fields, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
-from teamwright.manifests.checks.judges import check_criteria
+from teamwright.manifests.checks.judges import check_criteria, judges_in
 from teamwright.manifests.checks.teams import check_reference
 from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.specs.evaluation import Evaluate
 
-JUDGES = ("judge", "final_judge")
 NOT_INSTALLED = "no evaluator is installed: evaluation is part of the optional package  teamwright.experts"
 
 
@@ -22,14 +21,11 @@ def check_evaluation(owner: Declaration, declared: Declarations, report: Problem
     if not isinstance(node, Fields):
         return
     _check_evaluator(node, owner, report)
-    for field in JUDGES:
-        judge = node.text(field)
-        if judge is None:
-            continue
-        if judge.value == owner.name:
-            report.problem(judge.place, f"{owner.words} can't judge its own work", "name another agent")
+    for judge, place in judges_in(node):
+        if judge == owner.name:
+            report.problem(place, f"{owner.words} can't judge its own work", "name another agent")
         else:
-            check_reference(str(judge.value), judge.place, "", owner.words, declared, report)
+            check_reference(judge, place, "", owner.words, declared, report)
     check_criteria(node, owner.words, report)
     try:
         evaluate = Evaluate.model_validate(plain(node))

@@ -26,22 +26,19 @@ NO_MODEL = ("function", "scripted")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEvaluation:
-    """An `evaluate` of a manifest: its node, who declares it, and the agents or teams whose work it evaluates.
-
-    `by_role` means that a step names its author as a role.
-    """
+    """An `evaluate` of a manifest: its node, who declares it, and the agents or teams whose work it evaluates."""
 
     node: Fields
     owner: Declaration
     words: str
     authors: tuple[str, ...]
-    by_role: bool = False
 
-    def judges(self) -> Iterator[tuple[str, Place]]:
-        """Its judges, with their places."""
-        for field in ("judge", "final_judge"):
-            if (judge := self.node.text(field)) is not None:
-                yield str(judge.value), judge.place
+
+def judges_in(evaluate: Fields) -> Iterator[tuple[str, Place]]:
+    """Yield the judges that an evaluation names, with their places."""
+    for field in ("judge", "final_judge"):
+        if (judge := evaluate.text(field)) is not None:
+            yield str(judge.value), judge.place
 
 
 def declared_evaluations(declared: Declarations) -> Iterator[DeclaredEvaluation]:
@@ -68,7 +65,7 @@ def step_evaluations(team: Declaration) -> Iterator[DeclaredEvaluation]:
         if isinstance(step, Fields) and isinstance(node, Fields):
             name = step.text("id")
             words = f"{team.words}: the step {str(name.value) if name else ''!r}"
-            yield DeclaredEvaluation(node, team, words, _authors(step, members), by_role=step.has("role"))
+            yield DeclaredEvaluation(node, team, words, _authors(step, members))
 
 
 def _authors(step: Fields, members: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,7 +88,7 @@ def check_judges(declared: Declarations, report: ProblemReport, default_model: s
             report.warning(one.node.place, f"{one.words}: {text}")
         if not evaluate.asks_judges:
             continue
-        for judge, place in one.judges():
+        for judge, place in judges_in(one.node):
             _check_models(one, judge, place, evaluate, declared, report, default_model)
 
 
@@ -104,8 +101,6 @@ def _check_models(
     report: ProblemReport,
     default_model: str | None,
 ) -> None:
-    if one.by_role and one.authors == (judge,):  # the strategy itself checks a step that names an agent
-        report.problem(place, f"{one.words}: {judge!r} can't judge its own work", "name another agent")
     judging = declared_models(judge, declared, default_model)
     for author in one.authors:
         same = judging & declared_models(author, declared, default_model)

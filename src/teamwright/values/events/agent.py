@@ -18,8 +18,8 @@ Check = Literal["input", "output"]
 ValueForm = Literal["reply", "data", "question"]
 """How a recorded value is read: as a whole reply, as data, or as a question that a tool asks a person."""
 PartialUsage = Literal["cut", "no_output", "no_input"]
-"""Why a reported usage is not all that was used: the reply was cut off before its end, or it has text and reports no
-output."""
+"""Why a reported usage is not all that was used: the reply was cut off before its end, it has text and reports no
+output, or it reports no input at all."""
 
 
 class AgentAsked(Record, frozen=True):
