@@ -34,6 +34,7 @@ from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.probe import Probe
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
@@ -173,6 +174,10 @@ class Run:
     def share_prompt_meter(self, meter: PromptMeter) -> None:
         """Use what other runs of the engine have counted and learnt about the prompts of models."""
         self._state.prompt_meter = meter
+
+    def observe(self, probe: Probe) -> None:
+        """Let a probe look at the turns and calls of a replay."""
+        self._state.probe = probe
 
     async def drive(self, run_input: RunInput | None = None) -> RunResult | None:
         """Start or resume the run and drive it to its end; returns `None` if it is paused or interrupted first."""

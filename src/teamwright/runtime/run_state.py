@@ -23,6 +23,7 @@ from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
+from teamwright.runtime.probe import Probe
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
@@ -145,6 +146,8 @@ class RunState:
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
+    probe: Probe | None = None
+    """What observes a replay from inside; `None` in every run that is driven."""
     path_locks: PathLocks = field(init=False)
 
     def __post_init__(self) -> None:

@@ -40,3 +40,13 @@ async def test_the_page_events_of_an_unknown_run_are_not_found(tmp_path: Path) -
 async def test_page_events_need_a_token(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         assert (await server.client(None).get("/api/runs/r/page-events")).status_code == 401
+
+
+async def test_a_page_reads_what_a_turn_was_told(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        path, client = await a_run(server), server.client("read")
+        prompt = (await client.get(f"{path}/prompts/pair/step-2")).json()
+        assert (prompt["member"], prompt["task"], len(prompt["history"])) == ("b", "Go", 1)
+        missing = await client.get(f"{path}/prompts/pair/step-9")
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_name")
+        assert (await client.get("/api/runs/nothing/prompts/x")).status_code == 404

@@ -54,6 +54,34 @@ def _ignore_fact(fact: Fact) -> None:
     """Record nothing: there is no run."""
 
 
+class SentMessage(Struct, frozen=True):
+    """A message of a request. `tool` and `call` identify a tool call of the model, or the result of one."""
+
+    role: Literal["user", "assistant", "thinking", "tool_call", "tool_result"]
+    content: JsonValue
+    tool: str = ""
+    call: str = ""
+
+
+class OfferedTool(Struct, frozen=True):
+    """A tool that a request offers to the model."""
+
+    name: str
+    description: str
+    parameters: JsonValue
+
+
+class SentRequest(Struct, frozen=True):
+    """What one request to a model consists of; `modes` are the ways in which its answer may come."""
+
+    messages: tuple[SentMessage, ...]
+    instructions: str = ""
+    tools: tuple[OfferedTool, ...] = ()
+    settings: JsonValue = None
+    output_schema: JsonValue = None
+    modes: tuple[str, ...] = ()
+
+
 class Effect(Struct, frozen=True):
     """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
@@ -69,7 +97,8 @@ class Effect(Struct, frozen=True):
 
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
     `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers,
-    and so is the `method` of a request to an MCP server that calls no tool.
+    and so is the `method` of a request to an MCP server that calls no tool. `describe` returns what the call sends, for
+    readers; it is called only where somebody asks what a turn was told.
     """
 
     kind: EffectKind
@@ -93,6 +122,7 @@ class Effect(Struct, frozen=True):
     method: McpMethod | None = None
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
+    describe: Callable[[], SentRequest] | None = None
 
     def misfit(self) -> str | None:
         """Return which field can't be recorded; `None` if all can, as constructing an effect does not check."""

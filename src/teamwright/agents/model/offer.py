@@ -83,6 +83,11 @@ class Offer:
         """Whether the offer was made from these values and these very objects."""
         return inputs == self._inputs and len(same) == len(self._same) and all(map(is_, same, self._same))
 
+    @property
+    def schema(self) -> Mapping[str, JsonValue]:
+        """The schema of the answer; empty if the answer is a text."""
+        return self._schema
+
     def parameters(self, mode: OutputMode) -> ModelRequestParameters:
         """Return the parameters of a request whose answer is to come in this mode."""
         if mode == "text":

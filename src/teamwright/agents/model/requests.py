@@ -38,6 +38,7 @@ from teamwright.agents.model.messages import (
 )
 from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
 from teamwright.agents.model.output_meter import OutputMeter, Stop
+from teamwright.agents.model.request_description import sent_request
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
@@ -112,6 +113,7 @@ class ModelRequests:
             media_tokens=conversation.reasoning_tokens
             + (self._media_tokens(conversation) if conversation.files else 0),
             texts=(*conversation.sent_texts, *offer.texts),
+            describe=partial(sent_request, conversation, offer),
         )
         returned = await self._ctx.effect(request_place(self.count), effect)
         self.usage += returned.usage

@@ -21,7 +21,7 @@ from pydantic_core import to_json
 from teamwright.agents.budget_notice import low_budget_notice
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
@@ -319,7 +319,11 @@ class ScriptedAgent(PolicyAttributes):
             rate=self._rate,
             max_bytes=self.max_bytes,
             prompt_tokens=_tokens(prompt),
+            describe=partial(self._describe, prompt),
         )
+
+    def _describe(self, prompt: str) -> SentRequest:
+        return SentRequest((SentMessage("user", prompt),), self.instructions)
 
     async def _answer_request(self, prompt: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
         if self._guardrails is not None and self._guardrails.checks_output:

@@ -74,14 +74,27 @@ def list_runs(
 
 
 @app.command()
-def show(run: Run, full: Full = False, json: Json = False, out: Out = None) -> int:
+def show(
+    run: Run,
+    full: Full = False,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", metavar="KEY", help="Only what the turn with this key was told.")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
     """Explain a run from its record.
 
-    Shows the task, every reply with its time and cost, tool calls, why the run ended, and what can be done next.
+    Shows the task, every reply with its time and cost, tool calls, why the run ended, and what can be done next. With
+    --prompt, shows exactly what one turn was told: every message, tool and setting of its model requests.
     """
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
+        if prompt is not None:
+            from teamwright.cli.runs.prompt import show_prompt
+
+            return await show_prompt(engine, found.id, prompt, out, json=json)
         from teamwright.cli.text.explain import explain, explanation_text
         from teamwright.cli.text.tool_calls import tool_texts
 

@@ -11,14 +11,13 @@ from teamwright.agents.prices import known_models, rate_of
 from teamwright.errors import UnknownName, UsageError, nearest
 from teamwright.strategies.contract import options_of
 from teamwright.strategies.registry import find_strategy
+from teamwright.teams.codeless import without_code
 from teamwright.teams.load import resolve_model, source_with_limits
 from teamwright.values.limits.limits import Limits
-from teamwright.values.specs.manifest import TERMINATE, AgentSpec, AnyModel, Manifest, Source, TeamSpec
+from teamwright.values.specs.manifest import AnyModel, Manifest, Source, TeamSpec
 
 WIDTHS = {"fan_out": "limit", "dag": "max_parallel", "star_team": "max_parallel", "mesh_team": "max_parallel"}
 """The option of each strategy that says how many members work at once."""
-STAND_IN = "local"
-"""The model of agents that have none: it is never called, and costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,7 @@ def with_changes(source: Source, changes: RunChanges) -> Source:
         manifest = manifest.model_copy(update={"agents": {**manifest.agents, name: agent}})
     if changes.at_once is not None:
         manifest = _with_width(source.team, manifest, changes.at_once)
-    agents = {name: _without_code(manifest, spec) for name, spec in manifest.agents.items()}
-    source = source.model_copy(update={"manifest": manifest.model_copy(update={"agents": agents})})
+    source = without_code(source.model_copy(update={"manifest": manifest}))
     return source if changes.limits is None else source_with_limits(source, changes.limits)
 
 
@@ -81,21 +79,3 @@ def _width_option(spec: TeamSpec) -> str | None:
     known = options_of(strategy)
     option = WIDTHS.get(strategy.name)
     return option if known is not None and option in known.model_fields else None
-
-
-def _without_code(manifest: Manifest, spec: AgentSpec) -> AgentSpec:
-    """An agent that is declared alike and loads no function, script, tool or instructions."""
-    model: AnyModel = STAND_IN if spec.model is None else spec.model
-    return spec.model_copy(
-        update={
-            "model": manifest.models.get(model, model) if isinstance(model, str) else model,
-            "function": None,
-            "scripted": None,
-            "instructions": "",
-            "check_input": None,
-            "check_output": None,
-            "memory": None,
-            "approve": spec.approve and spec.approve.model_copy(update={"tools": False}),
-            "tools": (TERMINATE,) if TERMINATE in spec.tools else (),
-        }
-    )

@@ -18,7 +18,7 @@ from teamwright.journal.decoder import decode_body
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.lab.calibration.behaviour import learn
-from teamwright.lab.replay.changes import STAND_IN, RunChanges, with_changes
+from teamwright.lab.replay.changes import RunChanges, with_changes
 from teamwright.lab.replay.recorded_turns import RecordedTurn, recorded_turns
 from teamwright.lab.replay.replayed_agents import Replay, replayed_team
 from teamwright.lab.replay.report import OtherRun, WhatIfReport, make_report
@@ -28,6 +28,7 @@ from teamwright.lab.simulation.trials import Trial, declared_team
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.planning.topology.profiles import topology_named
 from teamwright.runtime.engine import Engine
+from teamwright.teams.codeless import STAND_IN
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.event import Event

@@ -287,6 +287,8 @@ class Ask:
         """Return the member's reply, cleaned; any error becomes a failure."""
         member = self._member
         try:
+            if child.run.probe is not None:
+                await child.run.probe.turn(child.path, member, self.turn)
             reply = await member.respond(self.turn, self.new_context(child))
             reply = checked_reply(reply, member)
         except (AgentError, LimitReached) as error:

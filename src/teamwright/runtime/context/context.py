@@ -148,7 +148,8 @@ class RunContext:
         wrong = effect.misfit() if effect.__class__ is Effect else f"it is {effect!r:.100}, and no Effect"
         if wrong is not None:
             raise UsageError(f"The effect at {key!r} can't be recorded: {wrong}")
-        return EffectCall(scope, place, effect).resolve()
+        call = EffectCall(scope, place, effect)
+        return call.resolve() if scope.run.probe is None else call.resolve_observed(scope.run.probe)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""

@@ -24,6 +24,7 @@ from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes, store_file
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.driver.steady_clock import remaining_wait
+from teamwright.runtime.probe import Probe
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.body import Body
@@ -92,6 +93,13 @@ class EffectCall:
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             await anyio.sleep(wait)
+
+    async def resolve_observed(self, probe: Probe) -> Returned:
+        """Resolve the effect after a probe has looked at it."""
+        recorded = self._find_recorded()
+        is_recorded = recorded is not None and recorded.outcome is not None
+        await probe.call(self._key, self._effect, is_recorded=is_recorded)
+        return await self.resolve()
 
     @property
     def holder(self) -> str:

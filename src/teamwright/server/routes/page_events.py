@@ -1,4 +1,4 @@
-"""What a page shows of a run: its page events."""
+"""What a page shows of a run: its page events, and what exactly each turn was told."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from pydantic import JsonValue
 
 from teamwright.page.page_events import encode
+from teamwright.page.prompts import rebuild_prompt
 from teamwright.page.reading import read_page_events
 from teamwright.runtime.deleted_run import run_not_found
 from teamwright.server.access import MAY_READ, Server
@@ -38,3 +40,9 @@ async def list_page_events(
     if not events and not await server.engine.journal.read(run_id, limit=1):
         raise await run_not_found(server.engine.journal, run_id)
     return Response(encode(events), media_type=JSON)
+
+
+@router.get("/prompts/{key:path}", responses=responses(404), dependencies=[MAY_READ])
+async def read_prompt(server: Server, run_id: str, key: str) -> dict[str, JsonValue]:
+    """Return what the turn with a key was told: its task, the messages before it, and every request to a model."""
+    return (await rebuild_prompt(server.engine, run_id, key)).to_json()
