@@ -1,4 +1,4 @@
-"""What a turn was told, rebuilt from the journal."""
+"""What a turn received, rebuilt from the journal."""
 
 from __future__ import annotations
 

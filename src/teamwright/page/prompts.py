@@ -1,4 +1,4 @@
-"""What exactly a turn was told, rebuilt from the journal: the messages of every model request, tools and settings.
+"""What exactly a turn received, rebuilt from the journal: the messages of every model request, tools and settings.
 
 A record holds no copies of prompts. The run is replayed in memory up to the end of the turn, and nothing is called that
 is not recorded. A rebuilt request is exact if its digest is the recorded one.
@@ -78,7 +78,7 @@ class PromptRequest(PageValue, frozen=True):
 
 
 class TurnPrompt(PageValue, frozen=True):
-    """What a turn was told: its task and the messages before it, and every request that its member made of a model.
+    """What a turn received: its task and the messages before it, and every request that its member made of a model.
 
     `problem` says why it is not all there, where that is so.
     """
@@ -95,7 +95,7 @@ class TurnPrompt(PageValue, frozen=True):
 
 
 async def rebuild_prompt(engine: Engine, run_id: str, key: str) -> TurnPrompt:
-    """Rebuild what the turn with a key was told; raises `UnknownName` if the run has no such turn."""
+    """Rebuild what the turn with a key received; raises `UnknownName` if the run has no such turn."""
     return await (await PromptReplay.load(engine, run_id)).prompt(key)
 
 
@@ -128,7 +128,7 @@ class PromptReplay:
         return [event.key for event in self._events if isinstance(event.fact, AgentAsked)]
 
     async def prompt(self, key: str) -> TurnPrompt:
-        """Rebuild what one turn was told."""
+        """Rebuild what one turn received."""
         asked, past = _past_of(self._events, key)
         sent = {event.key: event.fact for event in past if event.scope == key and isinstance(event.fact, AgentCalled)}
         sent = {} if self._problem else {one: fact for one, fact in sent.items() if fact.effect == "model"}
@@ -193,7 +193,7 @@ def _past_of(events: Sequence[Event], key: str) -> tuple[AgentAsked, Sequence[Ev
 
 
 class _PromptProbe:
-    """Lets a replay come as far as one turn, and keeps what the turn and its requests were told."""
+    """Lets a replay come as far as one turn, and keeps what the turn and its requests received."""
 
     def __init__(self, key: str, wanted: frozenset[str]) -> None:
         self._key, self._wanted = key, wanted
@@ -202,7 +202,7 @@ class _PromptProbe:
         self.done = asyncio.Event()
 
     async def turn(self, key: str, member: AgentLike, turn: Turn) -> None:
-        """Let teams work, and the members around the turn; all others stand still."""
+        """Let teams work, and the members around the turn; all others are held."""
         if key == self._key:
             self.seen = turn
             if self._wanted:

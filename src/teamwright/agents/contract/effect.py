@@ -98,7 +98,7 @@ class Effect(Struct, frozen=True):
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
     `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers,
     and so is the `method` of a request to an MCP server that calls no tool. `describe` returns what the call sends, for
-    readers; it is called only where somebody asks what a turn was told.
+    readers; it is called only to show the prompt of a turn.
     """
 
     kind: EffectKind

@@ -78,7 +78,7 @@ def show(
     run: Run,
     full: Full = False,
     prompt: Annotated[
-        str | None, typer.Option("--prompt", metavar="KEY", help="Only what the turn with this key was told.")
+        str | None, typer.Option("--prompt", metavar="KEY", help="Only what the turn with this key received.")
     ] = None,
     json: Json = False,
     out: Out = None,
@@ -86,7 +86,7 @@ def show(
     """Explain a run from its record.
 
     Shows the task, every reply with its time and cost, tool calls, why the run ended, and what can be done next. With
-    --prompt, shows exactly what one turn was told: every message, tool and setting of its model requests.
+    --prompt, shows exactly what one turn received: every message, tool and setting of its model requests.
     """
     check_out(out)
 

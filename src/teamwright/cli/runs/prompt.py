@@ -1,4 +1,4 @@
-"""`teamwright runs show --prompt`: what exactly a turn was told."""
+"""`teamwright runs show --prompt`: what exactly a turn received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def show_prompt(engine: Engine, run_id: str, key: str, out: Path | None, *, json: bool) -> int:
-    """Print what the turn with a key was told; the name of the run's team before the key may be left out."""
+    """Print what the turn with a key received; the name of the run's team before the key may be left out."""
     first = (await engine.runs.history(run_id)).started.team
     prompt = await rebuild_prompt(engine, run_id, key if root_key(key) == first else join_key(first, key))
     if prompt.problem:

@@ -1,4 +1,4 @@
-"""What a page shows of a run: its page events, and what exactly each turn was told."""
+"""What a page shows of a run: its page events, and what exactly each turn received."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ async def list_page_events(
 
 @router.get("/prompts/{key:path}", responses=responses(404), dependencies=[MAY_READ])
 async def read_prompt(server: Server, run_id: str, key: str) -> dict[str, JsonValue]:
-    """Return what the turn with a key was told: its task, the messages before it, and every request to a model."""
+    """Return what the turn with a key received: its task, the messages before it, and every request to a model."""
     return (await rebuild_prompt(server.engine, run_id, key)).to_json()
