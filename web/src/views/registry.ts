@@ -23,4 +23,10 @@ export const RUN_VIEWS: RunView[] = [
     key: '2',
     component: defineAsyncComponent(() => import('@/views/plan/PlanView.vue')),
   },
+  {
+    id: 'steer',
+    title: 'view.steer',
+    key: '4',
+    component: defineAsyncComponent(() => import('@/views/steer/SteerView.vue')),
+  },
 ]

@@ -2,5 +2,6 @@ import { conversation } from '@/i18n/zh/conversation'
 import { home } from '@/i18n/zh/home'
 import { plan } from '@/i18n/zh/plan'
 import { shell } from '@/i18n/zh/shell'
+import { steer } from '@/i18n/zh/steer'
 
-export const zh = { ...shell, ...home, ...conversation, ...plan }
+export const zh = { ...shell, ...home, ...conversation, ...plan, ...steer }

@@ -1,7 +1,8 @@
 // What people did to a run, when it was accepted and when it took effect, and what the run asks them.
-import type { PageEvent, PageIntervention, PageQuestion } from '@/api/page_events'
+import type { PageAmounts, PageEvent, PageIntervention, PageQuestion, PageRun } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
 
+/** One thing that a person did; `id` is its number in the inbox of the run, negative for the run as a whole. */
 export interface Deed {
   id: number
   what: string
@@ -10,21 +11,39 @@ export interface Deed {
   text: string
   data: unknown
   acceptedAt: number | null
-  /** The first time it took effect; a message takes effect with each turn that reads it. */
+  /** The first time that it took effect; a message takes effect with each turn that reads it. */
   appliedAt: number | null
-  applied: { time: number; key: string; number: number }[]
+  applied: { time: number; key: string }[]
   refusedAt: number | null
   reason: string
 }
 
 export interface Steering {
+  /** Ids of the experts of the outermost team, which a person can address. */
+  members: Set<string>
   deeds: Map<number, Deed>
+  /** The open questions, by key. */
   questions: Map<string, PageQuestion>
-  paused: Set<string>
+  /** Members that are held before their next turn. */
+  held: Set<string>
+  /** The limits of the run or, where it has none, of its outermost team; with what is spent. */
+  limits: PageAmounts | null
+  spent: PageAmounts | null
 }
+
+const NOBODY = { by: '', to: '', text: '', data: null, acceptedAt: null, appliedAt: null, applied: [], refusedAt: null, reason: '' }
+
+const isOutermost = (scope: string) => !scope.includes('/')
 
 function apply(state: Steering, event: PageEvent): void {
   switch (event.kind) {
+    case 'team_formed':
+      if (isOutermost(event.scope)) for (const member of event.members) state.members.add(member.id)
+      if (isOutermost(event.scope) && event.lead) state.members.add(event.lead)
+      break
+    case 'expert_joined':
+      if (isOutermost(event.scope) && event.expert && (event.role === 'member' || event.role === 'lead')) state.members.add(event.expert.id)
+      break
     case 'intervention':
       intervene(state, event)
       break
@@ -32,28 +51,64 @@ function apply(state: Steering, event: PageEvent): void {
       state.questions.set(event.key, event)
       break
     case 'answer':
-      state.questions.delete(event.key)
+      answered(state, event)
+      break
+    case 'budget':
+      if (event.level === '') state.spent = event.spent
+      if (event.limits && isOutermost(event.level)) state.limits = merged(state.limits, event.limits)
       break
     case 'run':
-      if (event.state === 'ended') state.questions.clear()
+      turned(state, event)
       break
   }
 }
 
+function answered(state: Steering, event: PageEvent & { kind: 'answer' }): void {
+  const asked = state.questions.get(event.key)
+  state.questions.delete(event.key)
+  const deed = { ...NOBODY, id: -event.number, what: 'answer', by: event.by, text: event.text, reason: asked?.text ?? '' }
+  state.deeds.set(deed.id, { ...deed, acceptedAt: event.time, appliedAt: event.time })
+}
+
+const EFFECTS: Record<string, string> = { paused: 'pause', resumed: 'continue', interrupted: 'interrupted' }
+
+/** A pause and a stop take effect where the run says so; without a person, the run did it itself. */
+function turned(state: Steering, event: PageRun): void {
+  if (event.limits) state.limits = merged(state.limits, event.limits)
+  if (event.state === 'ended') state.questions.clear()
+  const what = event.state === 'ended' ? (event.status === 'cancelled' ? 'cancel' : '') : EFFECTS[event.state]
+  if (!what) return
+  const asked = [...state.deeds.values()].findLast((deed) => deed.what === what && deed.acceptedAt !== null && deed.appliedAt === null)
+  const deed = asked ?? { ...NOBODY, id: -event.number, what, reason: event.reason }
+  state.deeds.set(deed.id, { ...deed, appliedAt: event.time, applied: [{ time: event.time, key: '' }] })
+}
+
+function merged(before: PageAmounts | null, now: PageAmounts): PageAmounts {
+  const given = Object.entries(now).filter(([, value]) => value !== null)
+  return { tokens: null, usd: null, calls: null, seconds: null, ...before, ...Object.fromEntries(given) }
+}
+
 function intervene(state: Steering, event: PageIntervention): void {
-  const { id, what, by, to, text, data, time, key, number } = event
-  const before = state.deeds.get(id) ?? { id, what, by, to, text, data, acceptedAt: null, appliedAt: null, applied: [], refusedAt: null, reason: '' }
-  const deed = { ...before, reason: event.reason || before.reason }
+  const { id, what, by, to, text, data, time, key } = event
+  const before = state.deeds.get(id) ?? { ...NOBODY, id, what, by, to, text, data }
+  const deed: Deed = { ...before, reason: event.reason || before.reason }
   if (event.state === 'accepted') deed.acceptedAt = time
   if (event.state === 'refused') deed.refusedAt = time
   if (event.state === 'applied') {
     deed.appliedAt ??= time
-    deed.applied = [...deed.applied, { time, key, number }]
+    deed.applied = [...deed.applied, { time, key }]
   }
   state.deeds.set(id, deed)
   if (event.state === 'refused') return
-  if (what === 'pause_member') state.paused.add(to)
-  if (what === 'resume_member') state.paused.delete(to)
+  if (what === 'pause_member') state.held.add(to)
+  if (what === 'resume_member') state.held.delete(to)
 }
 
-export const steering: Fold<Steering> = { initial: () => ({ deeds: new Map(), questions: new Map(), paused: new Set() }), apply }
+export const steering: Fold<Steering> = {
+  initial: () => ({ members: new Set(), deeds: new Map(), questions: new Map(), held: new Set(), limits: null, spent: null }),
+  apply,
+}
+
+/** The deeds, newest first. */
+export const newestFirst = (state: Steering) => [...state.deeds.values()].sort((a, b) => timeOf(b) - timeOf(a))
+const timeOf = (deed: Deed) => deed.acceptedAt ?? deed.refusedAt ?? deed.appliedAt ?? 0
