@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
-import uvicorn
 
 from teamwright import Engine
 from teamwright.journal.protocol import Journal
 from teamwright.server.app import make_app
-from teamwright.server.catalogue import Catalogue
 from teamwright.server.guard import LOOPBACK
-from teamwright.server.state import ServerState
-from teamwright.server.tokens import Role, Tokens
+from teamwright.server.listener import FeedServer, server_config
+from teamwright.server.state import ServerState, open_state
+from teamwright.server.tokens import Role
 
 
 @dataclass
@@ -48,10 +47,9 @@ class TestServer:
 @asynccontextmanager
 async def serving(journal: Journal, folder: Path, teams: Sequence[Path] = ()) -> AsyncGenerator[TestServer]:
     """Serve these teams over an engine, until the block ends."""
-    async with Engine(journal) as engine:
-        state = ServerState(engine, Catalogue(teams), Tokens(folder / "tokens.json"))
+    async with Engine(journal) as engine, open_state(engine, teams, folder) as state:
         listener = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(make_app(state, LOOPBACK), log_level="warning", lifespan="off"))
+        server = FeedServer(server_config(make_app(state, LOOPBACK)), state.feeds)
         task = asyncio.create_task(server.serve([listener]))
         running = TestServer(state, listener.getsockname()[1])
         try:

@@ -197,25 +197,33 @@ class Runs(RunInterventions):
         sender = Sender(self._journal, self.follow, run_id, history.number)
         return await sender.send(redacted_steer(steer, redactor), wait=wait)
 
-    async def pause(self, run_id: str) -> RunResult:
-        """Pause the run after in-flight calls have finished."""
+    async def pause(self, run_id: str, *, by: str = "", wait: bool = True) -> RunResult:
+        """Pause the run after in-flight calls have finished; with `wait=False`, return as soon as it is asked to."""
+        check_text("by", by)
         result = await self.result(run_id)
         if result.status not in (*FINAL, "running"):
             raise NotResumable(f"Run {run_id!r} is {result.status}: it has no driver, so there is nothing to pause.")
-        return await self._send(run_id, Pause())
+        return await self._send(run_id, Pause(by=by), wait=wait)
 
-    async def cancel(self, run_id: str, reason: str = "") -> RunResult:
-        """End a run for good, in whichever process it is driven; a run without a driver ends at once."""
+    async def cancel(self, run_id: str, reason: str = "", *, by: str = "", wait: bool = True) -> RunResult:
+        """End a run for good, in whichever process it is driven; a run without a driver ends at once.
+
+        With `wait=False`, return as soon as its driver is asked to end it.
+        """
         check_text("reason", reason)
+        check_text("by", by)
         if reason:
             reason = self._redactor(run_id, await self.history(run_id)).text(reason)
-        return await self._send(run_id, Cancel(reason=reason))
+        return await self._send(run_id, Cancel(reason=reason, by=by), wait=wait)
 
-    async def _send(self, run_id: str, intervention: Pause | Cancel) -> RunResult:
+    async def _send(self, run_id: str, intervention: Pause | Cancel, *, wait: bool) -> RunResult:
         result = await self.result(run_id)
         if result.status in FINAL:
             raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
         await self._journal.send(run_id, intervention)
+        await self._live.deliver_inboxes()
+        if not wait and await self._is_driven(run_id):
+            return result
         result = await self.wait(run_id)
         if result.status in FINAL or not isinstance(intervention, Cancel):
             return result

@@ -32,6 +32,7 @@ def visitor_of(connection: HTTPConnection) -> Visitor:
         found = state.sessions.visitor(session)
     if found is None:
         raise NotKnown
+    connection.state.visitor = found
     return found
 
 
@@ -55,7 +56,11 @@ def _runner(connection: HTTPConnection) -> Visitor:
     return need(connection, "run")
 
 
-MAY_READ, MAY_ANSWER, MAY_RUN = Depends(_reader), Depends(_answerer), Depends(_runner)
+def _admin(connection: HTTPConnection) -> Visitor:
+    return need(connection, "admin")
+
+
+MAY_READ, MAY_RUN, MAY_ADMIN = Depends(_reader), Depends(_runner), Depends(_admin)
 """What a route needs where it does not matter who the visitor is."""
 Server = Annotated[ServerState, Depends(state_of)]
 Reader = Annotated[Visitor, Depends(_reader)]

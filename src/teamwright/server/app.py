@@ -7,10 +7,34 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from teamwright.server.audit import Audited
 from teamwright.server.errors import add_handlers
 from teamwright.server.guard import LOOPBACK, Guard
-from teamwright.server.routes import chat_completions, interventions, page, page_events, runs, session, teams
+from teamwright.server.routes import (
+    audit,
+    chat_completions,
+    interventions,
+    page,
+    page_events,
+    runs,
+    session,
+    sockets,
+    teams,
+)
 from teamwright.server.state import ServerState
+
+ROUTERS = (
+    session.router,
+    teams.router,
+    runs.router,
+    sockets.router,
+    interventions.router,
+    interventions.inbox_router,
+    audit.router,
+    page_events.router,
+    chat_completions.router,
+    page.router,  # the last one: it has an answer for every address
+)
 
 
 def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
@@ -23,7 +47,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         redoc_url=None,
     )
     app.state.server = state
-    for part in (session, teams, runs, interventions, page_events, chat_completions, page):
-        app.include_router(part.router)
+    for router in ROUTERS:
+        app.include_router(router)
     add_handlers(app)
-    return Guard(app, hosts)
+    return Guard(Audited(app, state.audit), hosts)

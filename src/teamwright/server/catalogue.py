@@ -14,6 +14,7 @@ from teamwright.errors import TeamwrightError, UnknownName
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
+    from teamwright.values.specs.manifest import AgentSpec
 
 MANIFESTS = ("team.yaml", "team.yml")
 
@@ -55,10 +56,22 @@ class Catalogue:
         """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake."""
         from teamwright.teams.load import load_team
 
+        return load_team(self._find(id_))
+
+    def agent(self, id_: str, name: str) -> AgentSpec:
+        """Return the declaration of an agent in the manifest with this id; raises `UnknownName` if there is none."""
+        from teamwright.teams.load import read_manifest
+
+        agents = read_manifest([self._find(id_)]).manifest.agents
+        if name not in agents:
+            raise UnknownName("agent", name, agents)
+        return agents[name]
+
+    def _find(self, id_: str) -> Path:
         known = dict(self._manifests())
         if id_ not in known:
             raise UnknownName("team", id_, known)
-        return load_team(known[id_])
+        return known[id_]
 
     def _manifests(self) -> Iterator[tuple[str, Path]]:
         for folder in self._folders:

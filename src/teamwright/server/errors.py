@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,6 +23,11 @@ from teamwright.errors import (
     UsageError,
 )
 from teamwright.server.tokens import Role, Visitor
+from teamwright.values.secrets.patterns import mask_text
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine
+    from teamwright.values.results import RunSummary
 
 STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
     (RunNotFound, 404, "run_not_found"),
@@ -102,6 +107,17 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(error.status_code, CODES.get(error.status_code, "http"), str(error.detail))
 
 
+async def require_run(engine: Engine, run_id: str) -> RunSummary:
+    """Return the summary of a run; raises `RunNotFound`."""
+    try:
+        found = await engine.runs.find(run_id)
+    except UsageError as error:
+        raise RunNotFound(run_id) from error
+    if found is None:
+        raise RunNotFound(run_id)
+    return found
+
+
 def error_response(status: int, code: str, message: str) -> JSONResponse:
     """Return a response that is an error."""
-    return JSONResponse({"error": {"code": code, "message": message}}, status)
+    return JSONResponse({"error": {"code": code, "message": mask_text(message)}}, status)

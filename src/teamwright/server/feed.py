@@ -1,28 +1,27 @@
-"""What clients follow: the events of a run with their texts, and the pieces of replies that are being written.
+"""What one client follows: the items of a run after an event, without a gap or a duplicate, then new ones.
 
-A client names the last event that it has seen, and gets the rest without a gap or a duplicate: recorded events first,
-then new ones. A run never waits for a client: what can't be delivered is dropped with the client, which comes back at
-its number.
+Recorded items that have left the window of the run's channel are read again for this client alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import ObjectReceiveStream
-from pydantic import JsonValue
 
+from teamwright.runtime.background_tasks import BackgroundTasks
+from teamwright.server.channel import Channel
+from teamwright.server.projection import PROJECTIONS, Form, Frame
 from teamwright.values.events.event import AnyDelta, Event
 
 if TYPE_CHECKING:
-    from teamwright.runtime.engine import Engine
+    from collections.abc import Container
 
-Item = dict[str, JsonValue]
-BACKLOG = 4096
-"""How many items a client may lag behind before it is dropped."""
+    from teamwright.runtime.engine import Engine
 
 
 class TooSlow(Exception):
@@ -30,60 +29,153 @@ class TooSlow(Exception):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        super().__init__(f"the client is too slow; come back after event {number}")
+        super().__init__(f"too slow; come back after event {number}")
 
 
-@asynccontextmanager
-async def run_feed(
-    engine: Engine, run_id: str, after: int = 0, *, deltas: bool = True, backlog: int = BACKLOG
-) -> AsyncGenerator[AsyncIterator[Item]]:
-    """Open the feed of a run after an event. Its iteration raises `TooSlow` where the client lags too far behind."""
-    sender, receiver = anyio.create_memory_object_stream[Event | AnyDelta](backlog)
-    feed = _Feed(engine, receiver, after)
-
-    async def pump() -> None:
-        with sender:
-            async for item in engine.runs.follow(run_id, after, parts=deltas):
-                if not deltas and not isinstance(item, Event):
-                    continue
-                try:
-                    sender.send_nowait(item)
-                except anyio.WouldBlock:
-                    feed.is_overflown = True
-                    return
-
-    async with anyio.create_task_group() as tasks:
-        with receiver:
-            tasks.start_soon(pump)
-            yield feed
-        tasks.cancel_scope.cancel()
+@dataclass(slots=True)
+class _Followed:
+    channel: Channel
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    readers: int = 0
 
 
-class _Feed:
-    """Reads texts when a client takes an item, so that a backlog holds events and not their texts."""
+class Feeds:
+    """All channels of a server. One listener on the engine's bus hands each item to the channels of its run."""
 
-    def __init__(self, engine: Engine, receiver: ObjectReceiveStream[Event | AnyDelta], after: int) -> None:
-        self._engine, self._receiver, self._number = engine, receiver, after
-        self.is_overflown = False
+    def __init__(self, engine: Engine, driven: Container[str]) -> None:
+        self._engine, self._driven = engine, driven
+        self._channels: dict[tuple[str, Form], _Followed] = {}
+        self._tasks = BackgroundTasks()
+        self._closing = asyncio.Event()
 
-    def __aiter__(self) -> AsyncIterator[Item]:
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Follow runs for clients within this block."""
+        await self._tasks.open()
+        try:
+            with self._engine.bus.listening(self._arrive):
+                yield
+        finally:
+            self.close()
+            await self._tasks.close()
+
+    def close(self) -> None:
+        """End all feeds, because the server stops."""
+        self._closing.set()
+        for followed in self._channels.values():
+            followed.channel.wake()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the server stops; its clients come back."""
+        return self._closing.is_set()
+
+    @asynccontextmanager
+    async def follow(self, run_id: str, after: int = 0, *, form: Form = "page") -> AsyncGenerator[Feed]:
+        """Open a feed of a run after an event."""
+        followed = self._channels.get((run_id, form)) or self._begin(run_id, form)
+        followed.readers += 1
+        try:
+            with Feed(self, followed.channel, after) as feed:
+                yield feed
+        finally:
+            followed.readers -= 1
+            if not followed.readers:
+                followed.scope.cancel()
+                self._forget(run_id, form, followed)
+
+    def _begin(self, run_id: str, form: Form) -> _Followed:
+        followed = _Followed(Channel(self._engine, run_id, PROJECTIONS[form]))
+        self._channels[run_id, form] = followed
+        self._tasks.group().start_soon(self._pump, followed, run_id, form)
+        return followed
+
+    async def _pump(self, followed: _Followed, run_id: str, form: Form) -> None:
+        with followed.scope:
+            try:
+                await followed.channel.pump(lambda: run_id in self._driven)
+            except Exception as error:  # noqa: BLE001 - a record that can't be read ends its feeds and no others
+                followed.channel.fail(error)
+        self._forget(run_id, form, followed)  # a client that comes later begins from the record
+
+    def _forget(self, run_id: str, form: Form, followed: _Followed) -> None:
+        if self._channels.get((run_id, form)) is followed:
+            del self._channels[run_id, form]
+
+    def _arrive(self, item: Event | AnyDelta) -> None:
+        for form in PROJECTIONS:
+            if (followed := self._channels.get((item.run_id, form))) is not None:
+                followed.channel.arrive(item)
+
+
+class Feed:
+    """The place of one client in a channel. `number` is the last event that it got."""
+
+    def __init__(self, feeds: Feeds, channel: Channel, after: int) -> None:
+        self._feeds, self._channel, self.number = feeds, channel, after
+        self._position: int | None = None
+        self._replay: AsyncIterator[Sequence[Frame]] | None = None
+        self._until = self._floor = 0
+        self._was_at_end = False
+        self._woken = asyncio.Event()
+
+    def __enter__(self) -> Feed:
+        self._channel.add_reader(self._woken.set)
         return self
 
-    async def __anext__(self) -> Item:
-        try:
-            item = await self._receiver.receive()
-        except anyio.EndOfStream:
-            if self.is_overflown:
-                raise TooSlow(self._number) from None
-            raise StopAsyncIteration from None
-        if isinstance(item, Event):
-            self._number = item.number
-        return await item_of(self._engine, item)
+    def __exit__(self, *_: object) -> None:
+        self._channel.remove_reader(self._woken.set)
 
+    async def next(self, seconds: float | None = None) -> Sequence[Frame] | None:
+        """Return the next items; none after `seconds` without any, and `None` where the run or the server has ended.
 
-async def item_of(engine: Engine, item: Event | AnyDelta) -> Item:
-    """Return an event with its texts, or a piece of a reply, as JSON."""
-    if not isinstance(item, Event):
-        return {"kind": item.kind, **item.to_json()}
-    texts = await engine.texts(item)
-    return {**item.to_json(), "texts": texts} if texts else item.to_json()
+        Raises `TooSlow`, or what makes the record unreadable.
+        """
+        channel = self._channel
+        while not self._feeds.is_closing:
+            if self._replay is not None:
+                if frames := await self._replayed():
+                    return frames
+            elif self._position is None:
+                self._find_place()
+            elif self._position < channel.first:
+                if self._was_at_end:
+                    raise TooSlow(self.number)
+                self._position = None
+            elif self._position < channel.end:
+                frames = channel.frames(self._position)
+                self._position += len(frames)
+                if new := [one for one in frames if one.number is None or one.number > self._floor]:
+                    return self._passed(new)
+            elif channel.failure is not None:
+                raise channel.failure
+            elif channel.has_ended:
+                return None
+            else:
+                self._was_at_end = channel.is_caught_up
+                self._woken.clear()
+                with anyio.move_on_after(seconds) as waiting:
+                    await self._woken.wait()
+                if waiting.cancelled_caught:
+                    return ()
+        return None
+
+    def _find_place(self) -> None:
+        """Find the place of this client in the window, or begin to replay what has left it."""
+        self._floor = self.number  # the channel may not have come so far yet
+        self._position = self._channel.position_after(self.number)
+        if self._position is None:
+            self._until = self._channel.number
+            self._replay = self._channel.replay(self.number, self._until)
+
+    async def _replayed(self) -> Sequence[Frame]:
+        assert self._replay is not None
+        frames = await anext(self._replay, None)
+        if frames is None:
+            self._replay, self.number = None, max(self.number, self._until)
+            return ()
+        return self._passed(frames)
+
+    def _passed(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        self.number = max((frame.number or 0 for frame in frames), default=0) or self.number
+        return frames

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
+from typing_extensions import override
 
 from teamwright.errors import UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.server.app import make_app
-from teamwright.server.catalogue import Catalogue
+from teamwright.server.feed import Feeds
 from teamwright.server.guard import LOOPBACK
-from teamwright.server.state import ServerState
-from teamwright.server.tokens import Tokens, Visitor, tokens_file
+from teamwright.server.state import open_state
+from teamwright.server.tokens import Visitor, tokens_file
 
+LARGEST_MESSAGE = 64 * 1024
+"""The largest message that a socket takes, in bytes."""
 OWNER = Visitor("owner", "admin")
 """Who started the server, and opens the address that it prints."""
 
@@ -36,15 +40,43 @@ async def serve(settings: ServerSettings, started: Callable[[str], None]) -> Non
     """Serve until a signal arrives; `started` gets the address to open, with a code that works once."""
     host = settings.host
     listener = _listen(host, settings.port)
-    async with Engine(settings.journal) as engine:
-        state = ServerState(engine, Catalogue(settings.folders), Tokens(tokens_file(settings.journal)))
+    data = tokens_file(settings.journal).parent
+    async with Engine(settings.journal) as engine, open_state(engine, settings.folders, data) as state:
         app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})
-        config = uvicorn.Config(
-            app, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=3
-        )
         number = listener.getsockname()[1]
+        server = FeedServer(server_config(app), state.feeds)
         started(f"http://{_shown(host)}:{number}/?code={state.sessions.new_code(OWNER)}")
-        await uvicorn.Server(config).serve([listener])
+        await server.serve([listener])
+
+
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    """Return the settings of uvicorn. Frames are not compressed, which would cost each socket memory and time."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,  # a client could forge the addresses of the audit
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_MESSAGE,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=3,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+
+
+class FeedServer(uvicorn.Server):
+    """Ends all feeds first when it stops, so that no client holds it up."""
+
+    def __init__(self, config: uvicorn.Config, feeds: Feeds) -> None:
+        super().__init__(config)
+        self._feeds = feeds
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop."""
+        self._feeds.close()
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from teamwright.runtime.engine import Engine
+from teamwright.server.audit import Audit
 from teamwright.server.catalogue import Catalogue
+from teamwright.server.driven_runs import DrivenRuns
+from teamwright.server.feed import Feeds
+from teamwright.server.inbox import Inbox
+from teamwright.server.overview import Overview
 from teamwright.server.tokens import Sessions, Tokens
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """One engine over one journal, the teams that it may run, and who may use it."""
+    """One engine over one journal, the teams that it may run, the runs that it drives, and who may use it."""
 
     engine: Engine
     catalogue: Catalogue
     tokens: Tokens
+    audit: Audit
+    driven: DrivenRuns
+    feeds: Feeds
+    overview: Overview
+    inbox: Inbox
     sessions: Sessions = field(default_factory=Sessions)
+
+
+@asynccontextmanager
+async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> AsyncGenerator[ServerState]:
+    """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
+    driven = DrivenRuns(engine, data / "server-runs.jsonl")
+    feeds = Feeds(engine, driven)
+    overview = Overview(engine)
+    state = ServerState(
+        engine,
+        Catalogue(folders),
+        Tokens(data / "server-tokens.json"),
+        Audit(data / "server-audit.jsonl"),
+        driven,
+        feeds,
+        overview,
+        Inbox(engine),
+    )
+    async with driven.opened(), feeds.opened(), overview.opened():
+        yield state

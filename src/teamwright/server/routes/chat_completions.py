@@ -20,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from teamwright.errors import UsageError
 from teamwright.server.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.errors import error_response, responses
-from teamwright.server.feed import run_feed
+from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.state import ServerState
+from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/v1", tags=["openai"])
 Json = dict[str, Any]
 FINISHED = frozenset(("completed", "degraded"))
+STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
+"""The events after which there is nothing more to stream."""
 
 
 class TextPart(BaseModel):
@@ -76,10 +79,10 @@ async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | Str
     handle = await _start(server, asked)
     if asked.stream:
         return StreamingResponse(_chunks(server, handle, asked.model), media_type="text/event-stream")
-    result = await handle.result()
+    result = await server.engine.runs.wait(handle.run_id)  # unlike the handle's, it goes on without the client
     if result.status not in FINISHED:
         return error_response(502, "run_failed", _failure(result))
-    message = {"role": "assistant", "content": result.output or ""}
+    message = {"role": "assistant", "content": mask_text(result.output or "")}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return JSONResponse(
         {**_frame(handle.run_id, asked.model, "chat.completion"), "choices": [choice], "usage": _usage(result)}
@@ -93,7 +96,7 @@ async def _start(server: ServerState, asked: AskedCompletion) -> Handle:
         raise UsageError("The last message has to be the user's.")
     conversation = asked.metadata.get("conversation")
     history = [] if conversation else [_message(one) for one in before]
-    return await server.engine.start(team, last.text, history=history, conversation=conversation)
+    return await server.driven.start(team, last.text, history=history, conversation=conversation)
 
 
 def _message(one: AskedMessage) -> Message:
@@ -102,23 +105,28 @@ def _message(one: AskedMessage) -> Message:
 
 
 async def _chunks(server: ServerState, handle: Handle, model: str) -> AsyncIterator[str]:
-    frame = _frame(handle.run_id, model, "chat.completion.chunk")
+    head = _frame(handle.run_id, model, "chat.completion.chunk")
 
     def chunk(delta: Json, finish: str | None = None) -> str:
-        return _data({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     yield chunk({"role": "assistant", "content": ""})
-    async with run_feed(server.engine, handle.run_id, deltas=False) as feed:
-        async for item in feed:
-            if item["kind"] == "agent.replied" and (said := _said(item)):
-                yield chunk({"reasoning_content": said})
-    result = await handle.result()
+    async with server.feeds.follow(handle.run_id, form="events") as feed:
+        stopped = False
+        while not stopped and (frames := await feed.next(HEARTBEAT)) is not None:
+            if not frames:
+                yield ": still here\n\n"
+            for frame in frames:
+                if frame.kind == "agent.replied" and (said := _said(json.loads(frame.text))):
+                    yield chunk({"reasoning_content": said})
+                stopped = stopped or frame.kind in STOPS
+    result = await server.engine.runs.wait(handle.run_id)
     if result.status not in FINISHED:
         yield _data({"error": {"code": "run_failed", "message": _failure(result)}})
         return
-    yield chunk({"content": result.output or ""})
+    yield chunk({"content": mask_text(result.output or "")})
     yield chunk({}, "stop")
-    yield _data({**frame, "choices": [], "usage": _usage(result)})
+    yield _data({**head, "choices": [], "usage": _usage(result)})
     yield "data: [DONE]\n\n"
 
 
@@ -143,7 +151,7 @@ def _usage(result: RunResult) -> Json:
 
 def _failure(result: RunResult) -> str:
     reason = result.failure.message if result.failure is not None else result.stop_reason
-    return f"the run {result.run_id!r} is {result.status}: {reason}"
+    return mask_text(f"the run {result.run_id!r} is {result.status}: {reason}")
 
 
 def _data(value: Json) -> str:

@@ -1,25 +1,48 @@
-"""Questions to people, and interventions in live runs; each is recorded with the name of the visitor."""
+"""Questions to people, and interventions in live runs; each is recorded with the name of the visitor.
+
+A receipt says how far an intervention has come: `sent` to a run without a driver, `accepted` or `applied`.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
+
+import anyio
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from teamwright.errors import UsageError
+from teamwright.runtime.followers.receipt import Receipt
 from teamwright.server.access import MAY_READ, Answerer, Runner, Server
-from teamwright.server.errors import responses
-from teamwright.values.limits.limits import Limits
+from teamwright.server.errors import require_run, responses
+from teamwright.server.inbox import WaitingQuestion
+from teamwright.server.masked_json import masked
+from teamwright.server.routes.runs import GivenLimits
 from teamwright.values.people.questions import Answer
+from teamwright.values.specs.manifest import AgentSpec
 
-router = APIRouter(prefix="/api/runs/{run_id}", tags=["steering"])
+router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
+inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])
 
 
 class GivenAnswer(BaseModel):
     """The answer to a question."""
 
     model_config = ConfigDict(extra="forbid")
-    key: str = Field(description="the key of the question")
-    text: str = Field(description="the answer; of a decision about a draft: approve, edit or reject")
+    key: str = Field(max_length=1000, description="the key of the question")
+    text: str = Field(
+        max_length=100_000, description="the answer; of a decision about a draft: approve, edit or reject"
+    )
     data: JsonValue = Field(default=None, description="of a decision: the new content, or the reason")
+
+
+class TakenAnswer(BaseModel):
+    """The question that was answered, and whether this server resumed the run."""
+
+    run_id: str
+    key: str
+    resumed: bool
 
 
 class GivenMessage(BaseModel):
@@ -27,54 +50,148 @@ class GivenMessage(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     text: str = Field(min_length=1, max_length=100_000)
-    to: str = Field(default="", description="one member, or all")
+    to: str = Field(default="", max_length=200, description="one member, or all")
 
 
-class RaisedLimits(BaseModel):
-    """Limits that are raised."""
+class GivenPlan(BaseModel):
+    """A plan in place of the present one."""
 
     model_config = ConfigDict(extra="forbid")
-    tokens: int | None = Field(default=None, ge=1)
-    usd: float | None = Field(default=None, gt=0)
-    calls: int | None = Field(default=None, ge=1)
-    seconds: float | None = Field(default=None, gt=0)
+    plan: JsonValue
+
+
+class ShownDifference(BaseModel):
+    """The present plan, and the difference that another would make, as a unified diff."""
+
+    plan: JsonValue
+    difference: list[str]
+
+
+class GivenMember(BaseModel):
+    """A member to add: an agent of a team of this server, or a plain model with instructions.
+
+    Nothing else can be declared here, because a declaration can name code, files and addresses.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(max_length=64)
+    source: str | None = Field(default=None, max_length=200, description="the id of a team that declares the agent")
+    description: str = Field(default="", max_length=10_000)
+    instructions: str = Field(default="", max_length=100_000)
+    model: str | None = Field(default=None, max_length=200, description="the name of a model")
+
+    def spec(self) -> dict[str, JsonValue]:
+        """The declaration of an agent without a source."""
+        if self.model is None:
+            raise UsageError(f"The new member {self.name!r} needs a source, or a model.")
+        return {"description": self.description, "instructions": self.instructions, "model": self.model}
+
+
+class InterventionReceipt(BaseModel):
+    """How far an intervention has come; `letter` is its number in the run's inbox and events."""
+
+    run_id: str
+    intervention: str
+    letter: int
+    status: str
+    number: int | None
+    key: str
+
+
+@inbox_router.get("", responses=responses(), dependencies=[MAY_READ])
+async def read_inbox(server: Server) -> list[WaitingQuestion]:
+    """Return everything that waits for a person, over all runs."""
+    return [WaitingQuestion.model_validate(masked(one.model_dump())) for one in await server.inbox.questions()]
 
 
 @router.get("/questions", responses=responses(404), dependencies=[MAY_READ])
-async def list_questions(server: Server, run_id: str) -> dict[str, JsonValue]:
-    """Return what the run waits for, by key."""
-    history = await server.engine.runs.history(run_id)
-    return {key: question.to_json() for key, question in history.questions().items()}
+async def list_questions(server: Server, run_id: str) -> list[WaitingQuestion]:
+    """Return what the run waits for."""
+    found = await server.inbox.questions_of(await require_run(server.engine, run_id))
+    return [WaitingQuestion.model_validate(masked(one.model_dump())) for one in found]
 
 
 @router.post("/answers", status_code=202, responses=responses(404, 409))
-async def answer(server: Server, visitor: Answerer, run_id: str, given: GivenAnswer) -> dict[str, JsonValue]:
-    """Answer a question."""
+async def answer_question(server: Server, visitor: Answerer, run_id: str, given: GivenAnswer) -> TakenAnswer:
+    """Answer a question. A run that paused for it, and that this server drove, goes on."""
+    await require_run(server.engine, run_id)
     reply = Answer(text=given.text, data=given.data, by=visitor.name)
     await server.engine.runs.answer(run_id, given.key, reply)
-    return {"run_id": run_id, "key": given.key}
+    return TakenAnswer(run_id=run_id, key=given.key, resumed=await server.driven.resume_if_paused(run_id))
 
 
 @router.post("/messages", status_code=202, responses=responses(404, 409))
-async def say(server: Server, visitor: Answerer, run_id: str, given: GivenMessage) -> dict[str, JsonValue]:
+async def say(server: Server, visitor: Answerer, run_id: str, given: GivenMessage) -> InterventionReceipt:
     """Tell the members something; each reads it with its next turn."""
-    return (await server.engine.runs.say(run_id, given.text, to=given.to, by=visitor.name)).to_json()
+    await require_run(server.engine, run_id)
+    return _receipt(await server.engine.runs.say(run_id, given.text, to=given.to, by=visitor.name))
 
 
 @router.post("/members/{member}/pause", status_code=202, responses=responses(404, 409))
-async def pause_member(server: Server, visitor: Answerer, run_id: str, member: str) -> dict[str, JsonValue]:
+async def pause_member(server: Server, visitor: Answerer, run_id: str, member: str) -> InterventionReceipt:
     """Let a member wait before its next turn."""
-    return (await server.engine.runs.pause_member(run_id, member, by=visitor.name)).to_json()
+    await require_run(server.engine, run_id)
+    return _receipt(await server.engine.runs.pause_member(run_id, member, by=visitor.name))
 
 
 @router.post("/members/{member}/resume", status_code=202, responses=responses(404, 409))
-async def resume_member(server: Server, visitor: Answerer, run_id: str, member: str) -> dict[str, JsonValue]:
-    """Let a paused member go on."""
-    return (await server.engine.runs.resume_member(run_id, member, by=visitor.name)).to_json()
+async def resume_member(server: Server, visitor: Answerer, run_id: str, member: str) -> InterventionReceipt:
+    """Let a paused member go on; a run that paused for it, and that this server drove, goes on too."""
+    await require_run(server.engine, run_id)
+    receipt = _receipt(await server.engine.runs.resume_member(run_id, member, by=visitor.name))
+    await server.driven.resume_if_paused(run_id)
+    return receipt
+
+
+@router.post("/members", status_code=202, responses=responses(404, 409))
+async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenMember) -> InterventionReceipt:
+    """Add a member to the team of a run."""
+    await require_run(server.engine, run_id)
+    if given.source is None:
+        spec: AgentSpec | dict[str, JsonValue] = given.spec()
+    else:
+        spec = await anyio.to_thread.run_sync(server.catalogue.agent, given.source, given.name)
+    return _receipt(await server.engine.runs.add_member(run_id, given.name, spec, by=visitor.name))
+
+
+@router.delete("/members/{member}", status_code=202, responses=responses(404, 409))
+async def remove_member(server: Server, visitor: Runner, run_id: str, member: str) -> InterventionReceipt:
+    """Remove a member from the team of a run; what it has done is kept."""
+    await require_run(server.engine, run_id)
+    return _receipt(await server.engine.runs.remove_member(run_id, member, by=visitor.name))
+
+
+@router.post("/plan/difference", responses=responses(404, 409), dependencies=[MAY_READ])
+async def compare_plan(server: Server, run_id: str, given: GivenPlan) -> ShownDifference:
+    """Return what a plan would change, without changing it."""
+    return await _difference(server, run_id, given.plan)
+
+
+@router.post("/plan", status_code=202, responses=responses(404, 409))
+async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPlan) -> InterventionReceipt:
+    """Replace the plan of a run's team; what is done stays done."""
+    await require_run(server.engine, run_id)
+    return _receipt(await server.engine.runs.edit_plan(run_id, given.plan, by=visitor.name))
 
 
 @router.post("/limits", status_code=202, responses=responses(404, 409))
-async def raise_budget(server: Server, visitor: Runner, run_id: str, given: RaisedLimits) -> dict[str, JsonValue]:
+async def raise_budget(server: Server, visitor: Runner, run_id: str, given: GivenLimits) -> InterventionReceipt:
     """Raise limits of the run and of its team."""
-    limits = Limits.model_validate(given.model_dump(exclude_none=True))
-    return (await server.engine.runs.raise_budget(run_id, limits, by=visitor.name)).to_json()
+    await require_run(server.engine, run_id)
+    limits = given.limits()
+    if limits is None:
+        raise UsageError("Say what to raise: tokens, usd, calls or seconds.")
+    return _receipt(await server.engine.runs.raise_budget(run_id, limits, by=visitor.name))
+
+
+async def _difference(server: Server, run_id: str, plan: JsonValue) -> ShownDifference:
+    await require_run(server.engine, run_id)
+    present = (await server.engine.runs.history(run_id)).plan()
+    before, after = (json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (present, plan))
+    lines = difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2)
+    shown = masked({"plan": present, "difference": list(lines)})
+    return ShownDifference.model_validate(shown)
+
+
+def _receipt(receipt: Receipt) -> InterventionReceipt:
+    return InterventionReceipt.model_validate(receipt.to_json())

@@ -1,0 +1,98 @@
+"""The audit: a line for each request that changes something, with who sent it, from where, and its outcome.
+
+The file only grows, and only its owner can read it. It never holds texts of requests: those are in the journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from pathlib import Path
+from time import time
+
+from pydantic import BaseModel
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from teamwright.journal.permissions import FILE_MODE, make_folder
+from teamwright.server.guard import SAFE_METHODS
+from teamwright.server.tokens import Visitor
+from teamwright.values.results import iso
+
+
+class AuditLine(BaseModel):
+    """Who did what from where. `what` is the name of the operation, `on` what it was about."""
+
+    time: str
+    by: str
+    role: str
+    address: str
+    what: str
+    on: dict[str, str]
+    status: int
+
+
+class Audit:
+    """The audit file of a server."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def write(self, line: AuditLine) -> None:
+        """Append a line."""
+        make_folder(self._file.parent)
+        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        try:
+            os.write(file, line.model_dump_json().encode() + b"\n")
+        finally:
+            os.close(file)
+
+    def read(self, limit: int) -> list[AuditLine]:
+        """Return the last lines, newest first."""
+        try:
+            with self._file.open(encoding="utf-8") as lines:
+                last = deque(lines, maxlen=limit)
+        except FileNotFoundError:
+            return []
+        return [AuditLine.model_validate(json.loads(line)) for line in reversed(last)]
+
+
+class Audited:
+    """Wraps an ASGI application and writes a line for each request that is not only a reading."""
+
+    def __init__(self, app: ASGIApp, audit: Audit) -> None:
+        self._app, self._audit = app, audit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, and write down what was done."""
+        if scope["type"] != "http" or scope["method"] in SAFE_METHODS:
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        scope.setdefault("state", {})
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            self._audit.write(_line(scope, status))
+
+
+def _line(scope: Scope, status: int) -> AuditLine:
+    visitor = scope["state"].get("visitor")
+    who = visitor if isinstance(visitor, Visitor) else None
+    client = scope.get("client") or ("", 0)
+    return AuditLine(
+        time=iso(time()),
+        by=who.name if who else "",
+        role=who.role if who else "",
+        address=str(client[0]),
+        what=getattr(scope.get("route"), "name", "") or "unknown",
+        on={name: str(value)[:200] for name, value in scope.get("path_params", {}).items()},
+        status=status,
+    )

@@ -1,0 +1,227 @@
+"""The runs that a server drives. A file beside the journal says which, so that it resumes them after a restart.
+
+A run is in the file before it starts, and leaves it when it has ended: at a crash in between, it is resumed. Runs that
+other programs drive are never taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
+from teamwright.journal.permissions import FILE_MODE, make_folder
+from teamwright.runtime.background_tasks import BackgroundTasks
+from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.runtime.engine import Engine, new_run_id
+from teamwright.values.results import FINAL
+from teamwright.values.secrets.patterns import mask_text
+
+if TYPE_CHECKING:
+    from teamwright.runtime.handle import Handle
+    from teamwright.teams.team import Team
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.turns.messages import Message
+
+LOG = logging.getLogger("teamwright")
+LOCK = "!server"
+"""The name of the lock that keeps a second server off the journal; no run can have it."""
+State = Literal["driven", "paused", "ended"]
+
+
+class DrivenFile:
+    """An append-only file of states, the last of each run counts. A line that a crash cut off is ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.states: dict[str, State] = {}
+
+    def load(self) -> None:
+        """Read the file and write it again without ended runs."""
+        self.states = {}
+        if self._path.exists():
+            for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    entry = json.loads(line)
+                    self.states[entry["run"]] = entry["state"]
+                except (ValueError, KeyError, TypeError):
+                    continue
+        self.states = {run: state for run, state in self.states.items() if state != "ended"}
+        make_folder(self._path.parent)
+        part = self._path.with_suffix(".part")
+        part.unlink(missing_ok=True)
+        self._append(part, "".join(map(_line, self.states, self.states.values())))
+        part.replace(self._path)
+
+    def write(self, run_id: str, state: State) -> None:
+        """Set the state of a run; it is on the disk when this returns."""
+        self.states[run_id] = state
+        self._append(self._path, _line(run_id, state))
+
+    def _append(self, path: Path, text: str) -> None:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        try:
+            os.write(file, text.encode())
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _line(run_id: str, state: State) -> str:
+    return json.dumps({"run": run_id, "state": state}) + "\n"
+
+
+class DrivenRuns:
+    """Starts and resumes runs for clients, and keeps track of them."""
+
+    def __init__(self, engine: Engine, file: Path) -> None:
+        self._engine, self._file = engine, DrivenFile(file)
+        self._handles: dict[str, Handle] = {}
+        self._tasks = BackgroundTasks()
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._handles
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Drive runs within this block; at its end they are interrupted, and resumed when it is entered again."""
+        try:
+            lock = driver_lock(self._engine.journal, LOCK)
+            await lock.__aenter__()
+        except RunIsLive:
+            raise UsageError("Another server uses this journal; stop it, or name another with --journal.") from None
+        try:
+            await anyio.to_thread.run_sync(self._file.load)
+            await self._tasks.open()
+            self._tasks.group().start_soon(self._resume_all)
+            yield
+        finally:
+            await self._tasks.close()
+            await lock.__aexit__(None, None, None)
+
+    async def start(
+        self,
+        team: Team,
+        task: str,
+        *,
+        run_id: str | None = None,
+        history: Sequence[Message] = (),
+        continues: str | None = None,
+        conversation: str | None = None,
+        limits: Limits | None = None,
+    ) -> Handle:
+        """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
+        if run_id is not None and await self._engine.runs.find(run_id) is not None:
+            return await self._engine.start(team, task, run_id=run_id)
+        identity = run_id or new_run_id(time.time())
+        await self._write(identity, "driven")
+        try:
+            handle = await self._engine.start(
+                team,
+                task,
+                run_id=identity,
+                history=history,
+                continues=continues,
+                conversation=conversation,
+                limits=limits,
+            )
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                if await self._engine.journal.find(identity) is None:
+                    await self._write(identity, "ended")
+            raise
+        return self._watch(handle)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int | str | None = None,
+        retry: bool = False,
+        task: str | None = None,
+        limits: Limits | None = None,
+    ) -> Handle:
+        """Start a fork of a run, which this server drives from now on."""
+        identity = new_run_id(time.time())
+        await self._write(identity, "driven")
+        try:
+            handle = await self._engine.start_fork(
+                run_id, at=at, retry=retry, task=task, new_id=identity, limits=limits
+            )
+        except TeamwrightError:
+            await self._write(identity, "ended")
+            raise
+        return self._watch(handle)
+
+    async def resume(self, run_id: str) -> Handle:
+        """Resume a run, which this server drives from now on; raises `RunIsLive` if it is driven already."""
+        before = self._file.states.get(run_id, "ended")
+        await self._write(run_id, "driven")
+        try:
+            handle = await self._engine.start_resume(run_id)
+        except RunIsLive:
+            if run_id not in self._handles:
+                await self._write(run_id, before)
+            raise
+        except TeamwrightError:
+            await self._write(run_id, before)
+            raise
+        return self._watch(handle)
+
+    async def resume_if_paused(self, run_id: str) -> bool:
+        """Resume a run of this server that paused, now that it is answered; returns whether it was resumed."""
+        if self._file.states.get(run_id) != "paused":
+            return False
+        try:
+            await self.resume(run_id)
+        except (RunIsLive, NotResumable):
+            return False
+        return True
+
+    async def _resume_all(self) -> None:
+        """Resume what this server was driving when it stopped, and paused runs that were answered meanwhile."""
+        for run_id, state in list(self._file.states.items()):
+            try:
+                summary = await self._engine.runs.find(run_id)
+                if summary is None or summary.status in FINAL:
+                    await self._write(run_id, "ended")
+                elif state == "driven" or await self._engine.runs.answers(run_id):
+                    await self.resume(run_id)
+            except TeamwrightError as error:
+                LOG.warning("run %s can't be resumed: %s", run_id, mask_text(str(error)))
+
+    def _watch(self, handle: Handle) -> Handle:
+        if handle.drives:
+            self._handles[handle.run_id] = handle
+            self._tasks.group().start_soon(self._wait, handle)
+        return handle
+
+    async def _wait(self, handle: Handle) -> None:
+        """Wait for the end of a run; when the server stops, the run is interrupted and stays in the file."""
+        run_id = handle.run_id
+        try:
+            result = await handle.result()
+        except TeamwrightError as error:
+            LOG.warning("run %s stopped: %s", run_id, mask_text(str(error)))
+        except Exception:
+            LOG.exception("run %s stopped", run_id)
+        else:
+            if result.status in FINAL:
+                await self._write(run_id, "ended")
+            elif result.status == "paused":
+                await self._write(run_id, "paused")
+        finally:
+            if self._handles.get(run_id) is handle:
+                del self._handles[run_id]
+
+    async def _write(self, run_id: str, state: State) -> None:
+        if self._file.states.get(run_id, "ended") != state:
+            await anyio.to_thread.run_sync(self._file.write, run_id, state)

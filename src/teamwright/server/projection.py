@@ -1,0 +1,121 @@
+"""What clients get of a run: a projection turns its events, and pieces of replies, into encoded items.
+
+Texts leave the server here, so a projection masks everything that looks like a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import msgspec
+from pydantic import JsonValue
+
+from teamwright.history.event_texts import bodies_of, texts_of
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.journal.protocol import Journal
+from teamwright.page.page_events import encode as encode_page_event
+from teamwright.page.page_events import kind_of
+from teamwright.page.projection.projection import PageProjection, needed_bodies
+from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.server.masked_deltas import MaskedDeltas
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.secrets.patterns import mask_value
+
+Item = dict[str, JsonValue]
+Form = Literal["page", "events"]
+"""Events of the page, or journal events as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An encoded item: the number of its event, or `None` for a piece of a reply, and whether it is its last."""
+
+    number: int | None
+    kind: str
+    text: str
+    is_last: bool = True
+
+
+class Projection(Protocol):
+    """Projects one run. It gets every event once, in order from the first; pieces of replies in between."""
+
+    async def project(self, batch: Sequence[Event | AnyDelta]) -> Sequence[Frame]:
+        """Return the items of a batch, in order."""
+        ...
+
+
+MakeProjection = Callable[[Journal, str], Projection]
+"""Makes the projection of one run for one reader."""
+
+
+class EventProjection:
+    """Journal events as they are, with the texts that they refer to."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self._journal, self._run_id = journal, run_id
+        self._deltas = MaskedDeltas()
+
+    async def project(self, batch: Sequence[Event | AnyDelta]) -> Sequence[Frame]:
+        """Return an item for each event and piece; the texts of a batch are read at once."""
+        bodies = await _read(self._journal, self._run_id, (body for one in _events(batch) for body in bodies_of(one)))
+        frames: list[Frame] = []
+        for one in batch:
+            if isinstance(one, Event):
+                self._deltas.end(one)
+                frames.append(Frame(one.number, one.kind, encode(_item(one, bodies))))
+            elif (masked := self._deltas.masked(one)) is not None:
+                frames.append(Frame(None, one.kind, encode({"kind": one.kind, **masked.to_json()})))
+        return frames
+
+
+class PageEventProjection:
+    """Events of the page; each journal event yields none or several, and all but the last are marked so."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self._journal, self._run_id = journal, run_id
+        self._projection = PageProjection()
+
+    async def project(self, batch: Sequence[Event | AnyDelta]) -> Sequence[Frame]:
+        """Return the page events of a batch; the texts of a batch are read at once."""
+        needed = (body for one in _events(batch) for body in needed_bodies(one))
+        bodies = await _read(self._journal, self._run_id, needed)
+        frames: list[Frame] = []
+        for one in batch:
+            if isinstance(one, Event):
+                made = self._projection.apply(one, bodies)
+                last = len(made) - 1
+                frames += [
+                    Frame(one.number, kind_of(type(page).__name__), encode_page_event(page).decode(), place == last)
+                    for place, page in enumerate(made)
+                ]
+            elif (delta := self._projection.delta(one)) is not None:
+                frames.append(Frame(None, "delta", encode_page_event(delta).decode()))
+        return frames
+
+
+PROJECTIONS: dict[Form, MakeProjection] = {"events": EventProjection, "page": PageEventProjection}
+
+
+def encode(item: Item) -> str:
+    """Return an item as JSON with everything masked that looks like a secret."""
+    return msgspec.json.encode(mask_value(item)).decode()
+
+
+def _events(batch: Iterable[Event | AnyDelta]) -> Iterable[Event]:
+    return (one for one in batch if isinstance(one, Event))
+
+
+async def _read(journal: Journal, run_id: str, bodies: Iterable[Body]) -> RecordedBodies:
+    needed = set(bodies)
+    if not needed:
+        return RecordedBodies()
+    async with deleted_is_not_found(journal, run_id):
+        return RecordedBodies(await journal.bodies(needed))
+
+
+def _item(event: Event, bodies: RecordedBodies) -> Item:
+    texts = texts_of(event, bodies)
+    return {**event.to_json(), "texts": texts} if texts else event.to_json()

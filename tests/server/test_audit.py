@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from teamwright.journal import MemoryJournal
+from tests.kit.server import serving
+
+
+async def test_every_change_leaves_a_line_with_who_and_from_where(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        runner, reader, admin = server.client("run"), server.client("read"), server.client("admin")
+        run_id = (await runner.post("/api/runs", json={"team": "pair", "task": "secret words"})).json()["run_id"]
+        assert (await reader.post(f"/api/runs/{run_id}/cancel")).status_code == 403
+        await server.client(None).post("/api/session", json={"code": "guess"})
+        await reader.get("/api/runs")
+        lines = (await admin.get("/api/audit")).json()
+        refused = await runner.get("/api/audit")
+    assert refused.status_code == 403
+    shown = [(one["what"], one["by"], one["role"], one["status"], one["address"]) for one in lines]
+    assert shown == [
+        ("begin", "", "", 401, "127.0.0.1"),
+        ("cancel_run", "read-1", "read", 403, "127.0.0.1"),
+        ("start_run", "run-0", "run", 201, "127.0.0.1"),
+    ]
+    assert lines[1]["on"] == {"run_id": run_id}
+    file = tmp_path / "server-audit.jsonl"
+    assert "secret words" not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -1,0 +1,144 @@
+"""A server drives what it starts, and resumes it after a restart; nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from teamwright import Engine, load_team
+from teamwright.errors import UsageError
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.server.driven_runs import DrivenFile
+from tests.kit.server import serving
+
+
+async def test_a_server_that_stops_resumes_its_runs_when_it_starts_again(tmp_path: Path, teams: Path) -> None:
+    journal = tmp_path / "journal.db"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        answer = await server.client("run").post("/api/runs", json={"team": "slow", "task": "Go"})
+        run_id = answer.json()["run_id"]
+    async with Engine(journal) as engine:
+        assert (await engine.runs.result(run_id)).status == "interrupted"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        result = await server.state.engine.runs.wait(run_id)
+        while result.status != "completed":
+            result = await server.state.engine.runs.wait(run_id)
+    assert result.output == "word word word"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        assert run_id not in server.state.driven
+
+
+async def test_runs_of_other_programs_are_left_alone(tmp_path: Path, teams: Path) -> None:
+    journal = tmp_path / "journal.db"
+    async with Engine(journal) as engine:
+        await engine.start(load_team(teams / "slow" / "team.yaml"), "Go", run_id="mine")
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        assert (await server.client("read").get("/api/runs/mine")).json()["status"] == "interrupted"
+        assert "mine" not in server.state.driven
+        assert (await server.client("run").post("/api/runs/mine/resume")).status_code == 202
+        assert "mine" in server.state.driven
+        again = await server.client("run").post("/api/runs/mine/resume")
+        assert (again.status_code, again.json()["error"]["code"]) == (409, "run_is_live")
+
+
+async def test_a_second_server_on_the_journal_is_refused(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    async with serving(SqliteJournal(journal), tmp_path):
+        with pytest.raises(UsageError, match="Another server"):
+            async with serving(SqliteJournal(journal), tmp_path):
+                pass
+
+
+async def test_an_answer_lets_a_paused_run_go_on(tmp_path: Path, teams: Path) -> None:
+    async with serving(SqliteJournal(tmp_path / "journal.db"), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "gated", "task": "Go"})).json()["run_id"]
+        assert (await server.state.engine.runs.wait(run_id)).status == "paused"
+        (question,) = (await client.get("/api/inbox")).json()
+        assert (question["run_id"], question["reason"], question["draft"]) == (run_id, "approval", "two")
+        given = {"key": question["key"], "text": "approve"}
+        taken = await client.post(f"/api/runs/{run_id}/answers", json=given)
+        assert (taken.status_code, taken.json()["resumed"]) == (202, True), taken.text
+        assert (await server.state.engine.runs.wait(run_id)).status == "completed"
+        assert (await client.get("/api/inbox")).json() == []
+
+
+async def test_an_answer_before_a_crash_is_used_after_it(tmp_path: Path, teams: Path) -> None:
+    journal = tmp_path / "journal.db"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "gated", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+        (question,) = (await client.get(f"/api/runs/{run_id}/questions")).json()
+        await server.state.engine.runs.answer(run_id, question["key"], "approve")  # and no resume: it crashed here
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        while (await server.state.engine.runs.result(run_id)).status != "completed":
+            await server.state.engine.runs.wait(run_id)
+
+
+def test_a_line_that_a_crash_cut_off_is_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"run": "a", "state": "driven"}\n{"run": "b", "state": "driven"}\n{"run": "b", "sta')
+    opened = DrivenFile(file)
+    opened.load()
+    assert opened.states == {"a": "driven", "b": "driven"}
+    opened.write("a", "ended")
+    again = DrivenFile(file)
+    again.load()
+    assert again.states == {"b": "driven"}
+    assert file.read_text().count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_killed_server_resumes_its_runs_and_asks_no_member_twice(teams: Path) -> None:
+    with Served(teams) as server:
+        run_id = server.client.post("/api/runs", json={"team": "slow", "task": "Go"}).json()["run_id"]
+        server.wait_for(run_id, "agent.replied")
+        server.process.send_signal(signal.SIGKILL)
+    with Served(teams) as server:
+        events = server.wait_for(run_id, "run.ended")
+    kinds = [event["kind"] for event in events]
+    assert kinds.count("run.resumed") == 1
+    assert [event["key"] for event in events if event["kind"] == "agent.replied"] == [
+        "slow/step-1",
+        "slow/step-2",
+        "slow",
+    ]
+
+
+class Served:
+    """A server in a process of its own, and a client with its session."""
+
+    def __init__(self, teams: Path) -> None:
+        command = [sys.executable, "-m", "teamwright.cli.main", "serve", str(teams), "--port", "0", "--json"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+        assert self.process.stdout is not None
+        address = json.loads("".join(self.process.stdout.readline() for _ in range(3)))["url"]
+        base, _, code = address.partition("/?code=")
+        self.client = httpx2.Client(base_url=base)
+        self.client.post("/api/session", json={"code": code})
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+    def wait_for(self, run_id: str, kind: str) -> list[dict[str, str]]:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            events = self.client.get(f"/api/runs/{run_id}/events").json()
+            if any(event["kind"] == kind for event in events):
+                return events
+            time.sleep(0.05)
+        raise AssertionError(f"no {kind} in time")
