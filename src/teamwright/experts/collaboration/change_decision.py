@@ -75,7 +75,7 @@ async def decide_change(
 
 
 def model_change_problems(state: CollaborationState, plan: CollaborationPlan, change: PlanChange) -> list[str]:
-    """Return every reason why a change that a model wants can't be made; its plan has a greatest size."""
+    """Return every reason why a change that a model wants can't be made, its size among them."""
     found = change_problems(plan, change, state.team)
     return found or size_problems(plan, apply_change(plan, change), state.options.max_phases)
 

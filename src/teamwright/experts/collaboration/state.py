@@ -5,7 +5,7 @@ Only the loop over finished branches changes the plan, so that a resumed run cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -130,13 +130,7 @@ class CollaborationState:
         """Return the variables of a phase's task; with `full`, of its condition, which reads replies in full."""
         found = {need: self.results[need] for need in phase.needs if need in self.results}
         replies = {need: reply.full for need, reply in found.items()} if full else found
-        return {
-            "task": self.task.text,
-            "outputs": {need: reply.text for need, reply in replies.items()},
-            "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
-            "failed": [],
-            "variables": {} if self.plan is None else dict(self.plan.variables),
-        }
+        return phase_variables(self.task.text, replies, {} if self.plan is None else self.plan.variables)
 
     def _joined_output(self, phase: Phase) -> str:
         inputs = self.inputs_of(phase)
@@ -221,6 +215,19 @@ class CollaborationState:
             else:
                 found += self.unfinished(phase)
         return found
+
+
+def phase_variables(
+    task: str, replies: Mapping[str, Reply], variables: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the values of `PHASE_VARIABLES`: the task of the team, the replies that a phase needs, and the plan's."""
+    return {
+        "task": task,
+        "outputs": {need: reply.text for need, reply in replies.items()},
+        "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
+        "failed": [],
+        "variables": dict(variables),
+    }
 
 
 def as_message(name: str, reply: Reply) -> Message:

@@ -94,7 +94,7 @@ class PlanRun:
 
     def replan_by(self, replanner: Replanner) -> None:
         """Let a planner plan again after failures."""
-        self._replanner, self._board.can_replan = replanner, replanner.is_left
+        self._replanner, self._board.can_replan = replanner, replanner.can_plan_again
 
     async def _plan_again(self, ctx: Context) -> BoundPlan | Reply | None:
         """Return what the planner makes of the failures; None if the team is over or there is no other plan."""
@@ -109,7 +109,7 @@ class PlanRun:
             results=tuple(self._runner.message_of(step.id) for step in steps if step.id in results.replies),
         )
         bound = await self._replanner.plan_again(progress, ctx)
-        self._board.can_replan = self._replanner.is_left
+        self._board.can_replan = self._replanner.can_plan_again
         return bound
 
     async def _replace(self, bound: BoundPlan, ctx: Context) -> None:

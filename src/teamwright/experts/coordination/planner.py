@@ -124,7 +124,7 @@ def planning_turn(
     )
     parts = [
         f"You plan the work of a team. Divide the task into steps. Answer with one JSON object:\n{FORM}",
-        "The roles:\n" + "\n".join(f"- {introduced(name, role)}" for name, role in roles.items()),
+        "The roles:\n" + "\n".join(f"- {role_line(name, role)}" for name, role in roles.items()),
         rules,
         NEW_ROLES if options.create_roles else "",
         f"Your last answer could not be used: {problem}. Plan again." if problem else "",
@@ -139,7 +139,7 @@ def planning_turn(
     )
 
 
-def introduced(name: str, role: Role) -> str:
+def role_line(name: str, role: Role) -> str:
     """Return the name of a role and what it is for, as planners read it."""
     about = role.description or role.capability or ""
     return f"{name}: {about}" if about else name

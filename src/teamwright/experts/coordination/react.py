@@ -23,7 +23,7 @@ from teamwright.experts.coordination.next_steps import (
 )
 from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
-from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, introduced
+from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, role_line
 from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
@@ -269,7 +269,7 @@ class ReactRun:
         create = self._options.create_roles
         parts = [
             f"You lead a team. Decide what comes next. Answer with one JSON object:\n{FORM}",
-            "The roles:\n" + "\n".join(f"- {introduced(name, role)}" for name, role in self._roles.items()),
+            "The roles:\n" + "\n".join(f"- {role_line(name, role)}" for name, role in self._roles.items()),
             NEW_ROLES if create else "",
             f"At most {self._left} more steps. What stands above came of the steps so far, under their ids.",
             f"Your last answer could not be used: {problem}. Decide again." if problem else "",

@@ -26,7 +26,7 @@ from teamwright.experts.coordination.planned_steps import (
     plan_schema,
     roles_in,
 )
-from teamwright.experts.coordination.planner import NEW_ROLES, PLAN, PLAN_AGAIN, MadePlan, introduced
+from teamwright.experts.coordination.planner import NEW_ROLES, PLAN, PLAN_AGAIN, MadePlan, role_line
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.plan import TeamPlanChanged
@@ -93,7 +93,7 @@ class Replanner:
         self._facts = set(bound.binding.facts())
 
     @property
-    def is_left(self) -> bool:
+    def can_plan_again(self) -> bool:
         """Whether the planner may plan again."""
         return self._number < self._options.max_replans
 
@@ -210,7 +210,7 @@ class Replanner:
         given = "".join(f"\n- {reason}" for reason in self._reasons.values())
         parts = [
             f"{PLAN_ON} Answer with one JSON object:\n{FORM}",
-            "The roles:\n" + "\n".join(f"- {introduced(name, role)}" for name, role in self._roles.items()),
+            "The roles:\n" + "\n".join(f"- {role_line(name, role)}" for name, role in self._roles.items()),
             NEW_ROLES if create else "",
             "The plan so far, and what became of it:\n" + "\n".join(progress.lines),
             RULES.format(most=most),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.plan import Phase
@@ -22,41 +24,45 @@ from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
+class PhaseEnding(NamedTuple):
+    """The result of a phase, or why there is none, and who was asked last for it."""
+
+    author: Agent
+    ending: Reply | Failure
+
+
 class Discussion:
     """What members of one team ask of each other, phase by phase."""
 
     def __init__(self, task: Task, ctx: Context, members: LiveMembers, talk: Talk, rounds: int) -> None:
         self._task, self._ctx, self._members, self._talk, self._rounds = task, ctx, members, talk, rounds
         self._outbox = Outbox(ctx.workspace)
-        self.author: Agent | None = None
-        """Who wrote the result of the latest phase."""
 
     async def settle(
         self, phase: Phase, expert: Agent, reply: Reply | Failure, lead: str, key: str, number: int
-    ) -> Reply | Failure:
+    ) -> PhaseEnding:
         """Return the result of a phase once no member asks for anything more, or as the lead decides."""
-        self.author = expert
         for round_ in range(1, self._rounds + 1):
             if isinstance(reply, Failure) or reply.signal == "terminate":
-                return reply
+                return PhaseEnding(expert, reply)
             if (request := await self._read(phase, expert, round_)) is None:
-                return reply
+                return PhaseEnding(expert, reply)
             self._talk.add(reply)
             place = f"{key}/round-{round_}"
             if request.type == "hand_over":
                 await self._ctx.emit(TeamHandoff(source=expert.name, to=request.to), key=f"{place}/handoff")
                 prompt = handed_over_prompt(expert.name, request.text, phase, self._task.text)
-                self.author = expert = self._members.named(request.to)
+                expert = self._members.named(request.to)
             else:
                 answer = await self._assist(phase, expert.name, request, place, number)
                 if isinstance(answer, Failure) or answer.signal == "terminate":
-                    return answer
+                    return PhaseEnding(expert, answer)
                 prompt = answered_prompt(request.to, phase, self._task.text)
             reply = await self._ask(expert, prompt, place, number)
         if isinstance(reply, Failure) or reply.signal == "terminate":
-            return reply
+            return PhaseEnding(expert, reply)
         if await self._read(phase, expert, self._rounds + 1) is None:
-            return reply
+            return PhaseEnding(expert, reply)
         self._talk.add(reply)
         return await self._decide(phase, expert.name, lead, key, number)
 
@@ -101,16 +107,16 @@ class Discussion:
             self._talk.add(answer)
         return answer
 
-    async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> Reply | Failure:
+    async def _decide(self, phase: Phase, expert: str, lead: str, key: str, number: int) -> PhaseEnding:
         """Let the lead end a discussion: its answer is the result of the phase."""
         prompt = decision_prompt(phase, expert, self._rounds, self._task.text)
-        self.author = self._members.named(lead)
-        decided = await self._ask(self.author, prompt, f"{key}/decision", number)
+        author = self._members.named(lead)
+        decided = await self._ask(author, prompt, f"{key}/decision", number)
         if isinstance(decided, Reply):
             to = tuple(name for name in self._members.names if name != lead)
             fact = TeamMessage(type="decision", by=lead, to=to, text=decided.text, phase=phase.id)
             await self._ctx.emit(fact, key=f"{key}/decided")
-        return decided
+        return PhaseEnding(author, decided)
 
     async def _ask(self, member: Agent, prompt: str, key: str, number: int) -> Reply | Failure:
         turn = Turn(prompt, self._talk.history, number)

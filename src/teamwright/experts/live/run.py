@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
-from pydantic import JsonValue
-
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.agents.evaluators.gate import pass_gate
@@ -15,6 +13,7 @@ from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
+from teamwright.experts.collaboration.state import phase_variables
 from teamwright.experts.live.discussion import Discussion
 from teamwright.experts.live.life import TeamLifeCycle
 from teamwright.experts.live.members import LiveMembers
@@ -114,11 +113,10 @@ class LiveRun:
         prompt = phase_prompt(self._task.text, phase, expert, self._members, self._lead)
         turn = Turn(prompt, self._talk.history, number)
         reply = await self._ask(expert, turn, key)
-        reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
+        author, reply = await self._discussion.settle(phase, expert, reply, self._lead, key, number)
         evaluator = step_evaluators((phase,), self._known).get(phase.id)
         if evaluator is None or (isinstance(reply, Reply) and reply.signal == "terminate"):
             return reply
-        author = self._discussion.author or expert
         return await pass_gate(self._ctx, author, evaluator, turn, key, reply, partial(self._ask, author))
 
     def _with_task(self, phase: Phase) -> Phase:
@@ -126,14 +124,8 @@ class LiveRun:
         if phase.task is None:
             return phase
         found = {need: self._results[need] for need in phase.needs if need in self._results}
-        names: dict[str, JsonValue] = {
-            "task": self._task.text,
-            "outputs": {need: reply.text for need, reply in found.items()},
-            "data": {need: reply.data for need, reply in found.items() if reply.data is not None},
-            "failed": [],
-            "variables": dict(self._planned.variables),
-        }
-        return phase.model_copy(update={"task": Template(phase.task).render(names)})
+        variables = phase_variables(self._task.text, found, self._planned.variables)
+        return phase.model_copy(update={"task": Template(phase.task).render(variables)})
 
     async def _synthesize(self, key: str, number: int) -> Outcome:
         await self._enter("synthesizing")
