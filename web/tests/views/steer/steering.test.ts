@@ -26,7 +26,7 @@ test('an open question stays until it is answered', () => {
   const asked = foldAll(steering, events).questions
   expect(asked.size).toBe(1)
   const [key] = asked.keys()
-  const answer = { ...event(99, 'answer', { text: 'approve', data: null, by: 'ann' }), key: key! } as PageEvent
+  const answer = { ...event(99, 'answer', { text: 'approve', data: null, by: 'ann', time: 4e9 }), key: key! } as PageEvent
   const state = foldAll(steering, [...events, answer])
   expect(state.questions.size).toBe(0)
   expect(newestFirst(state)[0]!.what).toBe('answer')
