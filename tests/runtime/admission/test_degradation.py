@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -134,6 +134,23 @@ async def test_a_damaged_record_of_a_rung_is_reported_as_such(change: dict[str, 
             await engine.resume("r", team=team)
 
 
+async def rungs_of_a_resumed_run(
+    respond: Callable[[Turn, Context], Awaitable[str]], tokens: int, *, cut_at: str
+) -> tuple[list[str], list[str]]:
+    """Run eight such members, and again from a record that ends at the first event of a kind; return both reasons."""
+    members = [FunctionAgent(f"m{number}", respond) for number in range(8)]
+    team = Team("chain", members=members, limits=Limits(tokens=tokens), degradation="auto")
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    at = next(event.number for event in events if event.kind == cut_at)
+    async with Engine(await cut(journal, at)) as engine:
+        await engine.resume("r", team=team)
+        again = await engine.journal.read("r")
+    return [one.reason for one in rungs(events)], [one.reason for one in rungs(again)]
+
+
 async def test_a_resumed_turn_weighs_a_call_of_partly_known_usage_by_its_full_charge() -> None:  # Z-11
     async def call(attempt: Attempt) -> Returned:
         return Returned("cut", Usage(requests=1, input_tokens=10), partial_usage="cut")
@@ -144,17 +161,8 @@ async def test_a_resumed_turn_weighs_a_call_of_partly_known_usage_by_its_full_ch
             await ctx.effect(f"e{number}", effect)
         return "done"
 
-    members = [FunctionAgent(f"m{number}", respond) for number in range(8)]
-    team = Team("chain", members=members, limits=Limits(tokens=1500), degradation="auto")
-    journal = MemoryJournal()
-    async with Engine(journal) as engine:
-        await engine.run(team, "go", run_id="r")
-    events = await journal.read("r")
-    at = next(event.number for event in events if isinstance(event.fact, AgentReturned))
-    async with Engine(await cut(journal, at)) as engine:
-        await engine.resume("r", team=team)
-        again = rungs(await engine.journal.read("r"))
-    assert [one.reason for one in again] == [one.reason for one in rungs(events)] != []
+    whole, resumed = await rungs_of_a_resumed_run(respond, 1500, cut_at=AgentReturned.kind)
+    assert resumed == whole != []
 
 
 @pytest.mark.parametrize("kind", ["agent.call_failed", "agent.called"])
@@ -171,17 +179,8 @@ async def test_a_resumed_turn_weighs_failed_and_lost_attempts_by_their_full_char
         await ctx.effect("e", effect)
         return "done"
 
-    members = [FunctionAgent(f"m{number}", respond) for number in range(8)]
-    team = Team("chain", members=members, limits=Limits(tokens=900), degradation="auto")
-    journal = MemoryJournal()
-    async with Engine(journal) as engine:
-        await engine.run(team, "go", run_id="r")
-    events = await journal.read("r")
-    at = next(event.number for event in events if event.kind == kind)
-    async with Engine(await cut(journal, at)) as engine:
-        await engine.resume("r", team=team)
-        again = rungs(await engine.journal.read("r"))
-    assert [one.reason for one in again] == [one.reason for one in rungs(events)] != []
+    whole, resumed = await rungs_of_a_resumed_run(respond, 900, cut_at=kind)
+    assert resumed == whole != []
 
 
 async def test_a_resumed_run_follows_the_record_and_weighs_nothing_again() -> None:  # Z-11

@@ -26,7 +26,7 @@ def plan_problems(plan: CollaborationPlan, team: Roster) -> list[str]:
 
 
 def task_of_model(text: str) -> str:
-    """Return the text of a model or of the user as the template of a task; one that is no template stands for itself."""
+    """Return a text of a model or of the user as the template of a task; one that is no template stands for itself."""
     return text if Template(text).problem(PHASE_VARIABLES) is None else literal_template(text)
 
 
