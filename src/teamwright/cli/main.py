@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from teamwright.cli.runs import app as runs
 from teamwright.cli.server import app as server
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.output import write_result
+from teamwright.journal.location import JOURNAL_VARIABLE
 
 _build_commands = cache(typer.main.get_command)
 """Building the commands takes longer than most of them, so a process builds them once."""
@@ -66,6 +67,10 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal", metavar="URL", help="The journal: a Postgres URL, or a file. Stands anywhere."),
+    ] = None,
 ) -> None:
     """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
 
@@ -73,15 +78,47 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error becomes a message on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    with _named_journal(given):
+        code = _run(given)
+    if arguments is None:
+        _exit_past_stuck_threads(code)
+    return code
 
+
+def _run(given: Sequence[str]) -> int:
     def call() -> int | None:
         returned: object = _build_commands(app).main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 
-    code = guarded(call, as_json="--json" in given)
-    if arguments is None:
-        _exit_past_stuck_threads(code)
-    return code
+    return guarded(call, as_json="--json" in given)
+
+
+@contextmanager
+def _named_journal(given: list[str]) -> Generator[None]:
+    """Take `--journal URL` from the arguments, wherever it stands, and use this journal within the block."""
+    before = os.environ.get(JOURNAL_VARIABLE)
+    if (journal := _take_option(given, "--journal")) is not None:
+        os.environ[JOURNAL_VARIABLE] = journal
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(JOURNAL_VARIABLE, None)
+        else:
+            os.environ[JOURNAL_VARIABLE] = before
+
+
+def _take_option(given: list[str], name: str) -> str | None:
+    """Remove an option and its value from the arguments before `--`, and return the value."""
+    end = given.index("--") if "--" in given else len(given)
+    for index, one in enumerate(given[:end]):
+        if one.startswith(f"{name}="):
+            del given[index]
+            return one.removeprefix(f"{name}=")
+        if one == name and index + 1 < end:
+            del given[index]
+            return given.pop(index)
+    return None
 
 
 def _exit_past_stuck_threads(code: int) -> None:

@@ -1,19 +1,22 @@
-"""Locates the user's data folder, and resolves a journal from a path, the word `memory`, or nothing.
+"""Locates the user's data folder, and resolves a journal from a path, a URL, the word `memory`, or nothing.
 
-The data folder is `TEAMWRIGHT_HOME`, or that of the platform. Nothing is created here.
+The data folder is `TEAMWRIGHT_HOME`, or that of the platform; the default journal is `TEAMWRIGHT_JOURNAL`, or a file in
+the data folder. Nothing is created here.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
-from teamwright.errors import UsageError
+from teamwright.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
+JOURNAL_VARIABLE = "TEAMWRIGHT_JOURNAL"
+POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 BUSY_TIMEOUT = 10.0
 """Seconds that a commit waits for another process that is writing."""
 
@@ -28,25 +31,35 @@ def data_folder() -> Path:
 
 
 def default_journal() -> Path:
-    """The path of the default journal."""
+    """The path of the journal in the data folder."""
     return data_folder() / "journal.db"
+
+
+def is_url(journal: object) -> TypeGuard[str]:
+    """Whether a journal is named by the URL of a Postgres database."""
+    return isinstance(journal, str) and journal.startswith(POSTGRES_SCHEMES)
 
 
 def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float = BUSY_TIMEOUT) -> Journal:
     """Return a journal that is not yet open: `None` is the default journal, `"memory"` a new one in memory.
 
-    A path is that of a SQLite database, which uses `busy_timeout`. Any other object must implement `Journal`.
+    A URL is that of a Postgres database. A path is that of a SQLite database, which uses `busy_timeout`. Any other
+    object must implement `Journal`.
     """
+    if journal is None:
+        journal = os.environ.get(JOURNAL_VARIABLE) or default_journal()
     if journal == "":
         raise UsageError("The journal's path is empty; pass a path, 'memory', or None for the default journal.")
     if journal == "memory":
         from teamwright.journal.memory import MemoryJournal
 
         return MemoryJournal()
-    if journal is None or isinstance(journal, str | Path):
+    if is_url(journal):
+        return _postgres_journal(journal)
+    if isinstance(journal, str | Path):
         from teamwright.journal.sqlite.journal import SqliteJournal
 
-        return SqliteJournal(default_journal() if journal is None else journal, busy_timeout=busy_timeout)
+        return SqliteJournal(journal, busy_timeout=busy_timeout)
     from teamwright.journal.protocol import missing_members
 
     if missing := missing_members(journal):
@@ -55,3 +68,11 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
             " `teamwright.journal.Journal`, and test it with `teamwright.testing.JournalConformance`."
         )
     return journal
+
+
+def _postgres_journal(url: str) -> Journal:
+    try:
+        from teamwright.journal.postgres.journal import PostgresJournal
+    except ImportError as error:
+        raise MissingExtra("cluster", "a journal in Postgres") from error
+    return PostgresJournal(url)

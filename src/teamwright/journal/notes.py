@@ -96,12 +96,7 @@ class MemoryNotes:
     async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
         """Return the notes that contain most of the words, the newest first among equals."""
         held = [one for one in reversed(self._notes.values()) if one.memory == memory]
-        if not words:
-            return held[:limit]
-        wanted = set(words)
-        return best_matches(held, lambda one: len(wanted & set(words_of(one.text))), limit) or similar_notes(
-            held, words, limit
-        )
+        return rank_notes(held, words, limit)
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
         """Remove a note, once for each key."""
@@ -121,6 +116,15 @@ class MemoryNotes:
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in lower case."""
     return [word.lower() for word in WORD.findall(text)]
+
+
+def rank_notes(newest_first: Sequence[Note], words: Sequence[str], limit: int) -> list[Note]:
+    """Return the notes that contain most of the words; if none contains one, those that are similar."""
+    if not words:
+        return list(newest_first[:limit])
+    wanted = set(words)
+    found = best_matches(newest_first, lambda one: len(wanted & set(words_of(one.text))), limit)
+    return found or similar_notes(newest_first, words, limit)
 
 
 def similar_notes(notes: Sequence[Note], words: Sequence[str], limit: int) -> list[Note]:

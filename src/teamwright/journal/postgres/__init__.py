@@ -1,0 +1,1 @@
+"""The journal in a Postgres database, which the processes of several machines share."""

@@ -1,0 +1,224 @@
+"""The journal in a Postgres database, which processes of several machines share.
+
+The driver's part uses one connection, which also holds the driver locks; reads use a small pool; a third connection
+hears what other processes have committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
+from typing import LiteralString, TypeVar, cast
+from uuid import uuid4
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from teamwright.errors import JournalUnavailable
+from teamwright.journal.decoder import decode_inbox_item
+from teamwright.journal.encoder import inbox_item_to_text
+from teamwright.journal.errors import missing_bodies
+from teamwright.journal.notes import Notes
+from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.delete import delete_runs
+from teamwright.journal.postgres.migrations import migrate
+from teamwright.journal.postgres.notes import PostgresNotes
+from teamwright.journal.postgres.notifications import Notifications
+from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_summaries
+from teamwright.journal.postgres.session import (
+    CONNECT_SECONDS,
+    SILENCE_SECONDS,
+    Connection,
+    Work,
+    connect,
+    is_lost,
+    journal_error,
+    settings_of,
+    translated_errors,
+)
+from teamwright.journal.postgres.writer import Writer
+from teamwright.journal.protocol import Batch, Committed, InboxItem
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
+from teamwright.values.people.interventions import Intervention
+from teamwright.values.results import RunSummary
+
+T = TypeVar("T")
+READERS = 4
+"""The most connections for reading."""
+
+
+class PostgresJournal:
+    """Durable storage of runs in a database."""
+
+    instant = False
+
+    def __init__(self, url: str) -> None:
+        self._address = Address.parse(url)
+        self._name = f"teamwright-{uuid4().hex[:12]}"
+        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._opened_writer: Writer | None = None
+        self._notifications: Notifications | None = None
+
+    @property
+    def notes(self) -> Notes:
+        """The notes that agents keep across runs."""
+        return PostgresNotes(self._address, self._use)
+
+    async def open(self) -> None:
+        """Connect; create or upgrade the tables first where needed."""
+        with translated_errors(self._address):
+            connection = await connect(self._address, self._name, silence=SILENCE_SECONDS)
+            try:
+                await migrate(connection, self._address)
+                notifications = Notifications(self._address, self._name, self._notify)
+                await notifications.open()
+            except BaseException:
+                await connection.close()
+                raise
+            self._pool = AsyncConnectionPool(
+                self._address.url,
+                kwargs=settings_of(self._address),
+                min_size=0,
+                max_size=READERS,
+                timeout=CONNECT_SECONDS,
+                open=False,
+            )
+            await self._pool.open()
+        self._notifications = notifications
+        self._opened_writer = Writer(self._address, self._name, connection, notifications.announce)
+
+    async def close(self) -> None:
+        """Wait for pending commits, then close all connections."""
+        writer, self._opened_writer = self._opened_writer, None
+        notifications, self._notifications = self._notifications, None
+        if writer is not None:
+            await writer.close()
+        if notifications is not None:
+            await notifications.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        """Queue a batch for the writer, which commits what has queued up as one group."""
+        self._writer.append(batch, done)
+
+    @asynccontextmanager
+    async def drive(self, run_id: str) -> AsyncGenerator[None]:
+        """Hold the run's driver lock, which the database releases with the connection of this process."""
+        writer = self._writer
+        await writer.lock(run_id)
+        try:
+            yield
+        finally:
+            await writer.unlock(run_id)
+
+    async def is_driven(self, run_id: str) -> bool:
+        """Whether any process holds the run's driver lock now."""
+        return bool(await self._use(lambda connection: read_driven(connection, self._address, [run_id])))
+
+    async def read(
+        self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
+    ) -> list[Event]:
+        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
+        return await self._use(lambda connection: read_events(connection, run_id, after, limit, without))
+
+    async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
+        """Return the JSON text of each body."""
+        wanted = set(hashes)
+        found = await self._use(lambda connection: read_bodies(connection, wanted)) if wanted else {}
+        if len(found) < len(wanted):
+            raise missing_bodies(wanted - found.keys())
+        return found
+
+    async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
+        """Return the summaries of all runs, or of the turns of a conversation, newest first."""
+        which: LiteralString = "" if conversation is None else "WHERE conversation <> ''"
+        named: tuple[str, ...] = ()
+        if conversation:
+            which, named = "WHERE conversation <> '' AND conversation = %s", (conversation,)
+        return await self._summaries(f"{which} ORDER BY place DESC LIMIT %s", *named, limit)
+
+    async def find(self, run_id: str) -> RunSummary | None:
+        """Return the summary of a run, or None."""
+        return next(iter(await self._summaries("WHERE id = %s", run_id)), None)
+
+    async def _summaries(self, which: LiteralString, *parameters: str | int | None) -> list[RunSummary]:
+        return await self._use(lambda connection: read_summaries(connection, self._address, which, parameters))
+
+    async def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
+        return await self._use(lambda connection: delete_runs(connection, self._address, run_ids))
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """Add an intervention to a run's inbox, and notify its driver."""
+        text = inbox_item_to_text(intervention)
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "WITH sent AS (INSERT INTO inbox (run_id, data) VALUES (%s, %s)) SELECT pg_notify(%s, %s)",
+                (run_id, text, self._address.channel, self._name),
+            )
+
+        await self._use(work)
+        self._hearing.wake()
+
+    async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
+        """Return the run's inbox items with an id above `after`, in order."""
+
+        async def work(connection: Connection) -> list[tuple[int, str]]:
+            cursor = await connection.execute(
+                "SELECT id, data FROM inbox WHERE run_id = %s AND id > %s ORDER BY id", (run_id, after)
+            )
+            return cast("list[tuple[int, str]]", await cursor.fetchall())
+
+        rows = await self._use(work)
+        return [InboxItem(number, run_id, decode_inbox_item(run_id, number, data)) for number, data in rows]
+
+    async def changed(self, every: float) -> None:
+        """Wait until another process has committed, or this one has sent something.
+
+        It is notified, so it polls less often than `every`.
+        """
+        del every
+        await self._hearing.wait()
+
+    async def _notify(self, channel: str, payload: str) -> None:
+        async def work(connection: Connection) -> None:
+            await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+
+        await self._use(work)
+
+    async def _use(self, work: Work[T]) -> T:
+        """Do work with a connection of the pool; once more if the connection was lost since it was last used."""
+        pool = self._pool
+        if pool is None:
+            raise self._closed()
+        for is_last in (False, True):
+            try:
+                async with pool.connection() as connection:
+                    return await work(connection)
+            except PoolTimeout as error:
+                raise journal_error(self._address, error) from error
+            except (psycopg.Error, OSError) as error:
+                if is_last or not is_lost(error):
+                    raise journal_error(self._address, error) from error
+                await asyncio.sleep(0)
+        raise AssertionError
+
+    @property
+    def _writer(self) -> Writer:
+        if self._opened_writer is None:
+            raise self._closed()
+        return self._opened_writer
+
+    @property
+    def _hearing(self) -> Notifications:
+        if self._notifications is None:
+            raise self._closed()
+        return self._notifications
+
+    def _closed(self) -> JournalUnavailable:
+        return JournalUnavailable(f"The journal {self._address.shown} is not open: call open() before using it.")

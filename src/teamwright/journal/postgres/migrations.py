@@ -1,0 +1,106 @@
+"""The layout of the tables, as versions `major.minor`, and the migrations that create and change it.
+
+A minor version only adds tables, columns with defaults, and indexes, so programs of an older minor version continue to
+work beside newer ones. A major version changes what is there: older programs refuse it. A released migration is never
+edited; the next one corrects it.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString, NamedTuple
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from teamwright.errors import JournalTooNew
+from teamwright.journal.postgres.address import Address
+
+
+class Version(NamedTuple):
+    """The version of a layout."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+class Migration(NamedTuple):
+    """The statements that lead to a version from the one before."""
+
+    version: Version
+    statements: LiteralString
+
+
+_FIRST: LiteralString = """
+    -- A run's row is its status at event `number`; its later events complete the status. `place` orders the runs.
+    CREATE TABLE runs (
+        id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, number bigint NOT NULL, team text NOT NULL,
+        started float8, status text, stop_reason text, tokens bigint NOT NULL, usd float8, seconds float8 NOT NULL,
+        since float8, last float8, conversation text NOT NULL
+    );
+    CREATE UNIQUE INDEX runs_by_place ON runs (place);
+    CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> '';
+
+    -- The key rejects a number that exists: it fences out a driver that another one has replaced.
+    CREATE TABLE events (
+        run text NOT NULL, number bigint NOT NULL, time float8 NOT NULL, scope text NOT NULL, place text NOT NULL,
+        kind text NOT NULL, data text NOT NULL, version bigint, PRIMARY KEY (run, number)
+    );
+
+    -- A body that no run refers to is deleted with the last of them.
+    CREATE TABLE bodies (hash text PRIMARY KEY, text text NOT NULL);
+    CREATE TABLE body_uses (run text NOT NULL, hash text NOT NULL, PRIMARY KEY (run, hash));
+    CREATE INDEX uses_of_body ON body_uses (hash);
+
+    CREATE TABLE inbox (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_id text NOT NULL, data text NOT NULL
+    );
+    CREATE INDEX inbox_of_run ON inbox (run_id, id);
+
+    CREATE TABLE notes (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, memory text NOT NULL, text text NOT NULL,
+        author text NOT NULL, run_id text NOT NULL, time float8 NOT NULL, key text NOT NULL UNIQUE, forgotten text
+    );
+    CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL;
+"""
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(Version(1, 0), _FIRST),)
+
+
+async def migrate(
+    connection: AsyncConnection[TupleRow], address: Address, migrations: tuple[Migration, ...] = MIGRATIONS
+) -> Version:
+    """Create or upgrade the tables, safely beside other processes, and return their version.
+
+    Raises `JournalTooNew` if a newer program has changed what this one knows.
+    """
+    latest = migrations[-1].version
+    if (found := await _read_version(connection)) is None or found < latest:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock_key("migrations"),))
+            await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{address.schema}"'.encode())
+            await connection.execute("CREATE TABLE IF NOT EXISTS layout (major int NOT NULL, minor int NOT NULL)")
+            found = await _read_version(connection)
+            for migration in migrations:
+                if found is None or found < migration.version:
+                    await connection.execute(migration.statements)
+            if found is None or found < latest:
+                await connection.execute("DELETE FROM layout")
+                await connection.execute("INSERT INTO layout VALUES (%s, %s)", latest)
+                found = latest
+    if found.major > latest.major:
+        raise JournalTooNew(
+            f"The journal {address.shown} has layout {found} and this version of Teamwright knows up to {latest}:"
+            " update Teamwright, or use another schema."
+        )
+    return found
+
+
+async def _read_version(connection: AsyncConnection[TupleRow]) -> Version | None:
+    exists = await (await connection.execute("SELECT to_regclass('layout')")).fetchone()
+    if exists is None or exists[0] is None:
+        return None
+    row = await (await connection.execute("SELECT major, minor FROM layout")).fetchone()
+    return None if row is None else Version(*row)

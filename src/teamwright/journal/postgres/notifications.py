@@ -1,0 +1,101 @@
+"""Notifications between processes: each announces that it has committed something, and hears it of the others.
+
+They only make waiting shorter: a process that misses one notices the change when it polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from teamwright.errors import JournalError
+from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.session import Connection, connect
+
+ANNOUNCE_SECONDS: Final = 0.02
+"""The least time between two announcements: Postgres serializes the commits of all that notify."""
+POLL_SECONDS: Final = 5.0
+"""How long a listener waits without a notification before it looks for itself."""
+RECONNECT_SECONDS: Final = 1.0
+
+Announce = Callable[[str, str], Awaitable[None]]
+"""Sends a payload to a channel."""
+
+
+class Notifications:
+    """Announces the commits of this process, and hears those of others on its own connection."""
+
+    def __init__(self, address: Address, name: str, announce: Announce) -> None:
+        self._address, self._name, self._announce = address, name, announce
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sender: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        connection = await self._listen()
+        self._run(self._hear(connection))
+
+    async def close(self) -> None:
+        """Send the announcement that is due, and end."""
+        if self._sender is not None:
+            await self._sender
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def announce(self) -> None:
+        """Tell other processes, soon, that something was committed here."""
+        if self._sender is None:
+            self._sender = self._run(self._send_soon())
+
+    def wake(self) -> None:
+        """Wake those who wait in this process."""
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait for a change; return without one after `POLL_SECONDS`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def _run(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _send_soon(self) -> None:
+        await asyncio.sleep(ANNOUNCE_SECONDS)
+        self._sender = None  # what is committed from now on needs another announcement
+        with suppress(JournalError):
+            await self._announce(self._address.channel, self._name)
+
+    async def _listen(self) -> Connection:
+        connection = await connect(self._address, f"{self._name}-listener")
+        await connection.execute(SQL("LISTEN {}").format(Identifier(self._address.channel)))
+        return connection
+
+    async def _hear(self, connection: Connection) -> None:
+        """Hear notifications until the journal is closed; a connection that is lost is replaced."""
+        while True:
+            try:
+                async with connection:
+                    async for notification in connection.notifies():
+                        if notification.payload != self._name:
+                            self._changed.set()
+            except (psycopg.Error, OSError):
+                pass
+            while True:
+                await asyncio.sleep(RECONNECT_SECONDS)
+                with suppress(psycopg.Error, OSError):
+                    connection = await self._listen()
+                    break
+            self._changed.set()  # a notification may have been missed
