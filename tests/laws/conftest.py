@@ -4,7 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit.postgres import postgres_server
 from tests.laws.crash.fork_server import ForkServer
+
+__all__ = ["postgres_server"]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,9 @@ from functools import cache
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from teamwright.journal.location import is_url
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.postgres.rows import CommitRows
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
@@ -70,6 +73,39 @@ class KillingJournal(SqliteJournal):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class KillingPostgres(PostgresJournal):
+    """A journal in Postgres whose process dies by SIGKILL before or after its nth commit."""
+
+    def __init__(self, url: str, write: int | None = None, when: When = "before") -> None:
+        super().__init__(url)
+        self._fatal, self._when = write, when
+        self.writes = 0
+
+    async def open(self) -> None:
+        """Connect, and count the commits from now on."""
+        await super().open()
+        writer, insert = self._writer, self._writer._insert
+
+        async def counted(batches: Sequence[Batch], rows: CommitRows) -> None:
+            self.writes += 1
+            self._die("before")
+            await insert(batches, rows)
+            self._die("after")
+
+        writer._insert = counted
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """Send an intervention, which counts as a write."""
+        self.writes += 1
+        self._die("before")
+        await super().send(run_id, intervention)
+        self._die("after")
+
+    def _die(self, when: When) -> None:
+        if self.writes == self._fatal and when == self._when:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def warm_up(scenario: str, **_: Any) -> None:
     """Drive the scenario once before the fork, so that children repeat no imports and build no models of pydantic."""
     _drive_once(scenario)
@@ -98,10 +134,15 @@ def drive(
     locked: bool = True,
 ) -> dict[str, Any]:
     """Run or resume a scenario, answer its questions, and return its result if the child survives."""
-    return asyncio.run(_drive(scenario, url, KillingJournal(journal, write, when, locked=locked), resume=resume))
+    made: KillingJournal | KillingPostgres
+    if is_url(journal):
+        made = KillingPostgres(journal, write, when)
+    else:
+        made = KillingJournal(journal, write, when, locked=locked)
+    return asyncio.run(_drive(scenario, url, made, resume=resume))
 
 
-async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
+async def _drive(scenario: str, url: str, journal: KillingJournal | KillingPostgres, *, resume: bool) -> dict[str, Any]:
     made = scenarios.SCENARIOS[scenario]
     team = made.team(url)
     # The seed determines what the clock draws, so every run of a scenario draws the same.

@@ -14,14 +14,17 @@ from shutil import copyfile
 from typing import Any
 
 import anyio
+import psycopg
 
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.journal.location import resolve_journal
+from teamwright.journal.postgres.address import Address
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import digest
+from tests.kit.postgres import schema_url
 from tests.laws.crash.driver import RUN_ID, When
 from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.scenarios import MODEL_TURN, SCENARIOS, Scenario, request_number
@@ -30,10 +33,13 @@ DRIVE = "tests.laws.crash.driver:drive"
 
 
 class ScenarioRuns:
-    """The counting server of a scenario and the journals of its runs. The scenario decides the order of answers."""
+    """The counting server of a scenario and the journals of its runs. The scenario decides the order of answers.
 
-    def __init__(self, name: str, fork_server: ForkServer, folder: Path) -> None:
-        self.name, self._fork_server, self._folder = name, fork_server, folder
+    The journals are files in a folder or, with a Postgres server, schemas of its database.
+    """
+
+    def __init__(self, name: str, fork_server: ForkServer, folder: Path, postgres: str = "") -> None:
+        self.name, self._fork_server, self._folder, self._postgres = name, fork_server, folder, postgres
         self.scenario: Scenario = SCENARIOS[name]
         self.server = ModelServer(self._answer)
         self.journal = folder / "none.db"
@@ -51,6 +57,11 @@ class ScenarioRuns:
             if (part := other.with_name(other.name + ending)).exists():
                 copyfile(part, self.journal.with_name(self.journal.name + ending))
 
+    @property
+    def address(self) -> str:
+        """The path or the URL of the journal."""
+        return schema_url(self._postgres, self.journal) if self._postgres else str(self.journal)
+
     def drive(self, *, resume: bool = False, write: int | None = None, when: When = "before", **more: Any) -> JobResult:
         """Drive the run in a child, and wait until the child ends or is killed."""
         self._gone = threading.Event()
@@ -59,7 +70,7 @@ class ScenarioRuns:
                 DRIVE,
                 scenario=self.name,
                 url=self.server.call_url,
-                journal=str(self.journal),
+                journal=self.address,
                 resume=resume,
                 write=write,
                 when=when,
@@ -72,7 +83,7 @@ class ScenarioRuns:
         """The recorded events; none if the run was killed before its first write."""
 
         async def read() -> list[Event]:
-            journal = SqliteJournal(self.journal)
+            journal = resolve_journal(self.address)
             await journal.open()
             try:
                 return await journal.read(RUN_ID)
@@ -97,10 +108,15 @@ class ScenarioRuns:
 
     def _is_recorded(self, member: str) -> bool:
         """Whether the member's reply is durable, so that a later answer is recorded after it."""
+        name = f'%"member":"{member}"%'
+        asked = f"SELECT scope || '/' || place FROM events WHERE kind = 'agent.asked' AND data LIKE '{name}'"
+        ended = f"SELECT 1 FROM events WHERE kind = 'agent.replied' AND scope || '/' || place IN ({asked})"
+        if self._postgres:
+            schema = Address.parse(self.address).schema
+            with psycopg.connect(self._postgres, options=f"-csearch_path={schema}") as database:
+                return database.execute(ended.encode()).fetchone() is not None
         with closing(sqlite3.connect(self.journal)) as connection:
-            asked = "SELECT scope || '/' || place FROM events WHERE kind = 'agent.asked' AND data LIKE ?"
-            ended = f"SELECT 1 FROM events WHERE kind = 'agent.replied' AND scope || '/' || place IN ({asked})"
-            return connection.execute(ended, (f'%"member":"{member}"%',)).fetchone() is not None
+            return connection.execute(ended).fetchone() is not None
 
 
 def _model_effect(request: ChatRequest) -> str:
@@ -109,9 +125,9 @@ def _model_effect(request: ChatRequest) -> str:
 
 
 @contextmanager
-def open_scenario(name: str, fork_server: ForkServer, folder: Path) -> Generator[ScenarioRuns]:
+def open_scenario(name: str, fork_server: ForkServer, folder: Path, postgres: str = "") -> Generator[ScenarioRuns]:
     """Open a scenario, and close its server at the end."""
-    made = ScenarioRuns(name, fork_server, folder)
+    made = ScenarioRuns(name, fork_server, folder, postgres)
     with made.server:
         yield made
 

@@ -17,6 +17,8 @@ from tests.laws.crash.scenarios import SCENARIOS
 ORDERED = ["branches", "locks", "first_wins", "clock", "hierarchical", "workspace", "mixed"]
 """Scenarios whose result depends on the order of arrival."""
 
+ON_POSTGRES = ["sequential", "branches", "nested", "first_wins"]
+
 MOMENTS: list[tuple[str, When]] = [
     *((name, "before") for name in SCENARIOS),
     *((name, "after") for name in SCENARIOS),
@@ -32,25 +34,39 @@ def uninterrupted(made: ScenarioRuns) -> dict[str, Any]:
     return result
 
 
+def kill_at_every_write(made: ScenarioRuns, when: When) -> None:
+    """Kill a run at each of its writes in turn; each time it resumes to the same result and repeats nothing."""
+    expected = uninterrupted(made)
+    for write in count(1):
+        made.begin(f"killed-{write}")
+        report = made.drive(write=write, when=when)
+        if not report.killed:
+            assert result_of(report) == expected
+            assert write > report.value["writes"] > 2, "it was to be killed at this write"
+            break
+        before = StateAtKill.of(made)
+        assert set(before.counts) <= before.announced, "a call left before its intent was durable"
+        assert result_of(made.drive(resume=bool(before.events))) == expected
+        after = made.events()
+        check_calls(made, before, after)
+        check_log(before, after)
+
+
 @pytest.mark.parametrize(("scenario", "when"), MOMENTS)
 def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_result(
     scenario: str, when: When, fork_server: ForkServer, tmp_path: Path
 ) -> None:  # R-02, R-03, R-09
     with open_scenario(scenario, fork_server, tmp_path) as made:
-        expected = uninterrupted(made)
-        for write in count(1):
-            made.begin(f"killed-{write}")
-            report = made.drive(write=write, when=when)
-            if not report.killed:
-                assert result_of(report) == expected
-                assert write > report.value["writes"] > 2, "it was to be killed at this write"
-                break
-            before = StateAtKill.of(made)
-            assert set(before.counts) <= before.announced, "a call left before its intent was durable"
-            assert result_of(made.drive(resume=bool(before.events))) == expected
-            after = made.events()
-            check_calls(made, before, after)
-            check_log(before, after)
+        kill_at_every_write(made, when)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("scenario", ON_POSTGRES)
+def test_a_run_on_postgres_that_is_killed_at_any_write_resumes_to_the_same_result(
+    scenario: str, when: When, fork_server: ForkServer, tmp_path: Path, postgres_server: str
+) -> None:
+    with open_scenario(scenario, fork_server, tmp_path, postgres_server) as made:
+        kill_at_every_write(made, when)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -1,0 +1,135 @@
+"""The writer keeps its promises while connections break: nothing is lost, recorded twice, or stuck."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive
+from teamwright.journal.postgres import session, writer
+from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import Batch
+from teamwright.testing.journal import body, commit, commit_all, events
+from tests.kit.postgres import schema_url
+from tests.kit.postgres_proxy import Proxy
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncGenerator[PostgresJournal]:
+    journal = PostgresJournal(url)
+    await journal.open()
+    try:
+        yield journal
+    finally:
+        await journal.close()
+
+
+def end_driver(server: str, url: str) -> None:
+    """End the session that holds the driver lock of the run, as a restart of the server does."""
+    key = Address.parse(url).lock_key("run")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
+            " AND ((classid::bigint << 32) | objid::bigint) = %s",
+            (key,),
+        )
+
+
+@pytest.fixture
+def url(postgres_server: str, tmp_path: Path) -> str:
+    return schema_url(postgres_server, tmp_path)
+
+
+async def test_a_driver_whose_session_ended_connects_again_and_keeps_its_lock(postgres_server: str, url: str) -> None:
+    async with opened(url) as one, opened(url) as two, one.drive("run"):
+        await commit(one, Batch(events("run", [1]), {}))
+        end_driver(postgres_server, url)
+        await commit(one, Batch(events("run", [2]), body("text")))
+        assert await two.read("run") == events("run", [1, 2])
+        with pytest.raises(RunIsLive):
+            async with two.drive("run"):
+                pass
+
+
+async def test_a_commit_whose_reply_is_lost_is_recorded_once(postgres_server: str, tmp_path: Path) -> None:
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
+        await commit(journal, Batch(events("run", [1]), {}))
+        proxy.loses_replies = True
+        outcomes = await commit_all(journal, [Batch(events("run", [number]), {}) for number in (2, 3, 4)])
+        assert outcomes == [None] * 3
+        assert not proxy.loses_replies
+        assert await journal.read("run") == events("run", [1, 2, 3, 4])
+
+
+async def test_a_network_that_drops_everything_silently_is_noticed(
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.3)
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
+        await commit(journal, Batch(events("run", [1]), {}))
+        proxy.hold()
+        pending = asyncio.create_task(commit(journal, Batch(events("run", [2]), {})))
+        await asyncio.sleep(0.5)
+        assert not pending.done()
+        proxy.release()
+        await pending
+        assert await journal.read("run") == events("run", [1, 2])
+
+
+async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.3)
+    proxy = Proxy(postgres_server, tmp_path)
+    url = schema_url(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as old, opened(url) as new, old.drive("run"):
+        await commit(old, Batch(events("run", [1]), {}))
+        proxy.hold()
+        end_driver(postgres_server, url)
+        async with new.drive("run"):
+            await commit(new, Batch(events("run", [2]), {}))
+            proxy.release()
+            with pytest.raises(FencedOut):
+                await commit(old, Batch(events("run", [2]), {}))
+            await commit(new, Batch(events("run", [3]), {}))
+        assert await new.read("run") == events("run", [1, 2, 3])
+
+
+async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
+    monkeypatch.setattr("teamwright.journal.postgres.journal.SILENCE_SECONDS", 1)
+    async with opened(url) as suspended, opened(url) as other, suspended.drive("run"):
+        await commit(suspended, Batch(events("run", [1]), {}))
+        for _ in range(50):
+            if not await other.is_driven("run"):
+                break
+            await asyncio.sleep(0.1)
+        async with other.drive("run"):
+            await commit(other, Batch(events("run", [2]), {}))
+            with pytest.raises(FencedOut):
+                await commit(suspended, Batch(events("run", [2]), {}))
+
+
+async def test_a_server_that_stays_away_stops_the_runs_of_a_process(
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.2)
+    monkeypatch.setattr(writer, "RECONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(session, "CONNECT_SECONDS", 1)
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running():
+        async with opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
+            await commit(journal, Batch(events("run", [1]), {}))
+            proxy.hold()
+            batches = [Batch(events("run", [number]), {}) for number in (2, 3)]
+            outcomes = await commit_all(journal, batches)
+            assert [type(one) for one in outcomes] == [JournalUnavailable] * 2
+            proxy.release()
+        async with opened(schema_url(proxy.url, tmp_path)) as journal:
+            assert await journal.read("run") == events("run", [1])
