@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
+from teamwright.cli import journal as journal_app
 from teamwright.cli.experts import app as experts
 from teamwright.cli.experts import ask
 from teamwright.cli.lab import app as lab
@@ -51,6 +52,7 @@ app.add_typer(lab.app, name="lab")
 app.add_typer(experts.app, name="experts")
 app.add_typer(local.app, name="local")
 app.add_typer(memory.app, name="memory")
+app.add_typer(journal_app.app, name="journal")
 app.add_typer(server.app, name="serve")
 
 

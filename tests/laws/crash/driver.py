@@ -84,7 +84,7 @@ class KillingPostgres(PostgresJournal):
     async def open(self) -> None:
         """Connect, and count the commits from now on."""
         await super().open()
-        writer, insert = self._writer, self._writer._insert
+        session, insert = self._session, self._session._insert
 
         async def counted(batches: Sequence[Batch], rows: CommitRows) -> None:
             self.writes += 1
@@ -92,7 +92,7 @@ class KillingPostgres(PostgresJournal):
             await insert(batches, rows)
             self._die("after")
 
-        writer._insert = counted
+        session._insert = counted
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Send an intervention, which counts as a write."""

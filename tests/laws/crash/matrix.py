@@ -18,7 +18,7 @@ import psycopg
 
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.location import resolve_journal
-from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
@@ -112,7 +112,7 @@ class ScenarioRuns:
         asked = f"SELECT scope || '/' || place FROM events WHERE kind = 'agent.asked' AND data LIKE '{name}'"
         ended = f"SELECT 1 FROM events WHERE kind = 'agent.replied' AND scope || '/' || place IN ({asked})"
         if self._postgres:
-            schema = Address.parse(self.address).schema
+            schema = DatabaseAddress.parse(self.address).schema
             with psycopg.connect(self._postgres, options=f"-csearch_path={schema}") as database:
                 return database.execute(ended.encode()).fetchone() is not None
         with closing(sqlite3.connect(self.journal)) as connection:

@@ -14,14 +14,14 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """Where the tables of a journal are."""
 
     url: str
     schema: str
 
     @classmethod
-    def parse(cls, url: str) -> Address:
+    def parse(cls, url: str) -> DatabaseAddress:
         """Read `postgresql://…?schema=name`; raises `UsageError`. Without a schema it is `teamwright`."""
         try:
             parts = urlsplit(url)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from teamwright.errors import RunIsLive
-from teamwright.journal.postgres.address import Address
-from teamwright.journal.postgres.session import Connection
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import Connection
 
 
-async def delete_runs(connection: Connection, address: Address, run_ids: Collection[str]) -> int:
+async def delete_runs(connection: Connection, address: DatabaseAddress, run_ids: Collection[str]) -> int:
     """Delete all rows of these runs, and return their size in bytes; raises `RunIsLive` if one of them is driven."""
     runs = sorted(set(run_ids))
     async with connection.transaction():

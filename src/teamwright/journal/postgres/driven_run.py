@@ -1,4 +1,4 @@
-"""What the writer knows of a run: its last saved status, the events since, and the bodies it refers to."""
+"""What the driver session knows of a run: its last saved status, the events since, and the bodies it refers to."""
 
 from __future__ import annotations
 

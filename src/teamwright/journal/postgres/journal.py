@@ -9,24 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
-from typing import LiteralString, TypeVar, cast
+from typing import LiteralString, TypeVar
 from uuid import uuid4
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalUnavailable
-from teamwright.journal.decoder import decode_inbox_item
-from teamwright.journal.encoder import inbox_item_to_text
 from teamwright.journal.errors import missing_bodies
 from teamwright.journal.notes import Notes
-from teamwright.journal.postgres.address import Address
-from teamwright.journal.postgres.delete import delete_runs
-from teamwright.journal.postgres.migrations import migrate
-from teamwright.journal.postgres.notes import PostgresNotes
-from teamwright.journal.postgres.notifications import Notifications
-from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_summaries
-from teamwright.journal.postgres.session import (
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import (
     CONNECT_SECONDS,
     SILENCE_SECONDS,
     Connection,
@@ -37,7 +30,13 @@ from teamwright.journal.postgres.session import (
     settings_of,
     translated_errors,
 )
-from teamwright.journal.postgres.writer import Writer
+from teamwright.journal.postgres.delete import delete_runs
+from teamwright.journal.postgres.driver_session import DriverSession
+from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_item
+from teamwright.journal.postgres.migrations import migrate
+from teamwright.journal.postgres.notes import PostgresNotes
+from teamwright.journal.postgres.notifications import Notifications
+from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_summaries
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -55,10 +54,10 @@ class PostgresJournal:
     instant = False
 
     def __init__(self, url: str) -> None:
-        self._address = Address.parse(url)
+        self._address = DatabaseAddress.parse(url)
         self._name = f"teamwright-{uuid4().hex[:12]}"
         self._pool: AsyncConnectionPool[Connection] | None = None
-        self._opened_writer: Writer | None = None
+        self._opened_session: DriverSession | None = None
         self._notifications: Notifications | None = None
 
     @property
@@ -87,14 +86,14 @@ class PostgresJournal:
             )
             await self._pool.open()
         self._notifications = notifications
-        self._opened_writer = Writer(self._address, self._name, connection, notifications.announce)
+        self._opened_session = DriverSession(self._address, self._name, connection, notifications.announce)
 
     async def close(self) -> None:
         """Wait for pending commits, then close all connections."""
-        writer, self._opened_writer = self._opened_writer, None
+        session, self._opened_session = self._opened_session, None
         notifications, self._notifications = self._notifications, None
-        if writer is not None:
-            await writer.close()
+        if session is not None:
+            await session.close()
         if notifications is not None:
             await notifications.close()
         pool, self._pool = self._pool, None
@@ -102,18 +101,18 @@ class PostgresJournal:
             await pool.close()
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch for the writer, which commits what has queued up as one group."""
-        self._writer.append(batch, done)
+        """Queue a batch for the session, which commits what has queued up as one group."""
+        self._session.append(batch, done)
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the run's driver lock, which the database releases with the connection of this process."""
-        writer = self._writer
-        await writer.lock(run_id)
+        session = self._session
+        await session.lock(run_id)
         try:
             yield
         finally:
-            await writer.unlock(run_id)
+            await session.unlock(run_id)
 
     async def is_driven(self, run_id: str) -> bool:
         """Whether any process holds the run's driver lock now."""
@@ -154,28 +153,16 @@ class PostgresJournal:
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Add an intervention to a run's inbox, and notify its driver."""
-        text = inbox_item_to_text(intervention)
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(
-                "WITH sent AS (INSERT INTO inbox (run_id, data) VALUES (%s, %s)) SELECT pg_notify(%s, %s)",
-                (run_id, text, self._address.channel, self._name),
-            )
-
-        await self._use(work)
+        await self._use(lambda connection: send_item(connection, self._address, run_id, intervention, self._name))
         self._hearing.wake()
+
+    async def restore(self, item: InboxItem) -> None:
+        """Add an inbox item of another journal under its id."""
+        await self._use(lambda connection: restore_item(connection, item))
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
         """Return the run's inbox items with an id above `after`, in order."""
-
-        async def work(connection: Connection) -> list[tuple[int, str]]:
-            cursor = await connection.execute(
-                "SELECT id, data FROM inbox WHERE run_id = %s AND id > %s ORDER BY id", (run_id, after)
-            )
-            return cast("list[tuple[int, str]]", await cursor.fetchall())
-
-        rows = await self._use(work)
-        return [InboxItem(number, run_id, decode_inbox_item(run_id, number, data)) for number, data in rows]
+        return await self._use(lambda connection: read_inbox(connection, run_id, after))
 
     async def changed(self, every: float) -> None:
         """Wait until another process has committed, or this one has sent something.
@@ -209,10 +196,10 @@ class PostgresJournal:
         raise AssertionError
 
     @property
-    def _writer(self) -> Writer:
-        if self._opened_writer is None:
+    def _session(self) -> DriverSession:
+        if self._opened_session is None:
             raise self._closed()
-        return self._opened_writer
+        return self._opened_session
 
     @property
     def _hearing(self) -> Notifications:

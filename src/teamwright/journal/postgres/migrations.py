@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.address import DatabaseAddress
 
 
 class Version(NamedTuple):
@@ -54,10 +54,12 @@ _FIRST: LiteralString = """
     CREATE TABLE body_uses (run text NOT NULL, hash text NOT NULL, PRIMARY KEY (run, hash));
     CREATE INDEX uses_of_body ON body_uses (hash);
 
+    -- Ids grow within a run. Those of a run that was copied from another journal stay as they are.
+    CREATE SEQUENCE inbox_ids;
     CREATE TABLE inbox (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_id text NOT NULL, data text NOT NULL
+        run_id text NOT NULL, id bigint NOT NULL DEFAULT nextval('inbox_ids'), data text NOT NULL,
+        PRIMARY KEY (run_id, id)
     );
-    CREATE INDEX inbox_of_run ON inbox (run_id, id);
 
     CREATE TABLE notes (
         id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, memory text NOT NULL, text text NOT NULL,
@@ -70,7 +72,7 @@ MIGRATIONS: tuple[Migration, ...] = (Migration(Version(1, 0), _FIRST),)
 
 
 async def migrate(
-    connection: AsyncConnection[TupleRow], address: Address, migrations: tuple[Migration, ...] = MIGRATIONS
+    connection: AsyncConnection[TupleRow], address: DatabaseAddress, migrations: tuple[Migration, ...] = MIGRATIONS
 ) -> Version:
     """Create or upgrade the tables, safely beside other processes, and return their version.
 

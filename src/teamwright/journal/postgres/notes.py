@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Sequence
 from typing import LiteralString, Protocol, TypeVar
 
 from teamwright.journal.notes import Note, rank_notes
-from teamwright.journal.postgres.address import Address
-from teamwright.journal.postgres.session import Connection, Work
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import Connection, Work
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class UseConnection(Protocol):
 class PostgresNotes:
     """The notes of one journal."""
 
-    def __init__(self, address: Address, use: UseConnection) -> None:
+    def __init__(self, address: DatabaseAddress, use: UseConnection) -> None:
         self._address, self._use = address, use
 
     async def add(self, note: Note, *, key: str, most: int) -> Note | None:

@@ -14,8 +14,8 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from teamwright.errors import JournalError
-from teamwright.journal.postgres.address import Address
-from teamwright.journal.postgres.session import Connection, connect
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import Connection, connect
 
 ANNOUNCE_SECONDS: Final = 0.02
 """The least time between two announcements: Postgres serializes the commits of all that notify."""
@@ -30,7 +30,7 @@ Announce = Callable[[str, str], Awaitable[None]]
 class Notifications:
     """Announces the commits of this process, and hears those of others on its own connection."""
 
-    def __init__(self, address: Address, name: str, announce: Announce) -> None:
+    def __init__(self, address: DatabaseAddress, name: str, announce: Announce) -> None:
         self._address, self._name, self._announce = address, name, announce
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -7,9 +7,9 @@ from typing import LiteralString
 
 from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.decoder import decode_events, decode_run, is_body
-from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import Connection
 from teamwright.journal.postgres.rows import STATUS_COLUMNS
-from teamwright.journal.postgres.session import Connection
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -56,7 +56,7 @@ async def read_bodies(connection: Connection, wanted: Collection[Body]) -> dict[
 
 
 async def read_summaries(
-    connection: Connection, address: Address, which: LiteralString, parameters: Sequence[object]
+    connection: Connection, address: DatabaseAddress, which: LiteralString, parameters: Sequence[object]
 ) -> list[RunSummary]:
     """Read the summaries of runs. A run that can't be read is marked as damaged and does not hide the others."""
     statement: LiteralString = f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}"
@@ -76,7 +76,7 @@ async def _summary(connection: Connection, run_id: str, columns: Sequence[object
     return status.summary(run_id, driven=driven)
 
 
-async def read_driven(connection: Connection, address: Address, run_ids: Sequence[str]) -> set[str]:
+async def read_driven(connection: Connection, address: DatabaseAddress, run_ids: Sequence[str]) -> set[str]:
     """Return those of these runs whose driver lock is held by any process."""
     keys = {address.lock_key(run_id): run_id for run_id in run_ids}
     cursor = await connection.execute(

@@ -183,10 +183,20 @@ class SqliteJournal:
         """Add an intervention to a run's inbox."""
         text = inbox_item_to_text(intervention)
 
+        await self._add_to_inbox("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+
+    async def restore(self, item: InboxItem) -> None:
+        """Add an inbox item of another journal under its id; raises `JournalError` if another run has this id."""
+        text = inbox_item_to_text(item.intervention)
+        if any(one.id == item.id for one in await self.inbox(item.run_id, item.id - 1)):
+            return
+        await self._add_to_inbox("INSERT INTO inbox VALUES (?, ?, ?)", (item.id, item.run_id, text))
+
+    async def _add_to_inbox(self, statement: str, columns: tuple[str | int, ...]) -> None:
         def work() -> None:
             self._database.use_busy_timeout(True)
             with self._database.translated_errors():
-                self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+                self._database.writer.execute(statement, columns)
                 self._database.require_identity()
             self._sent += 1  # here, once the item can be read, also if the caller no longer waits for it
 

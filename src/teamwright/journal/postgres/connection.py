@@ -13,7 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalError, JournalUnavailable
-from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres.address import DatabaseAddress
 
 T = TypeVar("T")
 Connection = AsyncConnection[TupleRow]
@@ -36,7 +36,7 @@ _KEEPALIVES: Final = {
 }
 
 
-def settings_of(address: Address, name: str = "teamwright") -> dict[str, object]:
+def settings_of(address: DatabaseAddress, name: str = "teamwright") -> dict[str, object]:
     """The settings of each connection: statements find the tables of the journal, and a dead peer is noticed."""
     return {
         "autocommit": True,
@@ -47,7 +47,7 @@ def settings_of(address: Address, name: str = "teamwright") -> dict[str, object]
     }
 
 
-async def connect(address: Address, name: str = "teamwright", *, silence: int | None = None) -> Connection:
+async def connect(address: DatabaseAddress, name: str = "teamwright", *, silence: int | None = None) -> Connection:
     """Open a connection, under this name; the server ends it after `silence` seconds without a statement."""
     connection = await AsyncConnection.connect(address.url, **settings_of(address, name))  # pyright: ignore[reportArgumentType]
     if silence is not None:
@@ -66,7 +66,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 @contextmanager
-def translated_errors(address: Address) -> Generator[None]:
+def translated_errors(address: DatabaseAddress) -> Generator[None]:
     """Raise errors of the database as errors of the journal."""
     try:
         yield
@@ -74,7 +74,7 @@ def translated_errors(address: Address) -> Generator[None]:
         raise journal_error(address, error) from error
 
 
-def journal_error(address: Address, error: BaseException) -> JournalError:
+def journal_error(address: DatabaseAddress, error: BaseException) -> JournalError:
     """The error of the journal for an error of the database."""
     text = " ".join(str(error).split()) or type(error).__name__
     if is_lost(error) or isinstance(error, OSError):

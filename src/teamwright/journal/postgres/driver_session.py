@@ -1,7 +1,7 @@
-"""The writer: one connection that commits batches in groups and holds the driver locks of this process.
+"""The session of this process as a driver: one connection that commits batches in groups and holds driver locks.
 
-A driver whose connection is lost has lost its locks as well. The writer connects again, takes the locks back and
-repeats what may not have been committed; a run that another process has taken over meanwhile is fenced out.
+A driver whose connection is lost has lost its locks as well. It connects again, takes the locks back and repeats what
+may not have been committed; a run that another process has taken over meanwhile is fenced out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ import psycopg
 
 from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.errors import fenced_out, missing_source
-from teamwright.journal.postgres.address import Address
-from teamwright.journal.postgres.driven_run import DrivenRun
-from teamwright.journal.postgres.queries import read_events, read_run
-from teamwright.journal.postgres.rows import CommitRows
-from teamwright.journal.postgres.session import (
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import (
     COMMIT_SECONDS,
     HEARTBEAT_SECONDS,
     SILENCE_SECONDS,
@@ -32,22 +29,27 @@ from teamwright.journal.postgres.session import (
     is_lost,
     journal_error,
 )
+from teamwright.journal.postgres.driven_run import DrivenRun
+from teamwright.journal.postgres.queries import read_events, read_run
+from teamwright.journal.postgres.rows import CommitRows
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.run_status import RunStatus
 
 T = TypeVar("T")
 
 RECONNECT_SECONDS = 60.0
-"""How long the writer tries to connect again before the runs of this process stop; they can be resumed."""
+"""How long it tries to connect again before the runs of this process stop; they can be resumed."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 LARGEST_GROUP = 500
 """The most batches of one commit."""
 
 
-class Writer:
+class DriverSession:
     """Processes batches and other work in order."""
 
-    def __init__(self, address: Address, name: str, connection: Connection, committed: Callable[[], None]) -> None:
+    def __init__(
+        self, address: DatabaseAddress, name: str, connection: Connection, committed: Callable[[], None]
+    ) -> None:
         """Take over an open connection with this unique name; `committed` is called after each commit of events."""
         self._address, self._name, self._connection, self._committed = address, name, connection, committed
         self._lost_at: float | None = None
@@ -57,7 +59,7 @@ class Writer:
         self._held: dict[str, int] = {}
         self._runs: dict[str, DrivenRun] = {}
         self._failed: dict[str, JournalError] = {}
-        self._task = asyncio.create_task(self._serve(), name="journal writer")
+        self._task = asyncio.create_task(self._serve(), name="journal driver session")
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Commit a batch after those queued before."""

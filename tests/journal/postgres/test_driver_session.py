@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive
-from teamwright.journal.postgres import session, writer
-from teamwright.journal.postgres.address import Address
+from teamwright.journal.postgres import connection, driver_session
+from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import body, commit, commit_all, events
@@ -30,7 +30,7 @@ async def opened(url: str) -> AsyncGenerator[PostgresJournal]:
 
 def end_driver(server: str, url: str) -> None:
     """End the session that holds the driver lock of the run, as a restart of the server does."""
-    key = Address.parse(url).lock_key("run")
+    key = DatabaseAddress.parse(url).lock_key("run")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
@@ -69,7 +69,7 @@ async def test_a_commit_whose_reply_is_lost_is_recorded_once(postgres_server: st
 async def test_a_network_that_drops_everything_silently_is_noticed(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.3)
     proxy = Proxy(postgres_server, tmp_path)
     async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
         await commit(journal, Batch(events("run", [1]), {}))
@@ -85,7 +85,7 @@ async def test_a_network_that_drops_everything_silently_is_noticed(
 async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.3)
     proxy = Proxy(postgres_server, tmp_path)
     url = schema_url(postgres_server, tmp_path)
     async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as old, opened(url) as new, old.drive("run"):
@@ -102,7 +102,7 @@ async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
 
 
 async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SILENCE_SECONDS", 1)
+    monkeypatch.setattr(connection, "SILENCE_SECONDS", 1)
     monkeypatch.setattr("teamwright.journal.postgres.journal.SILENCE_SECONDS", 1)
     async with opened(url) as suspended, opened(url) as other, suspended.drive("run"):
         await commit(suspended, Batch(events("run", [1]), {}))
@@ -119,9 +119,9 @@ async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, m
 async def test_a_server_that_stays_away_stops_the_runs_of_a_process(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "COMMIT_SECONDS", 0.2)
-    monkeypatch.setattr(writer, "RECONNECT_SECONDS", 0.5)
-    monkeypatch.setattr(session, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.2)
+    monkeypatch.setattr(driver_session, "RECONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
     proxy = Proxy(postgres_server, tmp_path)
     async with proxy.running():
         async with opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import anyio
+
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import connect
+from teamwright.journal.postgres.inbox import read_inbox, send_item
+from teamwright.journal.postgres.migrations import migrate
+from teamwright.values.people.interventions import Pause
+from tests.kit.postgres import schema_url
+
+
+async def test_an_item_is_never_visible_before_one_with_a_lower_id(postgres_server: str, tmp_path: Path) -> None:
+    address = DatabaseAddress.parse(schema_url(postgres_server, tmp_path))
+    async with await connect(address) as slow, await connect(address) as quick, await connect(address) as reader:
+        await migrate(reader, address)
+        async with anyio.create_task_group() as tasks, slow.transaction():
+            await send_item(slow, address, "run", Pause(by="first"), "slow")
+            tasks.start_soon(send_item, quick, address, "run", Pause(by="second"), "quick")
+            await anyio.sleep(0.2)
+            assert await read_inbox(reader, "run", 0) == [], "the second must wait for the first"
+        items = await read_inbox(reader, "run", 0)
+    assert [item.intervention for item in items] == [Pause(by="first"), Pause(by="second")]
