@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic import JsonValue
+
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
@@ -47,6 +49,19 @@ def workspace_member(url: str, name: str, board: str) -> FunctionAgent:
         except StaleWrite as stale:
             return await _effect(url, name, f"{stale.by} has written version {stale.version}", ctx, "call-2")
         return f"{text} is version {version}"
+
+    return FunctionAgent(name, respond)
+
+
+def talking_member(url: str, name: str, *requests: dict[str, JsonValue]) -> FunctionAgent:
+    """Make a member of a live team that asks something of the others in each of its turns, until it has asked all."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        text = await _effect(url, name, turn.prompt, ctx, "call-1")
+        asked = sum(one.startswith(f"live/{name}/") for one in ctx.workspace.names())
+        if asked < len(requests):
+            await ctx.workspace.put(f"live/{name}/{asked}", requests[asked])
+        return text
 
     return FunctionAgent(name, respond)
 

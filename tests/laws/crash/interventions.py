@@ -15,7 +15,7 @@ from teamwright.values.people.interventions import (
     RemoveMember,
     Tell,
 )
-from tests.laws.crash.http_members import http_member, http_members
+from tests.laws.crash.http_members import http_member, http_members, talking_member
 
 SENT = (
     Tell(text="Be brief.", version=STEERING_VERSION),
@@ -27,6 +27,17 @@ SENT = (
 """Two messages, a pause, a raised budget, and a message that is refused."""
 
 
+SAID = (SENT[0], Tell(text="Hurry.", to="a", version=STEERING_VERSION), SENT[4])
+"""A message to all, one to a member, and one that is refused."""
+EDITS = (
+    EditPlan(
+        plan={"steps": [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "d", "needs": ["b"]}]},
+        version=STEERING_VERSION,
+    ),
+    SENT[0],
+    EditPlan(plan={"steps": [{"id": "b", "agent": "z"}]}, version=STEERING_VERSION),
+)
+"""A phase is added to a plan, the direction changes, and an edit is refused."""
 CHANGES = (
     AddMember(member="e", spec={"function": "tests.laws.crash.interventions:joined"}, version=STEERING_VERSION),
     EditPlan(
@@ -49,6 +60,27 @@ def live(url: str) -> Team:
     """A live team of a lead and three members, whose plan is in its options."""
     steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "d", "needs": ["c"]}]
     return Team("live", members=http_members(url, "a b c d"), strategy="live", options={"steps": steps})
+
+
+def talking(url: str) -> Team:
+    """A live team whose members tell all something, ask one for help, hand over, and go on until the lead decides."""
+    tell: dict[str, JsonValue] = {"type": "message", "text": "Wood is short."}
+    ask: dict[str, JsonValue] = {"type": "assist", "to": "c", "text": "Which wood?"}
+    hand_over: dict[str, JsonValue] = {"type": "hand_over", "to": "d", "text": "You do it."}
+    steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"], "evaluate": {"rounds": 2}}, {"id": "d"}]
+    members = [
+        http_member(url, "a"),
+        talking_member(url, "b", ask, hand_over),
+        talking_member(url, "c", tell, tell),
+        talking_member(url, "d", *([ask] * 9)),
+    ]
+    return Team("talking", members=members, strategy="live", options={"rounds": 2, "steps": steps})
+
+
+def collaborating(url: str) -> Team:
+    """A collaboration whose plan a person edits, and whose direction another one changes."""
+    steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"]}]
+    return Team("crew", members=http_members(url, "a b c d"), strategy="collaborate", options={"steps": steps})
 
 
 def steered(url: str) -> Team:

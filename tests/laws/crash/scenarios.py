@@ -251,7 +251,11 @@ if collaborations.ARE_INSTALLED:
     )
     SCENARIOS["fallback"] = Scenario(collaborations.fallback, after={"a": "c"}, says=collaborations.FALLBACK)
     SCENARIOS["live"] = Scenario(interventions.live, inbox=interventions.CHANGES)
-    SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS)
+    SCENARIOS["talking"] = Scenario(interventions.talking, inbox=interventions.SAID)
+    SCENARIOS["collaborating"] = Scenario(interventions.collaborating, inbox=interventions.EDITS)
+    SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS, inbox=interventions.SAID)
     SCENARIOS["replan"] = Scenario(expert_teams.replanned, after={"bad": "a"}, says=expert_teams.REPLANS)
-    SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS)
-    SCENARIOS["dispatch"] = Scenario(expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal})
+    SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS, inbox=interventions.SAID)
+    SCENARIOS["dispatch"] = Scenario(
+        expert_teams.dispatch, after={"a": "b"}, says={"bad": mixed_teams.refusal}, inbox=interventions.SAID
+    )
