@@ -39,7 +39,17 @@ def test_front_matter_of_the_wild_is_read(tmp_path: Path) -> None:  # A-01
     folded = "---\nname: pdf\ndescription: >-\n  Fill\n  forms.\nlicense: MIT\nmetadata: {version: 1}\n---\n"
     colon = "---\nname: pdf\ndescription: Use when: a form is filled\nallowed-tools: Bash(jq:*)\n---\n"
     windows = "\ufeff---\r\nname: pdf\r\ndescription: Fill forms.\r\n---\r\nBody.\r\n"
-    for text, description in ((folded, "Fill forms."), (colon, "Use when: a form is filled"), (windows, "Fill forms.")):
+    title = "\n---\nname: PDF Processing\ndescription: Fill forms.\n---\n"
+    chinese = "---\nname: 表单\ndescription: 填写表单。\n---\n"
+    block = "---\nname: pdf\ndescription: |\n  Use when: a form\n  is filled\nnote: it: breaks\n---\n"
+    for text, description in (
+        (folded, "Fill forms."),
+        (colon, "Use when: a form is filled"),
+        (windows, "Fill forms."),
+        (title, "Fill forms."),
+        (chinese, "填写表单。"),
+        (block, "Use when: a form is filled"),
+    ):
         (found,) = pin_skills([("pdf", make(tmp_path / "pdf", text))])
         assert (found.name, found.description) == ("pdf", description)
     assert skill_body(windows) == "Body."
@@ -57,7 +67,7 @@ def test_front_matter_of_the_wild_is_read(tmp_path: Path) -> None:  # A-01
 )
 def test_what_is_no_skill_is_refused_in_words(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        pin_skills([("pdf", make(tmp_path, text))])
+        pin_skills([("pdf", make(tmp_path / ("a b" if "a b" in text else "pdf"), text))])
 
 
 def test_folders_without_skills_and_two_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ SKILL_FILE = "SKILL.md"
 LARGEST_FILE = 1 << 20
 MOST_FILES = 1000
 SKIPPED = {"__pycache__", "node_modules"}
-FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+FRONT_MATTER = re.compile(r"\A\ufeff?\s*+---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 SKILL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-FIELD = re.compile(r"^(name|description):(.+)$", re.MULTILINE)
+FIELD = re.compile(r"^(name|description):[ \t]*(?:[|>][-+]?[ \t]*\r?$)?(.*(?:\n[ \t]+.*)*)$", re.MULTILINE)
+"""A field with the indented lines after it, without the sign of a block."""
 
 
 class Skill(Value):
@@ -80,9 +81,11 @@ def read_skill(place: Path, written: str) -> Skill:
     """Read the name and description of a skill, and the digests of its files; raises `UsageError`."""
     text, _ = read_text_of(place, SKILL_FILE, written)
     fields = _front_matter(text, written)
-    name, description = fields.get("name", place.resolve().name), fields.get("description", "")
+    folder = place.resolve().name  # by the specification the same as the name, but names in use are also titles
+    given = fields.get("name", folder)
+    name, description = given if SKILL_NAME.fullmatch(given) else folder, fields.get("description", "")
     if not SKILL_NAME.fullmatch(name):
-        raise UsageError(f"the skill {written!r} is called {cut(name, 60)!r}: use letters, digits, '.', '_' and '-'.")
+        raise UsageError(f"the skill {written!r} is called {cut(given, 60)!r}: use letters, digits, '.', '_' and '-'.")
     if not description:
         raise UsageError(f"the skill {written!r} has no description; its front matter in {SKILL_FILE} needs one.")
     files = {path: _digest_of(place, path, written) for path in _paths(place, written)}
@@ -103,7 +106,7 @@ def _front_matter(text: str, written: str) -> dict[str, str]:
     report = ProblemReport()
     documents = parse_documents(found[1], Place(written), report)
     if report.problems:
-        return {key: value.strip(" \t\r\"'") for key, value in FIELD.findall(found[1])}
+        return {key: " ".join(value.split()).strip("\"'") for key, value in FIELD.findall(found[1])}
     fields = documents[0] if documents else None
     if not isinstance(fields, Fields):
         return {}
