@@ -304,22 +304,22 @@ async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
     say(f"recorded {what} with  --model scripted:{file}")
 
 
-def read_task(task: str | None, file: str | None) -> str | None:
-    """The task from the argument, a file or stdin."""
+def read_task(task: str | None, file: str | None = None, what: str = "task") -> str | None:
+    """The task from the argument, a file or stdin; messages call it `what`."""
     from teamwright.errors import UsageError
 
     if task is not None and file is not None:
-        raise UsageError("The task is given twice, as an argument and with --file; remove one of them.")
+        raise UsageError(f"The {what} is given twice, as an argument and with --file; remove one of them.")
     try:
         if STDIN in {task, file}:
-            return _decode_task(sys.stdin.buffer.read(_task_limit() + 1), "stdin")
+            return _decode_task(sys.stdin.buffer.read(_task_limit() + 1), f"{what} in stdin")
         if file is None:
             return task
         with Path(file).open("rb") as opened:
-            return _decode_task(opened.read(_task_limit() + 1), repr(file))
+            return _decode_task(opened.read(_task_limit() + 1), f"{what} in {file!r}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"The task can't be read from {file or STDIN!r}: {reason}.") from error
+        raise UsageError(f"The {what} can't be read from {file or STDIN!r}: {reason}.") from error
 
 
 def _task_limit() -> int:
@@ -328,15 +328,15 @@ def _task_limit() -> int:
     return LARGEST_TASK
 
 
-def _decode_task(content: bytes, where: str) -> str:
+def _decode_task(content: bytes, what: str) -> str:
     from teamwright.errors import UsageError
 
     if len(content) > (limit := _task_limit()):
-        raise UsageError(f"The task in {where} is larger than {limit // 1024} KiB; give the team a tool to read it.")
+        raise UsageError(f"The {what} is larger than {limit // 1024} KiB; give the team a tool to read it.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"The task in {where} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+        raise UsageError(f"The {what} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
 
 
 def _exists(path: str) -> bool:

@@ -96,6 +96,9 @@ def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
     refused = call("runs", "say", "one", "Hi", "--to", "secnd")
     assert refused.code == 1
     assert "Run 'one' can't take it: there is no member 'secnd'; did you mean 'second'?" in refused.err
+    unreadable = call("runs", "say", "one", "-", stdin=b"\xff")
+    assert unreadable.code == 2
+    assert "The message in stdin is not UTF-8 text" in unreadable.err
     assert call("runs", "raise-budget", "one").code == 2
     assert call("runs", "cancel", "one").code == 0
     assert waiting.wait(20) == 6

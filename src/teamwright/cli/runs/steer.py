@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.open import with_run
+from teamwright.cli.run import STDIN, read_task
 from teamwright.cli.terminal.options import MaxCalls, MaxSeconds, MaxTokens, MaxUsd, Run, run_limits
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
@@ -33,7 +34,8 @@ def say_to_run(
     out: Out = None,
 ) -> int:
     """Tell the members of a run something; each reads it with its next turn."""
-    message = _read_stdin() if text == "-" else text
+    read = read_task(text, what="message") or ""
+    message = read.strip() if text == STDIN else read
     return steer(run, lambda runs, run_id: runs.say(run_id, message, to=to, by=by, wait=wait), out, json=json)
 
 
@@ -136,9 +138,3 @@ def report_receipt(receipt: Receipt, out: Path | None, *, json: bool) -> int:
     if receipt.status == "sent":
         say(f"the run has no driver; it takes effect after: teamwright runs resume {receipt.run_id}")
     return 0
-
-
-def _read_stdin() -> str:
-    import sys
-
-    return sys.stdin.read().strip()
