@@ -29,4 +29,10 @@ export const RUN_VIEWS: RunView[] = [
     key: '4',
     component: defineAsyncComponent(() => import('@/views/steer/SteerView.vue')),
   },
+  {
+    id: 'travel',
+    title: 'view.travel',
+    key: '5',
+    component: defineAsyncComponent(() => import('@/views/travel/TravelView.vue')),
+  },
 ]

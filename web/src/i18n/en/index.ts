@@ -3,5 +3,6 @@ import { home } from '@/i18n/en/home'
 import { plan } from '@/i18n/en/plan'
 import { shell } from '@/i18n/en/shell'
 import { steer } from '@/i18n/en/steer'
+import { travel } from '@/i18n/en/travel'
 
-export const en = { ...shell, ...home, ...conversation, ...plan, ...steer }
+export const en = { ...shell, ...home, ...conversation, ...plan, ...steer, ...travel }

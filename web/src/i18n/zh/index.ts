@@ -3,5 +3,6 @@ import { home } from '@/i18n/zh/home'
 import { plan } from '@/i18n/zh/plan'
 import { shell } from '@/i18n/zh/shell'
 import { steer } from '@/i18n/zh/steer'
+import { travel } from '@/i18n/zh/travel'
 
-export const zh = { ...shell, ...home, ...conversation, ...plan, ...steer }
+export const zh = { ...shell, ...home, ...conversation, ...plan, ...steer, ...travel }
