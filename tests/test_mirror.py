@@ -128,6 +128,7 @@ COVERED_BY = {
     "agents/model/request_description.py": "page/test_prompts.py",
     "runtime/probe.py": "page/test_prompts.py",
     "teams/codeless.py": "lab/replay/test_what_if.py",
+    "page/artifacts.py": "server/routes/test_records.py",
     "page/page_events.py": "page/test_schema.py",
     "page/notes/live.py": "cli/runs/test_steer.py",
     "page/notes/interventions.py": "cli/runs/test_steer.py",

@@ -7,6 +7,7 @@ always present, texts are whole and masked, and nothing refers to the journal: a
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,7 @@ WaitKind = Literal["person", "budget", "keys", "retry", "member"]
 DeltaPart = Literal["text", "thinking", "arguments"]
 
 
+@cache
 def kind_of(name: str) -> str:
     """Return the kind of a page event from the name of its class: `PageToolCall` is `tool_call`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name.removeprefix("Page")).lower()

@@ -13,9 +13,12 @@ from teamwright.server.guard import LOOPBACK, Guard
 from teamwright.server.routes import (
     audit,
     chat_completions,
+    experts,
     interventions,
+    lab,
     page,
     page_events,
+    records,
     runs,
     session,
     sockets,
@@ -32,6 +35,9 @@ ROUTERS = (
     interventions.inbox_router,
     audit.router,
     page_events.router,
+    records.router,
+    lab.router,
+    experts.router,
     chat_completions.router,
     page.router,  # the last one: it has an answer for every address
 )

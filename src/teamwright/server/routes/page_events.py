@@ -11,9 +11,8 @@ from pydantic import JsonValue
 from teamwright.page.page_events import encode
 from teamwright.page.prompts import rebuild_prompt
 from teamwright.page.reading import read_page_events
-from teamwright.runtime.deleted_run import run_not_found
 from teamwright.server.access import MAY_READ, Server
-from teamwright.server.errors import responses
+from teamwright.server.errors import require_run, responses
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
 JSON = "application/json"
@@ -36,13 +35,13 @@ async def list_page_events(
     limit: Annotated[int, Query(ge=1, le=MOST_EVENTS, description="how many journal events to read")] = MOST_EVENTS,
 ) -> Response:
     """Return the page events of all recorded events of a run after a number."""
+    await require_run(server.engine, run_id)
     events = await read_page_events(server.engine.journal, run_id, after, limit)
-    if not events and not await server.engine.journal.read(run_id, limit=1):
-        raise await run_not_found(server.engine.journal, run_id)
     return Response(encode(events), media_type=JSON)
 
 
 @router.get("/prompts/{key:path}", responses=responses(404), dependencies=[MAY_READ])
 async def read_prompt(server: Server, run_id: str, key: str) -> dict[str, JsonValue]:
     """Return what the turn with a key received: its task, the messages before it, and every request to a model."""
+    await require_run(server.engine, run_id)
     return (await rebuild_prompt(server.engine, run_id, key)).to_json()

@@ -1,0 +1,96 @@
+"""Readings of recorded runs: checkpoints, forks, differences, KPIs and artifacts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from teamwright.history.diff import compare
+from teamwright.history.kpi_gates import check_gates, read_gates
+from teamwright.history.kpis import read_kpis
+from teamwright.page.artifacts import list_artifacts, read_artifact
+from teamwright.server.access import MAY_READ, MAY_RUN, Server
+from teamwright.server.errors import require_run, responses
+from teamwright.server.masked_json import masked
+from teamwright.server.routes.runs import GivenLimits, StartedRun
+
+router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
+SAFE_TYPES = frozenset(("text/plain", "text/csv", "text/markdown", "application/json", "application/pdf", "image/png"))
+"""Media types that a download keeps; every other becomes a stream of bytes, which no browser interprets."""
+CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}, "description": "the content, to be saved"}}
+DOWNLOAD = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+class NewFork(BaseModel):
+    """A new run from the record of another one, with something changed; what is unchanged is not paid again."""
+
+    model_config = ConfigDict(extra="forbid")
+    at: int | str | None = Field(default=None, description="a checkpoint, its name, or the number of an event")
+    retry: bool = Field(default=False, description="go back to just before the member that failed")
+    task: str | None = Field(default=None, min_length=1, max_length=1_000_000, description="another task")
+    limits: GivenLimits = GivenLimits()
+
+
+@router.get("/checkpoints", responses=responses(404), dependencies=[MAY_READ])
+async def list_checkpoints(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
+    """Return the points of a run at which a fork can start."""
+    await require_run(server.engine, run_id)
+    return [masked(point.to_json()) for point in await server.engine.runs.checkpoints(run_id)]
+
+
+@router.post("/forks", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
+async def fork_run(server: Server, run_id: str, new: NewFork) -> StartedRun:
+    """Fork a run with changes; this server drives the new run."""
+    await require_run(server.engine, run_id)
+    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=new.task, limits=new.limits.limits())
+    return StartedRun(run_id=handle.run_id)
+
+
+@router.get("/diff/{other}", responses=responses(404), dependencies=[MAY_READ])
+async def compare_runs(server: Server, run_id: str, other: str) -> dict[str, JsonValue]:
+    """Compare two runs: their turns aligned by key, members, figures and manifests; `a` is this run."""
+    runs = server.engine.runs
+    await require_run(server.engine, run_id)
+    await require_run(server.engine, other)
+    a, b = await runs.history(run_id), await runs.history(other)
+    return masked(compare(a, b, await runs.result(run_id), await runs.result(other)).to_json())
+
+
+@router.get("/kpis", responses=responses(404), dependencies=[MAY_READ])
+async def measure_run(
+    server: Server,
+    run_id: str,
+    gate: Annotated[list[str], Query(max_length=20, description="thresholds, such as pass_rate>=0.8")] = [],  # noqa: B006
+) -> dict[str, JsonValue]:
+    """Measure a run: pass rate, tokens, coordination, latency; with `gate`, say which thresholds it passes."""
+    await require_run(server.engine, run_id)
+    gates = read_gates(gate or ["default"])
+    found = await read_kpis(server.engine.journal, run_id)
+    return masked({**found.to_json(), "gates": [one.to_json() for one in check_gates(gates, found)]})
+
+
+@router.get("/artifacts", responses=responses(404), dependencies=[MAY_READ])
+async def artifacts(server: Server, run_id: str) -> list[dict[str, JsonValue]]:
+    """Return the files and large texts that the run's members stored."""
+    await require_run(server.engine, run_id)
+    return [one.to_json() for one in await list_artifacts(server.engine.journal, run_id)]
+
+
+@router.get(
+    "/artifacts/{hash}",
+    responses=CONTENT | responses(404),
+    response_class=Response,
+    dependencies=[MAY_READ],
+)
+async def artifact(server: Server, run_id: str, hash: str) -> Response:
+    """Return the content of an artifact, always as a download: a browser never shows it as a page."""
+    await require_run(server.engine, run_id)
+    found, content = await read_artifact(server.engine.journal, run_id, hash)
+    media_type = found.media_type if found.media_type in SAFE_TYPES else "application/octet-stream"
+    name = quote(found.name.replace("/", "_")[:100] or "artifact", safe="")
+    headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(content, media_type=media_type, headers=headers)
