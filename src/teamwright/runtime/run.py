@@ -58,21 +58,7 @@ from teamwright.values.events.run import (
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.confirmations import confirmation_key
-from teamwright.values.people.interventions import (
-    ActionClaim,
-    AddMember,
-    Answered,
-    Cancel,
-    EditPlan,
-    Mark,
-    Pause,
-    PauseMember,
-    RaiseBudget,
-    RemoveMember,
-    ResumeMember,
-    Tell,
-    Undo,
-)
+from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
 from teamwright.values.people.questions import Answer, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
@@ -498,10 +484,10 @@ class Run:
             case Mark(name=name, by=by) as mark:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
-            case Tell() | PauseMember() | ResumeMember() | RaiseBudget() | EditPlan() | AddMember() | RemoveMember():
-                receive_steer(state, self._team, item.intervention, item.id)
             case Undo() | ActionClaim():
                 pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
+            case steer:
+                receive_steer(state, self._team, steer, item.id)
 
     def set_interactive(self, interactive: bool) -> None:
         """Wait for answers in place, or pause once only an answer can unblock the run."""

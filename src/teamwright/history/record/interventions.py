@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
-from teamwright.values.people.interventions import (
-    AddMember,
-    EditPlan,
-    PauseMember,
-    RaiseBudget,
-    RemoveMember,
-    ResumeMember,
-    Steer,
-    Tell,
-)
+from teamwright.values.people.interventions import PauseMember, ResumeMember, Steer
 
 TOO_LATE = "the run ended before it took effect"
 """The reason with which an accepted intervention is refused in the end."""
@@ -50,17 +41,14 @@ class RecordedInterventions:
 
     def accept(self, fact: RunIntervened) -> None:
         """Apply the acceptance of an intervention."""
-        match fact.intervention:
-            case PauseMember(member=member) as pause:
-                self.accepted[fact.letter] = pause
-                self.paused[member] = fact.letter
-            case ResumeMember(member=member) as resume:
-                self.accepted[fact.letter] = resume
-                self.paused.pop(member, None)
-            case Tell() | RaiseBudget() | EditPlan() | AddMember() | RemoveMember() as steer:
-                self.accepted[fact.letter] = steer
-            case _:
-                pass
+        steer = fact.intervention
+        if not isinstance(steer, Steer):
+            return
+        self.accepted[fact.letter] = steer
+        if isinstance(steer, PauseMember):
+            self.paused[steer.member] = fact.letter
+        elif isinstance(steer, ResumeMember):
+            self.paused.pop(steer.member, None)
 
     def apply(self, key: str, fact: RunApplied, *, inherited: bool) -> None:
         """Apply the effect of an intervention at a key."""

@@ -31,9 +31,7 @@ from teamwright.values.key import join_key, parent_key
 from teamwright.values.limits.limits import Limits, tighter
 from teamwright.values.people.interventions import (
     AddMember,
-    EditPlan,
     RaiseBudget,
-    RemoveMember,
     ResumeMember,
     Steer,
     TeamChange,
@@ -179,7 +177,7 @@ def take_changes(
     done: list[AppliedChange] = []
     for fact in recorded:
         interventions.handed_out.add(fact.letter)
-        if isinstance(change := fact.intervention, Tell | EditPlan | AddMember | RemoveMember):
+        if isinstance(change := fact.intervention, Tell | TeamChange):
             done.append(one := AppliedChange(change, _joining(interventions, change)))
             apply(one)
     passed = (

@@ -64,7 +64,7 @@ class Interventions:
         """The letters of everything that has taken effect or never will."""
         self._accepted: dict[int, Steer] = {}
         for letter, steer in recorded.accepted.items():
-            if not (letter in recorded.effective and isinstance(steer, EditPlan | AddMember | RemoveMember)):
+            if not (letter in recorded.effective and isinstance(steer, TeamChange)):
                 self.accept(steer, letter)
         self.paused = {name: one for name, one in self.paused.items() if name in recorded.paused}
 
