@@ -88,17 +88,25 @@ async def finish(engine: Engine, made: Team, result: RunResult) -> RunResult:
 
 
 def check(events: list[Event], sent: list[Steer]) -> None:
-    """Check that each intervention was accepted or refused once, and what was accepted took effect or never will."""
+    """Check that each intervention was answered for, once."""
+    assert check_answers(events) == set(range(1, len(sent) + 1))
+
+
+def check_answers(events: list[Event]) -> set[int]:
+    """Check that interventions were accepted or refused once, and what was accepted took effect or never will.
+
+    Returns the letters of those that were answered for.
+    """
     assert [event.kind for event in events].count("run.ended") == 1
     assert events[-1].kind == "run.ended"
     accepted = [event.fact.letter for event in events if isinstance(event.fact, RunIntervened)]
     applied = {event.fact.letter for event in events if isinstance(event.fact, RunApplied)}
     refused = [event.fact.letter for event in events if isinstance(event.fact, RunRefused)]
-    assert set(accepted) | set(refused) == set(range(1, len(sent) + 1))
     assert max(Counter(accepted).values(), default=1) == max(Counter(refused).values(), default=1) == 1
     assert set(accepted) <= applied | set(refused)
     assert not applied & set(refused)
     assert applied <= set(accepted)
+    return set(accepted) | set(refused)
 
 
 @given(st.sampled_from(sorted(STRATEGIES)), SENT, st.integers(0, 1000))

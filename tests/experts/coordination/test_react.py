@@ -11,17 +11,23 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.react import React
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
 from teamwright.strategies.contract import closing_of, sketch_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event
+from teamwright.values.events.live import TeamLife
+from teamwright.values.events.run import RunRefused
 from teamwright.values.events.team import TeamEnded, TeamRoleBound, TeamStepCompleted, TeamToldBack
 from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import STEERING_VERSION, AddMember, RemoveMember, Steer
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
-from tests.kit.runs import TASK, run, speakers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import RUN_ID, TASK, run, speakers
 
 ANSWER: dict[str, Any] = {"action": "answer"}
 
@@ -232,3 +238,62 @@ def test_a_lead_needs_somebody_to_lead() -> None:
     lead = FakeMembers().member("lead")
     with pytest.raises(ManifestError, match="needs a member besides 'lead'"):
         Team("t", members=[lead], strategy="react", options={"lead": "lead"})
+
+
+def newcomer(task: str) -> str:
+    """Answer as an expert who joins."""
+    return "new is here"
+
+
+JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"}, version=STEERING_VERSION)
+
+
+def leave(name: str) -> RemoveMember:
+    return RemoveMember(member=name, version=STEERING_VERSION)
+
+
+def by_number(*decisions: Any) -> Callable[[Turn], str]:
+    """Decide by the number of the turn, so that a resumed run decides alike."""
+    return lambda turn: json.dumps(decisions[turn.number - 1]) if turn.purpose == "coordinate" else "the answer"
+
+
+async def steered(team: Team, journal: MemoryJournal, *sent: Steer) -> list[Event]:
+    for one in sent:
+        await journal.send(RUN_ID, one)
+    async with Engine(journal) as engine:
+        await engine.run(team, TASK, run_id=RUN_ID)
+    return list(await journal.read(RUN_ID))
+
+
+async def test_the_lead_can_use_an_expert_who_joins_and_no_more_one_who_leaves() -> None:  # A-10
+    def team(fakes: FakeMembers) -> Team:
+        return react(fakes, by_number(work(step("look", "ben"), step("new", "new")), ANSWER))
+
+    fakes, journal = FakeMembers(), MemoryJournal()
+    events = await steered(team(fakes), journal, JOIN, leave("ana"))
+    assert "- new" in fakes.received[0][1].task
+    assert "- ana" not in fakes.received[0][1].task
+    (life,) = [event.fact for event in events if isinstance(event.fact, TeamLife)]
+    assert (life.lead, life.members, life.left) == ("lead", ("ben", "new"), ("ana",))
+    assert [one["member"] for one in settled(events)] == ["ben", "new", "lead"]
+    for at in range(2, len(events)):
+        again, _ = await cut_and_resume(team(FakeMembers()), at, journal)
+        assert [message.content for message in again.messages] == ["ben is done", "new is here", "the answer"]
+
+
+def settled(events: list[Event]) -> list[Any]:
+    facts = [event.fact.to_json() for event in events if isinstance(event.fact, TeamStepCompleted)]
+    return sorted(facts, key=lambda one: ["look", "new", "answer"].index(str(one["step"])))
+
+
+async def test_an_expert_whom_the_team_can_not_spare_stays_and_the_reason_is_said() -> None:
+    roles = {"scout": {"agent": "ana"}}
+    rubric = {"judge": "ben", "criteria": [{"id": "ok", "judge": "Is it good?"}]}
+    fakes = FakeMembers()
+    team = react(fakes, by_number(work(step("look", "scout")), ANSWER), roles=roles, evaluate=rubric, risk="low")
+    events = await steered(team, MemoryJournal(), leave("lead"), leave("ana"), leave("ben"))
+    assert [event.fact.reason for event in events if isinstance(event.fact, RunRefused)] == [
+        "'lead' leads the team, and stays",
+        "no other member can have the role 'scout'",
+        "'ben' judges the work of the team, and stays",
+    ]

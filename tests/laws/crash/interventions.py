@@ -51,15 +51,27 @@ CHANGES = (
 """A member joins, the plan is edited, the lead leaves, the direction changes, and another member leaves."""
 
 
+STAFF = (CHANGES[0], RemoveMember(member="b", version=STEERING_VERSION))
+"""A member joins, and another leaves."""
+
+
 def joined(task: str) -> str:
     """Answer as the member that joins."""
     return "e is here"
 
 
+STEPS: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "d", "needs": ["c"]}]
+
+
 def live(url: str) -> Team:
     """A live team of a lead and three members, whose plan is in its options."""
-    steps: list[JsonValue] = [{"id": "b"}, {"id": "c", "needs": ["b"]}, {"id": "d", "needs": ["c"]}]
-    return Team("live", members=http_members(url, "a b c d"), strategy="live", options={"steps": steps})
+    return Team("live", members=http_members(url, "a b c d"), strategy="live", options={"steps": STEPS})
+
+
+def crew(url: str) -> Team:
+    """The same team, which collaborates."""
+    options: dict[str, JsonValue] = {"steps": STEPS, "proposals": 0}
+    return Team("crew", members=http_members(url, "a b c d"), strategy="collaborate", options=options)
 
 
 def talking(url: str) -> Team:

@@ -253,6 +253,8 @@ if collaborations.ARE_INSTALLED:
     SCENARIOS["live"] = Scenario(interventions.live, inbox=interventions.CHANGES)
     SCENARIOS["talking"] = Scenario(interventions.talking, inbox=interventions.SAID)
     SCENARIOS["collaborating"] = Scenario(interventions.collaborating, inbox=interventions.EDITS)
+    SCENARIOS["crew"] = Scenario(interventions.crew, inbox=interventions.CHANGES)
+    SCENARIOS["staff"] = Scenario(expert_teams.react, says=expert_teams.SAYS, inbox=interventions.STAFF)
     SCENARIOS["expert"] = Scenario(expert_teams.expert, says=expert_teams.SAYS, inbox=interventions.SAID)
     SCENARIOS["replan"] = Scenario(expert_teams.replanned, after={"bad": "a"}, says=expert_teams.REPLANS)
     SCENARIOS["react"] = Scenario(expert_teams.react, says=expert_teams.SAYS, inbox=interventions.SAID)

@@ -246,7 +246,7 @@ class Stubborn:
 
 async def test_a_strategy_says_which_interventions_it_takes() -> None:
     async def refused(engine: Engine) -> None:
-        with pytest.raises(InterventionRefused, match="the strategy 'stubborn' takes no 'say'; it takes: pause"):
+        with pytest.raises(InterventionRefused, match="'stubborn' takes no messages while it runs; it takes: pause"):
             await engine.runs.say("r", "Hi")
 
     await steered(FakeMembers(), refused, strategy=Stubborn())

@@ -103,6 +103,27 @@ def affected_experts(before: CollaborationPlan, after: CollaborationPlan, team: 
     return tuple(dict.fromkeys(name for one in phases for name in one.experts or one.workers(team)))
 
 
+def without_expert(plan: CollaborationPlan, leaver: str, to: str) -> CollaborationPlan:
+    """Return the plan with the open phases of an expert who left given to another; what it has begun keeps its name."""
+    steps = [_without(one, leaver, to) if one.is_open and leaver in one.experts else one for one in plan.steps]
+    return plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _without(phase: Phase, leaver: str, to: str) -> Phase:
+    """Return a phase of which another expert does the part of one who left; who competes already does so once."""
+    if phase.parallel == "serial":
+        return phase.model_copy(update={"agent": to, "agents": ()})
+    if phase.parts:
+        parts = [one.model_copy(update={"agent": to}) if one.agent == leaver else one for one in phase.parts]
+        return phase.model_copy(update={"parts": tuple(parts)})
+    others = [name for name in phase.agents if name != leaver]
+    agents = (*others, to) if to not in others else tuple(others)
+    if len(agents) > 1 or phase.parallel == "subtask_parallel":
+        return phase.model_copy(update={"agents": agents})
+    fields = phase.model_dump(exclude_unset=True, exclude={"parallel", "agents", "merge", "enough"})
+    return Phase.model_validate({**fields, "agent": agents[0]})
+
+
 def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
     """Yield what contradicts the plan as it is: phases that have started, are unknown, or are named twice."""
     phases, put = plan.phases, [phase.id for phase in change.put]

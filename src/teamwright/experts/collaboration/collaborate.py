@@ -45,7 +45,7 @@ class Collaborate(Strategy):
     version = 1
     options = CollaborateOptions
     unused = ("max_turns", "on_max_turns")
-    interventions = (*STEERABLE, "edit_plan")
+    interventions = (*STEERABLE, "edit_plan", "add_member", "remove_member")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check the phases, and that each member is listed once."""
@@ -150,7 +150,7 @@ async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) ->
         note = Message(name=NOTICE, content=FALLBACK, role="user")
         history = History.of((*state.task.history, *learnt, note))
         turn = Turn(state.task.text, history, 1, attachments=state.task.attachments, closing=True)
-        reply = await ctx.ask(state.options.finisher_of(state.members), turn, key="plan/fallback")
+        reply = await ctx.ask(state.finisher, turn, key="plan/fallback")
     elif not learnt:
         return talk.ended("done", "every phase was skipped")
     else:

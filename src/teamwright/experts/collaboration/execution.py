@@ -20,7 +20,7 @@ from teamwright.experts.collaboration.drafts import ChangeDraft, proposal_in
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.phase_work import PhaseResult, attempt_phase
 from teamwright.experts.collaboration.plan import Phase
-from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase
+from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase, undivided
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
 from teamwright.strategies.expressions.condition import Condition
@@ -162,6 +162,7 @@ class Execution:
         elif result.attempt < MOST_ATTEMPTS and not self._is_over:
             await self._versions.set_phase(id_, "failed", ctx, result.attempt)
             await self._versions.set_phase(id_, "pending", ctx, result.attempt + 1)
+            await self._versions.reassign_left(ctx)
             plan = self._versions.plan
             branches.start(f"split-again/{id_}", partial(split_again, state, plan, plan.phases[id_], ending))
         else:
@@ -224,6 +225,9 @@ class Execution:
         phase = self._versions.plan.phases.get(decision.phase)
         if phase is None or not phase.is_open or self._is_over:
             return
+        if phase.parallel == "subtask_parallel" and not phase.parts:  # what was decided is impossible by now
+            await self._versions.change(undivided(self._state, phase), ctx)
+            phase = self._versions.plan.phases[phase.id]
         if self._settled.issuperset(phase.needs):
             await self._attempt(phase, branches, ctx)
         else:  # it waits for a phase that the change put before it

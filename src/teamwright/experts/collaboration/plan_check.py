@@ -51,6 +51,8 @@ def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Flaw]:
     found = list(plan_flaws(phases))
     strangers = 0
     for index, phase in enumerate(phases):
+        if not phase.is_open:  # what is done stays done, also of experts who have left
+            continue
         for field, text in (*_form_flaws(phase, team), *_judge_flaws(phase, team)):
             found.append(Flaw(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
         for field, name in _strangers(phase, team):

@@ -68,10 +68,15 @@ async def split_phase(state: CollaborationState, plan: CollaborationPlan, phase:
     text = SPLIT.format(phase=phase.id, experts=", ".join(experts), form=FORM)
     change = await _consult(state, plan, phase, f"{text}\n\n{_task_text(state, phase)}", ctx)
     if change is None or not any(one.id == phase.id and one.parts for one in change.put):
-        parts = tuple(Part(id=name, agent=name) for name in experts)
-        whole = phase.model_copy(update={"parts": parts, "agents": ()})
-        return ChangeDecision(state.team.lead, PlanChange(put=(whole,), reason="no other split"), phase=phase.id)
+        return undivided(state, phase)
     return replace(await decide_change(state, plan, change, state.team.lead, ctx), phase=phase.id)
+
+
+def undivided(state: CollaborationState, phase: Phase) -> ChangeDecision:
+    """Let each expert of a phase work on the whole task, where there is no other split."""
+    parts = tuple(Part(id=name, agent=name) for name in dict.fromkeys(phase.workers(state.team) or state.team.members))
+    whole = phase.model_copy(update={"parts": parts, "agents": ()})
+    return ChangeDecision(state.team.lead, PlanChange(put=(whole,), reason="no other split"), phase=phase.id)
 
 
 async def split_again(

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.options import CollaborateOptions
-from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase
+from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.template import Template
@@ -72,6 +72,19 @@ class CollaborationState:
         self.terminated_by: Reply | None = None
         self.unpaid: Failure | None = None
         self._notices: dict[str, list[Message]] = {}
+
+    def set_members(self, present: Sequence[Agent], lead: str) -> None:
+        """Continue with these members and this lead; agents that left stay known, for work that they have begun."""
+        self.members = Members(present, [self.members.named(name) for name in self.members.names])
+        self.lead = self.members.named(lead)
+        self.team = Roster(tuple(one.name for one in present), lead, self.team.helpers)
+
+    @property
+    def finisher(self) -> Agent:
+        """The agent that finishes the task where the plan fails: the one that is declared and has not left."""
+        name = self.options.fallback
+        is_here = name in self.team.members or name in self.team.helpers
+        return self.members.named(name) if name is not None and is_here else self.lead
 
     @property
     def is_over(self) -> bool:

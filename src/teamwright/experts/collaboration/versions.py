@@ -17,13 +17,17 @@ from teamwright.experts.collaboration.change import (
     apply_change,
     change_between,
     change_problems,
+    without_expert,
 )
 from teamwright.experts.collaboration.change_decision import ChangeDecision
 from teamwright.experts.collaboration.difference import plan_difference
-from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus
+from teamwright.experts.collaboration.members import LiveMembers
+from teamwright.experts.collaboration.plan import CollaborationPlan, PhaseStatus, PlanStatus, Roster
+from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.experts.collaboration.state import CollaborationState
+from teamwright.values.events.live import TeamLife
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged, TeamPlanStatus
-from teamwright.values.people.interventions import EditPlan, Tell
+from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.text.validation_messages import reasons_of
 
 
@@ -42,6 +46,7 @@ class PlanVersions:
         self._state = state
         self._by_number = {plan.version: plan}
         self._places = 0
+        self._present = LiveMembers(state.members)
 
     def change_problems(self, change: PlanChange) -> list[str]:
         """Return every reason why the present plan can't be changed so."""
@@ -90,11 +95,21 @@ class PlanVersions:
         """
         self._places += 1
         place, versions = f"plan/{self._places}", list[TeamPlanChanged]()
+        lead = self._state.team.lead
         done = await ctx.changes(before=place, apply=partial(self._apply, versions), messages=True)
         for number, fact in enumerate(versions, start=1):
             await ctx.emit(fact, key=place if number == 1 else f"{place}-{number}")
+        if any(isinstance(one.change, AddMember | RemoveMember) for one in done):
+            await self._announce_members(lead, ctx)
         said = tuple(one.change.text for one in done if isinstance(one.change, Tell))
         return PlanEdits("" if done else place, said)
+
+    async def _announce_members(self, lead: str, ctx: Context) -> None:
+        """Record who is in the team now, and who has left."""
+        team = self._state.team
+        reason = f"{team.lead} leads now" if team.lead != lead else "the members changed"
+        left = tuple(self._present.left)
+        await ctx.emit(TeamLife(state="executing", lead=team.lead, members=team.members, left=left, reason=reason))
 
     def _apply(self, versions: list[TeamPlanChanged], applied: AppliedChange) -> str | None:
         """Make the version that a person wants, or return why that is impossible now."""
@@ -102,7 +117,7 @@ class PlanVersions:
         if isinstance(edit, Tell):
             return None
         if not isinstance(edit, EditPlan):
-            return "a team that collaborates keeps its members"
+            return self._change_members(applied, versions)
         change = self._edit(edit)
         if isinstance(change, str):
             return change
@@ -111,6 +126,43 @@ class PlanVersions:
         reason = f"edited by {edit.by}" if edit.by else ""
         versions.append(self._next_version(ChangeDecision("", change, to="", by_person=True, reason=reason)))
         return None
+
+    def _change_members(self, applied: AppliedChange, versions: list[TeamPlanChanged]) -> str | None:
+        """Let an expert join or leave, or return why that is impossible now.
+
+        The lead takes over the open phases of one who leaves; the first of those who remain succeeds a lead.
+        """
+        state, present, change = self._state, self._present, applied.change
+        if (problem := present.problem(change)) is not None:
+            return problem
+        reassigned = None
+        if isinstance(change, RemoveMember):
+            reassigned = self._without(change.member)
+            if isinstance(reassigned, str):
+                return reassigned
+        present.apply(applied)
+        lead = state.team.lead
+        state.set_members(present, present.names[0] if lead in present.left else lead)
+        if reassigned:
+            versions.append(self._next_version(ChangeDecision("", reassigned, to="", reason=reassigned.reason)))
+        return None
+
+    def _without(self, leaver: str) -> PlanChange | str:
+        """Return the change of the plan when an expert leaves, or why it can't."""
+        team = self._state.team
+        names = tuple(name for name in self._present.names if name != leaver)
+        lead = names[0] if leaver == team.lead else team.lead
+        after = without_expert(self.plan, leaver, lead if lead in names else names[0])
+        problems = plan_problems(after, Roster(names, lead, team.helpers))
+        return "; ".join(problems) or change_between(self.plan, after, f"{leaver} has left")
+
+    async def reassign_left(self, ctx: Context) -> None:
+        """Give the phases of experts who have left to another; a phase that they had begun may be tried again."""
+        team, plan = self._state.team, self.plan
+        for name in self._present.left:
+            plan = without_expert(plan, name, team.lead if team.lead in team.members else team.members[0])
+        if change := change_between(self.plan, plan, "experts have left"):
+            await self.change(ChangeDecision("", change, to="", reason=change.reason), ctx)
 
     def _edit(self, edit: EditPlan) -> PlanChange | str:
         """Return what a person changed in the version of the plan that it saw, or why the edit can't be read."""

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, bind_roles, possible_members
+from teamwright.experts.coordination.bound_roles import NO_ROLE, BoundRole, RoleBinding, possible_members
 from teamwright.experts.coordination.next_steps import (
     FORM,
     StepsSoFar,
@@ -24,13 +24,14 @@ from teamwright.experts.coordination.next_steps import (
 from teamwright.experts.coordination.options import ExpertStep, ReactOptions, Role
 from teamwright.experts.coordination.plan_run import KEEP_GOING, run_within
 from teamwright.experts.coordination.planner import NEW_ROLES, effective_roles, role_line
+from teamwright.experts.coordination.react_team import ReactTeam
 from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.parallel.parts import PartResults, part_turn
 from teamwright.strategies.plan.step_evaluation import EVALUATE
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import BUDGET, Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
@@ -38,6 +39,7 @@ from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Conversation, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
+DECIDE = "decide"
 ANSWER = "answer"
 """The id of the last step, in which the lead gives the answer."""
 NO_RESULT = "There is no result of this step."
@@ -51,6 +53,7 @@ class React(Strategy):
     version = 1
     options = ReactOptions
     unused = ("max_turns", "on_max_turns")
+    interventions = (*STEERABLE, "add_member", "remove_member")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Check that there is someone to work besides the lead, and the evaluation at the risk of the team."""
@@ -85,7 +88,7 @@ class React(Strategy):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Decide and work in turns, then answer, all within the timeout."""
         options = task.settings.read(ReactOptions)
-        return await run_within(options.timeout, ReactRun(task, options, members), ctx)
+        return await run_within(options.timeout, ReactRun(task, options, members, ctx), ctx)
 
 
 def _own_judge_flaws(options: ReactOptions, members: Members) -> Iterator[Flaw]:
@@ -105,11 +108,10 @@ def _workers(options: ReactOptions, members: Members) -> list[Agent]:
 class ReactRun:
     """One run of the strategy."""
 
-    def __init__(self, task: Task, options: ReactOptions, members: Members) -> None:
+    def __init__(self, task: Task, options: ReactOptions, members: Members, team: Context) -> None:
         self._task, self._options, self._members = task, options, members
         self._lead = members.named(options.lead)
-        self._workers = Members(_workers(options, members))
-        self._roles = effective_roles(options.roles, self._workers)
+        self._team = ReactTeam(options, Members(_workers(options, members)), team)
         self._results = PartResults(KEEP_GOING)
         self._board = StepBoard(self._results, options.timeout)
         self._so_far, self._view = StepsSoFar(), Conversation()
@@ -162,8 +164,9 @@ class ReactRun:
 
         A lead that still can't decide answers from what there is; without any result, the team fails in planning.
         """
+        await self._team.take_changes(f"decision-{number}/{DECIDE}", ctx)
         problem = ""
-        for place in ("decide", "decide-again"):
+        for place in (DECIDE, "decide-again"):
             reply = await ctx.ask(self._lead, self._decision_turn(number, problem), key=f"decision-{number}/{place}")
             if isinstance(reply, Failure):
                 problem = f"{self._lead.name!r} failed ({reply.error})"
@@ -179,7 +182,7 @@ class ReactRun:
                 await self._announce(read, number, ctx)
                 return read
             problem = read.problem
-            if place == "decide":
+            if place == DECIDE:
                 await ctx.emit(TeamToldBack(member=self._lead.name, problem=problem))
                 self._view.append(Message(name=self._lead.name, content=reply.text))
         self._give_up_deciding(problem)
@@ -194,17 +197,16 @@ class ReactRun:
     def _read(self, reply: Reply) -> Sequence[ExpertStep] | ParseFailure:
         """Return the steps of a decision, bound to members; or its mistakes."""
         create = self._options.create_roles
-        read = read_decision(reply, list(self._roles), self._so_far, self._left, create_roles=create)
+        read = read_decision(reply, list(self._team.roles), self._so_far, self._left, create_roles=create)
         if isinstance(read, ParseFailure):
             return read
         (steps, new_roles), planned = read
         if any(step.id == ANSWER for step in steps):
             return ParseFailure(f"{ANSWER!r} is the step in which you answer; name yours otherwise")
-        binding = bind_roles((*self._so_far.steps, *steps), {**self._roles, **new_roles}, self._workers)
+        binding = self._team.bind(self._so_far.steps, steps, new_roles)
         if binding.problems:
             return ParseFailure("; ".join(binding.problems))
-        self._roles |= new_roles
-        self._bound = binding.by_step
+        self._bound |= binding.by_step
         self._so_far.add(steps, planned)
         return steps
 
@@ -213,7 +215,7 @@ class ReactRun:
         to = tuple(self._bound[step.id].agent.name for step in steps)
         action = "delegate" if steps else "synthesize"
         await ctx.emit(TeamDecided(by=self._lead.name, action=action, iteration=number, to=to))
-        for fact in RoleBinding(self._bound, considered=tuple(one.name for one in self._workers)).facts():
+        for fact in RoleBinding(self._bound, considered=self._team.names).facts():
             if fact.role not in self._announced:
                 self._announced.add(fact.role)
                 await ctx.emit(fact)
@@ -269,7 +271,7 @@ class ReactRun:
         create = self._options.create_roles
         parts = [
             f"You lead a team. Decide what comes next. Answer with one JSON object:\n{FORM}",
-            "The roles:\n" + "\n".join(f"- {role_line(name, role)}" for name, role in self._roles.items()),
+            "The roles:\n" + "\n".join(f"- {role_line(name, role)}" for name, role in self._team.roles.items()),
             NEW_ROLES if create else "",
             f"At most {self._left} more steps. What stands above came of the steps so far, under their ids.",
             f"Your last answer could not be used: {problem}. Decide again." if problem else "",
@@ -280,6 +282,6 @@ class ReactRun:
             self._view.history(),
             number,
             purpose="coordinate",
-            output_schema=decision_schema(list(self._roles), create_roles=create),
+            output_schema=decision_schema(list(self._team.roles), create_roles=create),
             attachments=self._task.attachments,
         )

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import Phase
-from teamwright.experts.live.members import LiveMembers
 from teamwright.experts.live.prompts import (
     answered_prompt,
     assist_prompt,

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.experts.collaboration.difference import phase_line
+from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
-from teamwright.experts.live.members import LiveMembers
 from teamwright.experts.live.plan import FORM
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.protocol import Task

@@ -12,11 +12,11 @@ from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference
+from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, PhaseStatus, Roster
 from teamwright.experts.collaboration.state import phase_variables
 from teamwright.experts.live.discussion import Discussion
 from teamwright.experts.live.life import TeamLifeCycle
-from teamwright.experts.live.members import LiveMembers
 from teamwright.experts.live.options import LiveOptions, live_lead, live_roster
 from teamwright.experts.live.plan import (
     edited_by_person,

@@ -31,6 +31,15 @@ NAMES: dict[type[Steer], InterventionName] = {
     AddMember: "add_member",
     RemoveMember: "remove_member",
 }
+REFUSALS: dict[InterventionName, str] = {
+    "say": "takes no messages while it runs",
+    "pause": "can't hold one member while the others work",
+    "raise_budget": "keeps its budget while it runs",
+    "edit_plan": "has no plan that people edit while it runs",
+    "add_member": "keeps its members while it runs",
+    "remove_member": "keeps its members while it runs",
+}
+"""What a strategy does that does not take an intervention, after its name."""
 
 
 def refusal_of(
@@ -42,8 +51,8 @@ def refusal_of(
     """
     name, taken = NAMES[type(steer)], interventions_of(team.strategy)
     if name not in taken:
-        can = ", ".join(taken) or "none"
-        return f"the strategy {team.strategy.name!r} takes no {name!r}; it takes: {can}"
+        can = ", ".join(taken) or "nothing"
+        return f"the strategy {team.strategy.name!r} {REFUSALS[name]}; it takes: {can}"
     match steer:
         case Tell(to=""):
             return None

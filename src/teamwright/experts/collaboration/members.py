@@ -31,7 +31,7 @@ class LiveMembers(Sequence[Agent]):
     def apply(self, applied: AppliedChange) -> str | None:
         """Add or remove a member, or return why that is impossible; anything else changes nothing here."""
         change = applied.change
-        if (problem := self._problem(change)) is not None:
+        if (problem := self.problem(change)) is not None:
             return problem
         if isinstance(change, AddMember):
             self._present.append(cast("Agent", applied.agent))
@@ -40,7 +40,8 @@ class LiveMembers(Sequence[Agent]):
             self.left.append(change.member)
         return None
 
-    def _problem(self, change: TeamChange | Tell) -> str | None:
+    def problem(self, change: TeamChange | Tell) -> str | None:
+        """Return why a member can't be added or removed now, if it is so."""
         names = self.names
         match change:
             case AddMember(member=name) if name in names:

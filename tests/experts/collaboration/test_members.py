@@ -1,0 +1,226 @@
+"""Experts join and leave a team that collaborates: their open phases go to others, and what they did is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from teamwright.errors import Refused
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.live import TeamLife
+from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged
+from teamwright.values.events.run import RunRefused
+from teamwright.values.people.interventions import STEERING_VERSION, AddMember, EditPlan, RemoveMember, Steer
+from teamwright.values.results import RunResult
+from teamwright.values.turns.turn import Turn
+from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import RUN_ID, TASK
+
+STEPS: list[Any] = [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]
+
+
+def newcomer(task: str) -> str:
+    """Answer as an expert who joins."""
+    return "new is here"
+
+
+JOIN = AddMember(member="new", spec={"function": f"{__name__}:newcomer"}, version=STEERING_VERSION)
+
+
+def leave(name: str) -> RemoveMember:
+    return RemoveMember(member=name, version=STEERING_VERSION)
+
+
+def edit(*steps: dict[str, Any]) -> EditPlan:
+    return EditPlan(plan={"steps": list(steps)}, version=STEERING_VERSION)
+
+
+async def steered(
+    team: Team, sent: Sequence[Steer], journal: MemoryJournal | None = None
+) -> tuple[RunResult, list[Event]]:
+    """Run a team to which these were sent before it starts."""
+    journal = journal or MemoryJournal()
+    async with Engine(journal) as engine:
+        for one in sent:
+            await journal.send(RUN_ID, one)
+        with anyio.fail_after(20):
+            result = await engine.run(team, TASK, run_id=RUN_ID)
+    return result, list(await journal.read(RUN_ID))
+
+
+async def test_an_expert_joins_and_gets_work_by_an_edit_of_the_plan() -> None:  # A-10
+    change = edit(*STEPS, {"id": "more", "agent": "new", "needs": ["c"]})
+    result, events = await steered(collaboration(FakeMembers(), STEPS), [JOIN, change])
+    assert result.status == "completed"
+    assert "new is here" in [message.content for message in result.messages]
+    (life,) = facts(events, TeamLife)
+    assert (life.members, life.left, life.reason) == (("lead", "a", "b", "c", "new"), (), "the members changed")
+
+
+async def test_the_lead_takes_over_the_open_phases_of_an_expert_who_leaves() -> None:  # A-10
+    fakes = FakeMembers()
+    result, events = await steered(collaboration(fakes, STEPS), [leave("b")])
+    assert (result.status, "b" in fakes.calls) == ("completed", False)
+    assert fakes.calls == ["a", "lead", "c", "lead"]
+    version = facts(events, TeamPlanChanged)[-1]
+    assert (version.by, version.reason, version.difference) == ("", "b has left", ('~ b: agent: nothing → "lead"',))
+    plan: Any = version.plan
+    assert "pins" not in plan
+
+
+async def test_the_first_who_remains_succeeds_a_lead_who_leaves() -> None:  # A-10
+    fakes = FakeMembers()
+    result, events = await steered(collaboration(fakes, STEPS), [leave("lead")])
+    assert (result.status, result.output) == ("completed", "a is done")
+    assert fakes.calls == ["a", "b", "c", "a"]
+    assert [(one.lead, one.reason) for one in facts(events, TeamLife)] == [("a", "a leads now")]
+
+
+async def test_what_an_expert_has_begun_counts_after_it_has_left() -> None:  # A-10
+    fakes, go, begun = FakeMembers(), asyncio.Event(), asyncio.Event()
+
+    async def slow(turn: Turn) -> str:
+        begun.set()
+        await go.wait()
+        return "begun by a"
+
+    team = collaboration(fakes, [*STEPS, {"id": "more", "agent": "a", "needs": ["c"]}], members={
+        "a": fakes.member("a", slow)
+    })  # fmt: skip
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, TASK, run_id=RUN_ID)
+        await begun.wait()
+        await engine.runs.remove_member(RUN_ID, "a")
+        go.set()
+        result = await handle.result()
+    assert result.status == "completed"
+    assert result.messages[0].content == "begun by a"
+    assert fakes.calls == ["a", "b", "c", "lead", "lead"]
+
+
+async def test_a_phase_that_failed_under_an_expert_who_left_is_tried_again_by_another() -> None:
+    fakes, go = FakeMembers(), asyncio.Event()
+
+    async def failing(turn: Turn) -> str:
+        await go.wait()
+        raise Refused("no")
+
+    def last(turn: Turn) -> None:
+        go.set()
+
+    members = {"a": fakes.member("a", failing), "lead": fakes.member("lead", deciding(put={}))}
+    members["c"] = fakes.member("c", last)
+    async with Engine("memory") as engine:
+
+        async def leaves(turn: Turn) -> None:
+            await engine.runs.remove_member(RUN_ID, "a")
+
+        members["b"] = fakes.member("b", leaves)
+        team = collaboration(fakes, [{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["b"]}], members=members)
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+        events = list(await engine.journal.read(RUN_ID))
+    assert (result.status, result.warnings) == ("completed", ())
+    assert fakes.calls.count("a") == 1
+    assert [one.members for one in facts(events, TeamPhase) if one.phase == "a" and one.members] == [("a",), ("lead",)]
+
+
+async def test_a_competition_goes_on_with_those_who_are_left() -> None:
+    fakes = FakeMembers()
+    race = {"id": "race", "parallel": RACE, "agents": ["a", "b", "c"], "needs": ["first"]}
+    team = collaboration(fakes, [{"id": "first", "agent": "c"}, race], members={
+        "lead": fakes.member("lead", deciding(winner={"winner": "answer-1", "reason": "."}))
+    })  # fmt: skip
+    result, events = await steered(team, [leave("b")])
+    assert result.status == "completed"
+    (merged,) = facts(events, TeamMerged)
+    assert set(merged.entries.values()) == {"a", "c", "lead"}
+
+
+async def test_a_competition_of_one_is_an_ordinary_phase() -> None:
+    fakes = FakeMembers()
+    race = {"id": "race", "parallel": RACE, "agents": ["lead", "b"], "merge": "vote"}
+    result, events = await steered(collaboration(fakes, [{"id": "a"}, {**race, "needs": ["a"]}]), [leave("b")])
+    assert result.status == "completed"
+    assert not facts(events, TeamMerged)
+    assert fakes.calls == ["a", "lead", "lead"]
+
+
+async def test_parts_go_to_the_lead_too() -> None:
+    fakes = FakeMembers()
+    parts = [{"id": "one", "agent": "b"}, {"id": "two", "agent": "c"}]
+    split = {"id": "split", "parallel": SPLIT, "parts": parts, "needs": ["a"]}
+    result, events = await steered(collaboration(fakes, [{"id": "a"}, split]), [leave("b")])
+    assert (result.status, "b" in fakes.calls) == ("completed", False)
+    assert phases(events)[-1] == "split completed"
+
+
+async def test_who_can_not_leave_or_join_is_refused_with_the_reason() -> None:
+    evaluate = {"judge": "c", "criteria": [{"id": "ok", "judge": "Is it good?"}]}
+    steps = [{"id": "a"}, {"id": "b", "needs": ["a"], "evaluate": evaluate}]
+    verdict = '{"criteria": [{"id": "ok", "passed": true, "score": 1, "reason": "."}]}'
+    fakes = FakeMembers()
+    team = collaboration(fakes, steps, members={"c": fakes.member("c", verdict)})
+    again = AddMember(member="a", spec=JOIN.spec, version=STEERING_VERSION)
+    _, events = await steered(team, [leave("c"), again, leave("nobody")])
+    assert [one.reason for one in facts(events, RunRefused)] == [
+        "there is no member 'nobody'; known are a, b, c, lead",
+        "the phase 'b' names 'c', which is not of the team; known are a, b, lead",
+        "there is already a member 'a'",
+    ]
+
+
+async def test_a_split_for_an_expert_who_has_left_meanwhile_is_replaced() -> None:
+    fakes, go, begun = FakeMembers(), asyncio.Event(), asyncio.Event()
+    division = {
+        "put": [{"id": "s", "parallel": SPLIT, "parts": [{"id": "one", "agent": "b"}, {"id": "x", "agent": "c"}]}]
+    }
+
+    async def lead(turn: Turn) -> object:
+        if turn.output_schema is None:
+            return None
+        begun.set()
+        await go.wait()
+        return deciding(put=division)(turn)
+
+    steps = [{"id": "s", "parallel": SPLIT}, {"id": "a", "needs": ["s"]}]
+    team = collaboration(fakes, steps, members={"lead": fakes.member("lead", lead)})
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, TASK, run_id=RUN_ID)
+        await begun.wait()
+        await engine.runs.remove_member(RUN_ID, "b")
+        await engine.runs.say(RUN_ID, "Go on.", to="a")
+        go.set()
+        with anyio.fail_after(10):
+            result = await handle.result()
+    assert result.status == "completed"
+
+
+async def test_members_that_come_and_go_do_so_again_when_the_run_resumes() -> None:  # A-10, R-03
+    sent = [JOIN, leave("lead"), edit(*STEPS, {"id": "more", "agent": "new", "needs": ["c"]}), leave("b")]
+    journal = MemoryJournal()
+    result, events = await steered(collaboration(FakeMembers(), STEPS), sent, journal)
+    assert (result.status, statuses(events)[-1]) == ("completed", "completed")
+    for at in range(2, len(events)):
+        again, _ = await cut_and_resume(collaboration(FakeMembers(), STEPS), at, journal)
+        assert (again.output, again.messages) == (result.output, result.messages)
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "dispatch", "expert"])
+async def test_a_strategy_that_keeps_its_members_says_so(strategy: str) -> None:
+    options: dict[str, Any] = {"steps": [{"id": "a"}]} if strategy != "sequential" else {}
+    team = Team("t", members=FakeMembers().members("a b"), strategy=strategy, options=options)
+    async with Engine("memory") as engine:
+        await engine.journal.send(RUN_ID, leave("b"))
+        await engine.run(team, TASK, run_id=RUN_ID)
+        events = list(await engine.journal.read(RUN_ID))
+    (refused,) = facts(events, RunRefused)
+    assert refused.reason.startswith(f"the strategy {strategy!r} keeps its members while it runs")
