@@ -117,9 +117,9 @@ def _without(phase: Phase, leaver: str, to: str) -> Phase:
         parts = [one.model_copy(update={"agent": to}) if one.agent == leaver else one for one in phase.parts]
         return phase.model_copy(update={"parts": tuple(parts)})
     others = [name for name in phase.agents if name != leaver]
-    agents = (*others, to) if to not in others else tuple(others)
+    agents = others if to in others else [*others, to]
     if len(agents) > 1 or phase.parallel == "subtask_parallel":
-        return phase.model_copy(update={"agents": agents})
+        return phase.model_copy(update={"agents": tuple(agents)})
     fields = phase.model_dump(exclude_unset=True, exclude={"parallel", "agents", "merge", "enough"})
     return Phase.model_validate({**fields, "agent": agents[0]})
 
