@@ -1,4 +1,4 @@
-"""Changes of a plan: who may make one, what is wrong with it, what it makes of the plan, and whom it affects. Pure.
+"""Changes of a plan: who decides on one, what is wrong with it, the plan after it, and whom it affects. Pure.
 
 A change never touches a phase that has started: what is done stays done. Whatever a person edits is pinned.
 """
@@ -38,7 +38,7 @@ class PlanChange(Value):
 
 
 def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: str = "") -> PlanChange:
-    """Return the change that makes one plan of another, such as of the text that a person edited.
+    """Return the change that turns one plan into another, such as the one that a person edited.
 
     What a run keeps, such as the status of phases, is no part of it.
     """

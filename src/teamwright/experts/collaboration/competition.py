@@ -1,7 +1,7 @@
 """A phase in competition: several experts do the same task under one budget, and one result counts.
 
-A competitor that fails does not sink the phase. Answers are shown without their authors, and to voters in different
-orders, since judges prefer the place and the name over the work.
+A competitor that fails does not fail the phase. Answers are shown without their authors, and to voters in different
+orders, because judges are biased by name and position.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A collaboration plan: a `Plan` whose steps are phases. Pure values; how a phase runs lies elsewhere.
+"""A collaboration plan: a `Plan` whose steps are phases. Pure values: they do not know how a phase runs.
 
 Phases have the fields of all steps: the expert of a phase is its `agent`, what it depends on are its `needs`, and its
 milestone is what `evaluate` says.
@@ -107,7 +107,7 @@ class Phase(Step):
 
 
 class Pins(Value):
-    """What a person edited, so that a planner may propose against it and never overwrites it.
+    """What a person edited: a planner may propose to change it, and never overwrites it.
 
     A phase is pinned field by field. A phase that a person removed stays pinned under its id, without fields.
     """

@@ -30,7 +30,7 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class Expert(Strategy):
-    """A plan of steps with roles. Each step is evaluated; a failure ladder and a risk profile decide what is lost."""
+    """A plan of steps with roles. Each step is evaluated; the failure ladder and the risk say what a failure does."""
 
     name = "expert"
     version = 1

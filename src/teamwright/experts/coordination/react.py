@@ -260,7 +260,7 @@ class ReactRun:
         await self._results.run(step.id, agent, lambda: with_role(turn, assignment), ctx, work)
 
     def _message_of(self, step: str) -> Message:
-        """Return the result of a step as a message under its id; of a step that was lost, only that."""
+        """Return the result of a step as a message under its id; for a failed step, that there is none."""
         reply = self._results.replies.get(step)
         if reply is None:
             return Message(name=step, content=NO_RESULT, role="user")

@@ -1,4 +1,4 @@
-"""Plans again after steps have failed: the planner sees what is done and what was lost, and plans the rest once more.
+"""Replans after failures: the planner sees which steps are done and which failed, and plans the remaining work again.
 
 What is done stays done. Another plan needs a reason that was not given before, so that a planner can't repeat itself
 until its bounds end it. The text of a failure never reaches the planner.
@@ -56,7 +56,7 @@ class ReplannedSteps(PlannedSteps):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The steps of a plan that is left: those that ended, those that were lost, and those that have not started.
+    """How far a plan came before it is replaced: steps that ended, that failed, and that have not started.
 
     `results` are the results of ended steps, under their ids.
     """

@@ -1,4 +1,4 @@
-"""Compares two pieces of work by a judge that sees them in both orders, since judges prefer the place, not the work."""
+"""Compares two pieces of work by a judge that sees them in both orders, because judges have a position bias."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEEN: dict[str, tuple[Winner, Winner]] = {"a": ("first", "second"), "b": ("secon
 class PairComparison:
     """The result of a comparison, and the answer in each order. `problem` says why there is none, empty if there is.
 
-    Where the two answers differ, the judge saw no difference but that of the places: a tie.
+    Where the two answers differ, the judge chose by position: a tie.
     """
 
     winner: Winner

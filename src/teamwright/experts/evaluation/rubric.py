@@ -79,7 +79,7 @@ class Rubric(Agent):
         return await self._judged_verdict(task, work, results, judged, ctx)
 
     def _can_pass(self, results: list[CriterionResult], judged: list[Criterion]) -> bool:
-        """Return whether the work passes if the judge passes everything, so that a judge is worth its price."""
+        """Return whether the work passes if the judge passes everything; if not, asking the judge would be wasted."""
         best = [CriterionResult(id=one.id, passed=True, score=1.0) for one in judged]
         return is_passing([*results, *best], self.declaration)
 

@@ -77,7 +77,7 @@ class Discussion:
         return found
 
     async def _tell_all(self, phase: Phase, member: str, request: MemberRequest, round_: int) -> None:
-        """Let the summary of a message travel; the original lies in the workspace."""
+        """Record a message to all, and add its summary to the conversation; the full text is in the workspace."""
         others = tuple(name for name in self._members.names if name != member)
         await self._ctx.emit(
             TeamMessage(

@@ -25,7 +25,7 @@ from teamwright.values.text.display import cut
 LIVE = "live"
 NAMES = ("message_team", "ask_colleague", "hand_over", "open_message")
 LONGEST_SUMMARY = 280
-"""Characters of a message that travel; the whole of it lies in the workspace."""
+"""Characters of a message that all members read; the full text is in the workspace."""
 
 
 class LiveMethods:
