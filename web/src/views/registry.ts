@@ -24,6 +24,12 @@ export const RUN_VIEWS: RunView[] = [
     component: defineAsyncComponent(() => import('@/views/plan/PlanView.vue')),
   },
   {
+    id: 'money',
+    title: 'view.money',
+    key: '3',
+    component: defineAsyncComponent(() => import('@/views/money/MoneyView.vue')),
+  },
+  {
     id: 'steer',
     title: 'view.steer',
     key: '4',

@@ -1,8 +1,9 @@
 import { conversation } from '@/i18n/en/conversation'
 import { home } from '@/i18n/en/home'
+import { money } from '@/i18n/en/money'
 import { plan } from '@/i18n/en/plan'
 import { shell } from '@/i18n/en/shell'
 import { steer } from '@/i18n/en/steer'
 import { travel } from '@/i18n/en/travel'
 
-export const en = { ...shell, ...home, ...conversation, ...plan, ...steer, ...travel }
+export const en = { ...shell, ...home, ...conversation, ...plan, ...money, ...steer, ...travel }
