@@ -130,11 +130,13 @@ class PromptReplay:
     async def prompt(self, key: str) -> TurnPrompt:
         """Rebuild what one turn received."""
         asked, past = _past_of(self._events, key)
-        sent = {event.key: event.fact for event in past if event.scope == key and isinstance(event.fact, AgentCalled)}
-        sent = {} if self._problem else {one: fact for one, fact in sent.items() if fact.effect == "model"}
+        calls = {event.key: event.fact for event in past if event.scope == key and isinstance(event.fact, AgentCalled)}
+        sent = {one: fact for one, fact in calls.items() if fact.effect == "model"}
+        missing = self._problem if sent else ""
+        sent = {} if missing else sent
         record = await _record_of(self._journal, past, asked.task)
         probe = _PromptProbe(key, frozenset(sent))
-        problem = await self._replay(record, probe) or self._problem
+        problem = await self._replay(record, probe) or missing
         turn = probe.seen
         if turn is None or len(probe.requests) < len(sent):
             problem = problem or "the replay did not reach all of the turn"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.page.export import PageBundle
 from tests.cli.conftest import TEAM, Call, write_team
 
 ASKING = "agents: {chooser: {function: 'tests.cli.people:ask'}}"
@@ -183,3 +184,14 @@ def test_long_texts_are_shown_from_where_they_part(call: Call, team: Path) -> No
     assert "… is wide and the keys are sorted, so it is fast." in text
     assert "Later differences:\n  report/step-2  critic: its input differs" in text
     assert max(map(len, text.splitlines())) <= 90
+
+
+def test_a_run_is_exported_as_a_page(call: Call, desk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = PageBundle("console.log(1)", "body { margin: 0 }")
+    monkeypatch.setattr("teamwright.page.export.PageBundle.load", lambda: bundle)
+    file = tmp_path / "run.html"
+    done = call("runs", "export", desk, "--html", str(file))
+    assert done.code == 0, done.err
+    assert "open it in a browser" in done.err
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert call("runs", "export", desk, "--html", str(tmp_path)).code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,8 +30,6 @@ from teamwright.cli.terminal.options import (
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunResult, RunSummary
@@ -320,16 +319,30 @@ def answer(
 
 
 @app.command()
-def export(run: Run, json: Json = False, out: Out = None) -> int:  # noqa: ARG001 - an export is always JSON
-    """Export a run as one JSON document.
+def export(
+    run: Run,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows the run without a server.")
+    ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts/--no-prompts", help="With --html: include the prompts of all turns.")
+    ] = True,
+    json: Json = False,  # noqa: ARG001 - an export is JSON unless it is a page
+    out: Out = None,
+) -> int:
+    """Export a run as one JSON document, or as one HTML file.
 
-    It holds the result, the manifest, the events, and the bodies that events refer to.
+    The document holds the result, the manifest, the events, and the bodies that events refer to. The HTML file shows
+    the conversation, the plan, the money and the prompts, with everything masked that looks like a secret.
     """
     check_out(out)
+    check_out(html, "--html")
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.runs.export import export_run
+        from teamwright.cli.runs.export import export_page, export_run
 
+        if html is not None:
+            return await export_page(engine, found.id, html, prompts=prompts)
         write_json(await export_run(engine, found.id), out)
         return 0
 

@@ -1,4 +1,4 @@
-"""`teamwright runs export`: a run as one JSON document."""
+"""`teamwright runs export`: a run as one JSON document, or as one HTML file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from teamwright.cli.terminal.output import say, write_file
 from teamwright.history.event_texts import bodies_of
 from teamwright.journal.decoder import decode_body
 from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
+from teamwright.values.text.display import size_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from teamwright.runtime.engine import Engine
 
 FORMAT = "teamwright.run/1"
@@ -38,6 +42,16 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
         "events": [event.to_json() for event in history.events],
         "bodies": {body: decode_body(text) for body, text in sorted(texts.items())},
     }
+
+
+async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool) -> int:
+    """Write a run as one HTML file."""
+    from teamwright.page.export import PageBundle, export_html
+
+    text = await export_html(engine, run_id, PageBundle.load(), prompts=prompts)
+    write_file(text, file)
+    say(f"run {run_id} written to {str(file)!r} ({size_text(len(text.encode()))}); open it in a browser")
+    return 0
 
 
 def _tool_files(events: Iterable[Event]) -> Iterator[Body]:
