@@ -106,7 +106,7 @@ JUDGED = {"criteria": [QUESTION], "judge": "a"}
         ("react", {"lead": "b", "create_roles": True, "roles": {"writer": {"agent": "c"}}, "evaluate": JUDGED}),
     ],
 )
-def test_a_judge_that_would_judge_its_own_work_is_refused_before_anybody_works(
+def test_a_judge_that_would_judge_its_own_work_is_refused_before_work_starts(
     strategy: str, options: dict[str, Any]
 ) -> None:  # K-10
     with pytest.raises(ManifestError, match="'a' would judge its own work; name another judge"):

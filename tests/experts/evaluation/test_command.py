@@ -91,3 +91,8 @@ async def _until_gone(pid: int) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError(f"process {pid} still runs")
+
+
+async def test_a_program_that_prints_without_end_is_killed_before_it_fills_the_disk() -> None:
+    with pytest.raises(AgentError, match="the program 'yes' printed more than 16 MiB"):
+        await run_command(("yes",), "text")

@@ -12,6 +12,7 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import IO
 
 import anyio
 
@@ -19,6 +20,8 @@ from teamwright.errors import AgentError
 
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The variables that a program inherits: none of them is a secret."""
+MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
+"""How much a program may print, and how often that is looked at."""
 SHOWN_BYTES = 400
 """How much of the end of the program's output becomes the reason."""
 
@@ -40,16 +43,32 @@ async def run_command(command: Sequence[str], text: str) -> tuple[int, str]:
         except (OSError, ValueError) as error:
             raise AgentError(f"the program {command[0]!r} can't be started: {error}") from error
         try:
-            await process.communicate(text.encode("utf-8", "replace"))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_bound_output, process, output)
+                await process.communicate(text.encode("utf-8", "replace"))
+                tasks.cancel_scope.cancel()
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             with anyio.CancelScope(shield=True):
                 await process.wait()
         assert process.returncode is not None
         size = output.seek(0, os.SEEK_END)
+        if size > MOST_BYTES:
+            raise AgentError(f"the program {command[0]!r} printed more than {MOST_BYTES >> 20} MiB")
         output.seek(max(0, size - SHOWN_BYTES))
         return process.returncode, output.read().decode("utf-8", "replace").strip()
+
+
+async def _bound_output(process: asyncio.subprocess.Process, output: IO[bytes]) -> None:
+    """Kill a program that prints without end, before it fills the disk."""
+    while os.fstat(output.fileno()).st_size <= MOST_BYTES:  # noqa: ASYNC110 - nothing tells that a file grows
+        await anyio.sleep(LOOK_SECONDS)
+    _kill(process)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _located(command: Sequence[str]) -> list[str]:

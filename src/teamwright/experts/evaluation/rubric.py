@@ -8,6 +8,7 @@ from __future__ import annotations
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import require_agent
 from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.evaluators.criteria import criteria_problems
 from teamwright.agents.evaluators.gate import is_passing, weighted_score
 from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
 from teamwright.errors import UsageError
@@ -42,7 +43,7 @@ class Rubric(Agent):
         found = tuple(require_agent(one) for one in (judge, final_judge) if one is not None)
         names = {"judge": judge.name if judge else None, "final_judge": final_judge.name if final_judge else None}
         self.declaration = given.model_copy(update={name: value for name, value in names.items() if value})
-        problems = self.declaration.problems()
+        problems = [*self.declaration.problems(), *criteria_problems(self.declaration)]
         if self.declaration.judge is not None and judge is None:
             problems.append(f"the judge {self.declaration.judge!r} is only a name; pass the agent as  judge=…")
         if self.declaration.final_judge is not None and final_judge is None:

@@ -8,6 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.evaluators.criteria import criteria_problems
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.agents.evaluators.registry import check_evaluator_name, make_evaluator
 from teamwright.errors import UsageError
@@ -45,7 +46,7 @@ def evaluation_problems(step: Step) -> list[str]:
 
 def declaration_problems(declared: Evaluate) -> list[str]:
     """Return what is wrong with the declaration of an evaluation."""
-    problems = list(declared.problems())
+    problems = [*declared.problems(), *(criteria_problems(declared) if declared.evaluator == "rubric" else ())]
     try:
         check_evaluator_name(declared.evaluator)
     except UsageError as error:
