@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from teamwright import Engine, load_team
-from teamwright.events import RunApplied, TeamPhase, TeamPlanChanged
+from teamwright.events import AgentFailed, RunApplied, TeamPhase, TeamPlanChanged
 
 FOLDER = Path(__file__).parent
 ROLL_OUT = {
@@ -36,6 +36,8 @@ async def main() -> None:
                     print(f"in effect: {done.kind}")
                 case TeamPlanChanged(plan_version=version, difference=lines) if version > 1:
                     print(f"plan, version {version}: {'; '.join(lines)}")
+                case AgentFailed(member=member, message=reason):
+                    print(f"{member} failed: {reason}")
                 case _:
                     pass
         result = await handle.result()

@@ -48,6 +48,7 @@ def test_a_person_steers_the_review_while_it_runs() -> None:  # A-07 A-13
         [sys.executable, FOLDER / "steer.py"], capture_output=True, text=True, encoding="utf-8", check=True
     )
     first, *_, changed, last = dict.fromkeys(done.stdout.splitlines())
+    assert "failed" not in done.stdout
     assert first == "in effect: say"
     assert changed == "plan, version 2: + roll_out (advocate, after fixes): Write the roll-out in three lines."
     assert last == "completed: Roll-out: ten inspectors for four weeks with paper beside it, then fifty a week."
