@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from teamwright.server.errors import NotAllowed, NotKnown
+from teamwright.server.errors import NotAllowed, NotKnown, TooManyTries
 from teamwright.server.state import ServerState
 from teamwright.server.tokens import Role, Visitor
 
@@ -31,9 +31,15 @@ def visitor_of(connection: HTTPConnection) -> Visitor:
     elif session := connection.cookies.get(COOKIE):
         found = state.sessions.visitor(session)
     if found is None:
-        raise NotKnown
+        raise stranger(connection)
     connection.state.visitor = found
     return found
+
+
+def stranger(connection: HTTPConnection) -> NotKnown:
+    """Return the error for a visitor who shows nothing that is known; one who tries often has to wait."""
+    address = connection.client.host if connection.client is not None else ""
+    return TooManyTries() if state_of(connection).strangers.wait(address) else NotKnown()
 
 
 def need(connection: HTTPConnection, role: Role) -> Visitor:

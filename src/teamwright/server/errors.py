@@ -50,6 +50,10 @@ class NotKnown(Exception):
     """The request shows neither a token nor a session that is known."""
 
 
+class TooManyTries(NotKnown):
+    """An address has shown too many wrong tokens or codes."""
+
+
 class NotAllowed(Exception):
     """The visitor may not do this."""
 
@@ -86,7 +90,11 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(500, "internal", "the server failed; its log says why")
 
     @app.exception_handler(NotKnown)
-    async def _(_: Request, __: Exception) -> JSONResponse:
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, TooManyTries):
+            limited = error_response(429, "rate_limited", "too many wrong tokens; come back in a second")
+            limited.headers["Retry-After"] = "1"
+            return limited
         response = error_response(401, "unauthorized", "show a token:  Authorization: Bearer tw_…")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response

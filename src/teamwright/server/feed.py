@@ -70,6 +70,10 @@ class Feeds:
         """Whether the server stops; its clients come back."""
         return self._closing.is_set()
 
+    def is_followed(self, run_id: str) -> bool:
+        """Whether a client follows a run."""
+        return any((run_id, form) in self._channels for form in PROJECTIONS)
+
     @asynccontextmanager
     async def follow(self, run_id: str, after: int = 0, *, form: Form = "page") -> AsyncGenerator[Feed]:
         """Open a feed of a run after an event."""

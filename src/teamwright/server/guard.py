@@ -1,4 +1,4 @@
-"""What stands before every request and socket: allowed hosts and origins, sizes, and headers for browsers.
+"""What stands before every request and socket: allowed hosts and origins, sizes, rates, and headers for browsers.
 
 A page of another site can make a browser send requests to this server, and a name server can give this machine's
 address to any name. So the host has to be one of ours, and the origin of whatever changes something too.
@@ -14,8 +14,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from teamwright.server.rate_limit import RateLimit
+
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 16 * 1024 * 1024
+CALLS = (200.0, 2000.0)
+"""Calls of one address, per second and at once."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
@@ -43,7 +47,8 @@ class Guard:
     """Wraps an ASGI application. `hosts` are the names under which it may be called, without ports."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], largest_body: int = LARGEST_BODY) -> None:
-        self._app, self._hosts, self._largest = app, frozenset(hosts), largest_body
+        self._app, self._hosts, self._largest = app, frozenset(map(str.lower, hosts)), largest_body
+        self._calls = RateLimit(*CALLS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed, and answer the rest."""
@@ -55,6 +60,10 @@ class Guard:
         if refused is not None:
             await _refuse(scope, send, *refused)
             return
+        address = str((scope.get("client") or ("", 0))[0])
+        if self._calls.wait(address):
+            await _refuse(scope, send, 429, "too many requests; come back in a second", "rate_limited")
+            return
         await self._app(scope, self._bounded(receive), _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
@@ -65,7 +74,10 @@ class Guard:
         origin = headers.get("origin")
         if changes and origin is not None and urlsplit(origin).netloc != host:
             return 403, f"requests from the origin {origin!r} are not allowed"
-        if int(headers.get("content-length") or 0) > self._largest:
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            return 400, "the length of the body is no number"
+        if len(length) > 15 or int(length) > self._largest:
             return 413, f"the body is larger than {self._largest} bytes"
         return None
 
@@ -83,11 +95,6 @@ class Guard:
         return bounded
 
 
-def _name_of(host: str) -> str:
-    """The name in a `Host` header, without its port."""
-    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-
-
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -99,11 +106,19 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _refuse(scope: Scope, send: Send, status: int, reason: str) -> None:
+def _name_of(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    host = host.lower()
+    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+
+
+async def _refuse(scope: Scope, send: Send, status: int, reason: str, code: str = "refused") -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": reason[:120]})
         return
-    body = json.dumps({"error": {"code": "refused", "message": reason}}).encode()
+    body = json.dumps({"error": {"code": code, "message": reason}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"retry-after", b"1")] if status == 429 else []
+    headers += [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -14,7 +14,11 @@ from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feed import Feeds
 from teamwright.server.inbox import Inbox
 from teamwright.server.overview import Overview
+from teamwright.server.rate_limit import RateLimit
 from teamwright.server.tokens import Sessions, Tokens
+
+STRANGERS = (0.5, 60.0)
+"""Requests of one address without a valid token, per second and at once; further ones are not even checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class ServerState:
     overview: Overview
     inbox: Inbox
     sessions: Sessions = field(default_factory=Sessions)
+    strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
 
 @asynccontextmanager

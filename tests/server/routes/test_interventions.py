@@ -60,7 +60,9 @@ async def test_a_member_comes_from_a_folder_of_the_server_or_is_a_plain_model(tm
         run_id = (await client.post("/api/runs", json=SLOW)).json()["run_id"]
         path = f"/api/runs/{run_id}/members"
         assert (await client.post(path, json={"name": "x", "function": "os:system"})).status_code == 422
-        assert (await client.post(path, json={"name": "x", "model": {"base_url": "http://evil"}})).status_code == 422
+        assert (await client.post(path, json={"name": "x", "spec": {"function": "os:system"}})).status_code == 422
+        evil = {"name": "x", "spec": {"model": {"base_url": "http://evil"}}}
+        assert (await client.post(path, json=evil)).status_code == 422
         assert (await client.post(path, json={"name": "x"})).status_code == 400
         assert (await client.post(path, json={"name": "x", "source": "../etc"})).status_code == 404
         assert (await client.post(path, json={"name": "x", "source": "pair"})).status_code == 404
@@ -72,6 +74,7 @@ async def test_the_difference_of_a_plan_is_shown_before_it_is_sent(tmp_path: Pat
         run_id = (await client.post("/api/runs", json=SLOW)).json()["run_id"]
         shown = await client.post(f"/api/runs/{run_id}/plan/difference", json={"plan": {"steps": []}})
         assert shown.status_code == 200
+        assert (await client.get(f"/api/runs/{run_id}/plan")).json() == {"plan": None}
         assert "+{" in shown.json()["difference"]
         refused = await client.post(f"/api/runs/{run_id}/plan", json={"plan": {"steps": []}})
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "intervention_refused"), refused.text

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 Json = dict[str, Any]
+COMPLETED: dict[int | str, Json] = {
+    200: {
+        "description": "a completion, or with `stream` its chunks",
+        "content": {
+            "application/json": {"schema": {"type": "object", "required": ["id", "choices", "usage"]}},
+            "text/event-stream": {},
+        },
+    }
+}
 FINISHED = frozenset(("completed", "degraded"))
 STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
 """The events after which there is nothing more to stream."""
@@ -73,7 +82,9 @@ async def list_models(server: Server) -> Json:
     return {"object": "list", "data": models}
 
 
-@router.post("/chat/completions", responses=responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN])
+@router.post(
+    "/chat/completions", responses=COMPLETED | responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN]
+)
 async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | StreamingResponse:
     """Let a team answer."""
     handle = await _start(server, asked)

@@ -60,31 +60,34 @@ class GivenPlan(BaseModel):
     plan: JsonValue
 
 
-class ShownDifference(BaseModel):
-    """The present plan, and the difference that another would make, as a unified diff."""
+class PresentPlan(BaseModel):
+    """The plan of a run's team."""
 
     plan: JsonValue
+
+
+class ShownDifference(PresentPlan):
+    """The present plan, and the difference that another would make, as a unified diff."""
+
     difference: list[str]
 
 
-class GivenMember(BaseModel):
-    """A member to add: an agent of a team of this server, or a plain model with instructions.
+class PlainModel(BaseModel):
+    """A member that is a model with instructions. Other declarations can name code, files and addresses."""
 
-    Nothing else can be declared here, because a declaration can name code, files and addresses.
-    """
+    model_config = ConfigDict(extra="forbid")
+    model: str = Field(max_length=200, description="the name of a model")
+    instructions: str = Field(default="", max_length=100_000)
+    description: str = Field(default="", max_length=10_000)
+
+
+class GivenMember(BaseModel):
+    """A member to add: the agent of this name in a team of this server, or a plain model."""
 
     model_config = ConfigDict(extra="forbid")
     name: str = Field(max_length=64)
     source: str | None = Field(default=None, max_length=200, description="the id of a team that declares the agent")
-    description: str = Field(default="", max_length=10_000)
-    instructions: str = Field(default="", max_length=100_000)
-    model: str | None = Field(default=None, max_length=200, description="the name of a model")
-
-    def spec(self) -> dict[str, JsonValue]:
-        """The declaration of an agent without a source."""
-        if self.model is None:
-            raise UsageError(f"The new member {self.name!r} needs a source, or a model.")
-        return {"description": self.description, "instructions": self.instructions, "model": self.model}
+    spec: PlainModel | None = None
 
 
 class InterventionReceipt(BaseModel):
@@ -147,10 +150,14 @@ async def resume_member(server: Server, visitor: Answerer, run_id: str, member: 
 async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenMember) -> InterventionReceipt:
     """Add a member to the team of a run."""
     await require_run(server.engine, run_id)
-    if given.source is None:
-        spec: AgentSpec | dict[str, JsonValue] = given.spec()
+    if given.source is not None:
+        spec: AgentSpec | dict[str, JsonValue] = await anyio.to_thread.run_sync(
+            server.catalogue.agent, given.source, given.name
+        )
+    elif given.spec is not None:
+        spec = given.spec.model_dump()
     else:
-        spec = await anyio.to_thread.run_sync(server.catalogue.agent, given.source, given.name)
+        raise UsageError(f"The new member {given.name!r} needs a source, or a spec.")
     return _receipt(await server.engine.runs.add_member(run_id, given.name, spec, by=visitor.name))
 
 
@@ -159,6 +166,13 @@ async def remove_member(server: Server, visitor: Runner, run_id: str, member: st
     """Remove a member from the team of a run; what it has done is kept."""
     await require_run(server.engine, run_id)
     return _receipt(await server.engine.runs.remove_member(run_id, member, by=visitor.name))
+
+
+@router.get("/plan", responses=responses(404), dependencies=[MAY_READ])
+async def read_plan(server: Server, run_id: str) -> PresentPlan:
+    """Return the present plan of a run's team; `null` if its strategy records none."""
+    await require_run(server.engine, run_id)
+    return PresentPlan.model_validate(masked({"plan": (await server.engine.runs.history(run_id)).plan()}))
 
 
 @router.post("/plan/difference", responses=responses(404, 409), dependencies=[MAY_READ])

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from teamwright.server.access import COOKIE, MAY_READ, Reader, Server
-from teamwright.server.errors import NotKnown, responses
+from teamwright.server.access import COOKIE, MAY_READ, Reader, Server, stranger
+from teamwright.server.errors import responses
 from teamwright.server.tokens import SESSION_SECONDS
 
 router = APIRouter(prefix="/api/session", tags=["session"])
@@ -21,12 +21,12 @@ class OneTimeCode(BaseModel):
 
 
 @router.post("", responses=responses())
-async def begin(server: Server, given: OneTimeCode) -> JSONResponse:
+async def begin(server: Server, request: Request, given: OneTimeCode) -> JSONResponse:
     """Begin a session with a code; it can be used once."""
     session = server.sessions.trade(given.code)
     visitor = server.sessions.visitor(session) if session is not None else None
     if session is None or visitor is None:
-        raise NotKnown
+        raise stranger(request)
     response = JSONResponse({"name": visitor.name, "role": visitor.role})
     response.set_cookie(COOKIE, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", path="/")
     return response

@@ -42,7 +42,7 @@ class SocketCommand(BaseModel):
 
 @router.get(
     "/api/runs/{run_id}/stream",
-    responses={**responses(404), 200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={**responses(404), 200: {"content": {"text/event-stream": {}}}},
     response_class=StreamingResponse,
     dependencies=[MAY_READ],
 )
