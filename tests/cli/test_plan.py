@@ -136,6 +136,52 @@ def test_what_cannot_be_planned_is_reported_and_exits_2(call: Call, arguments: l
     assert expected in done.err
 
 
+EXPERTS = """
+agents: {ann: {function: "none:ann"}, bob: {function: "none:bob"}}
+teams:
+  t:
+    strategy: %s
+    members: [ann, bob]
+    %s: {steps: [%s]}
+"""
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize(
+    ("strategy", "steps", "batches", "who"),
+    [
+        ("expert", "{id: one, agent: ann}, {id: two, agent: bob}", [["one", "two"]], "ann"),
+        ("dispatch", "{id: one}, {id: two, needs: [one], agent: bob}", [["one"], ["two"]], "bob"),
+        (
+            "collaborate",
+            "{id: one, parallel: competitive_parallel, agents: [ann, bob]}, {id: bob, needs: [one]}",
+            [["one"], ["bob"]],
+            "ann, bob",
+        ),
+        ("live", "{id: a, agent: ann}, {id: bob}", [["a"], ["bob"]], "ann"),
+    ],
+)
+def test_the_fixed_plan_of_an_expert_team_is_shown_before_it_runs(
+    call: Call, tmp_path: Path, strategy: str, steps: str, batches: list[list[str]], who: str
+) -> None:  # K-15
+    (tmp_path / "team.yaml").write_text(EXPERTS % (strategy, strategy, steps))
+    done = call("plan", tmp_path / "team.yaml", "--json")
+    assert done.code == 0, done.err
+    assert [sorted(batch["tasks"]) for batch in done.json["batches"]] == [sorted(batch) for batch in batches]
+    assert who in call("plan", tmp_path / "team.yaml").out
+
+
+@pytest.mark.experts
+def test_a_plan_that_is_made_while_the_team_runs_is_said_to_be_so_in_one_line(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(EXPERTS.replace("{steps: [%s]}", "{planner: bob}") % ("expert", "expert"))
+    done = call("plan", tmp_path / "team.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1] == (
+        "teamwright: 't' declares no `steps`, so its steps are not known in advance: its members plan when it runs;"
+        " `teamwright show` draws the team."
+    )
+
+
 def test_every_mistake_of_a_file_is_reported_with_its_line(call: Call, tmp_path: Path) -> None:  # Z-04
     file = tmp_path / "tasks.yaml"
     file.write_text("tasks:\n  - {id: a, needs: [b]}\n  - {id: b, needs: [a]}\n  - {id: c, needs: [d]}\n")

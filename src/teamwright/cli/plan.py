@@ -80,28 +80,15 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 def _read_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     from teamwright.agents.functions.import_guard import code_not_loaded
     from teamwright.cli.interactive.sys_path import report_unloaded_code
-    from teamwright.errors import UsageError
-    from teamwright.planning.schedule.planner import PlannerSettings
-    from teamwright.strategies.plan.dag import Dag
-    from teamwright.teams.auto_topology import plan_of
     from teamwright.teams.load import read_manifest, source_of
-    from teamwright.values.specs.plan import Plan
+    from teamwright.teams.plan_preview import preview_plan
 
     with code_not_loaded():
         loaded = read_manifest([file, *(more or ())], models_replaced=True)
         name = source_of(loaded, team=team).team
-        spec = loaded.manifest.teams.get(name)
-        found = None if spec is None else plan_of(spec)
+        found = preview_plan(name, loaded.manifest.teams.get(name), task)
     report_unloaded_code(loaded.manifest)
-    if spec is None or found is None:
-        what = "is an agent" if spec is None else f"uses the strategy {spec.strategy!r}"
-        raise UsageError(
-            f"{name!r} {what}, so its steps are not known in advance: plan a task file, or a team with"
-            f" `strategy: {Dag.name}` or one of the topologies; `teamwright show` draws any team."
-        )
-    steps = [step.model_copy(update={"task": step.task or task}) for step in found.steps]
-    own = {name: spec.options[name] for name in PlannerSettings.model_fields if spec.options.get(name) is not None}
-    return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
+    return found
 
 
 def _warn_over_budget(plan: Plan, settings: PlannerSettings) -> None:

@@ -59,7 +59,7 @@ def _table(prepared: Prepared, plan: Plan) -> str:
 
 
 def _cells(step: Step) -> tuple[str, str, str]:
-    return step.agent or NOTHING, _short(", ".join(step.needs)), _short(", ".join(step.owns))
+    return step.assignee or NOTHING, _short(", ".join(step.needs)), _short(", ".join(step.owns))
 
 
 def _short(text: str) -> str:

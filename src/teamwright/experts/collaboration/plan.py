@@ -83,6 +83,11 @@ class Phase(Step):
         named = (part.agent for part in self.parts) if self.parts else self.agents
         return tuple(dict.fromkeys(named)) or ((self.agent or self.id,) if self.parallel == "serial" else ())
 
+    @property
+    def assignee(self) -> str:
+        """The members that it names."""
+        return ", ".join(self.experts)
+
     def workers(self, team: Roster) -> tuple[str, ...]:
         """Return who works on it side by side: those that it names, or else all members but the lead."""
         return self.agents or team.workers

@@ -37,6 +37,11 @@ class ExpertStep(Step):
         default=False, description="whether NOTHING FOUND is an answer, which is not evaluated further"
     )
 
+    @property
+    def assignee(self) -> str:
+        """The member that it names, or else its role."""
+        return self.agent or self.role or ""
+
 
 class ExpertPlan(Value):
     """The steps of an expert team, as a person edits them."""

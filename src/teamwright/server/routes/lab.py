@@ -122,15 +122,11 @@ async def plan_team(server: Server, wanted: PlanRequest) -> dict[str, JsonValue]
     """Schedule the steps of a team before it runs: order, batches, token allotments, critical path and handoffs."""
     from teamwright.lab.simulation.topologies import spec_of
     from teamwright.planning.plan_bundle import prepare
-    from teamwright.teams.auto_topology import plan_of
-    from teamwright.values.specs.plan import Plan
+    from teamwright.teams.plan_preview import preview_plan
 
     team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
-    found = plan_of(spec_of(team))
-    if found is None:
-        raise UsageError(f"The steps of {wanted.team!r} are not known in advance ({team.strategy.name}).")
-    steps = tuple(step.model_copy(update={"task": step.task or wanted.task or None}) for step in found.steps)
-    return (await anyio.to_thread.run_sync(prepare, Plan(steps=steps))).to_json()
+    plan, settings = preview_plan(wanted.team, spec_of(team), wanted.task or None)
+    return (await anyio.to_thread.run_sync(prepare, plan, settings)).to_json()
 
 
 @router.post("/advise", responses=responses(404), dependencies=[MAY_READ])

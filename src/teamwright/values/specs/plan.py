@@ -39,6 +39,11 @@ class Step(Value):
         description="of steps that are ready, the highest starts first; among equals, the longest critical path",
     )
 
+    @property
+    def assignee(self) -> str:
+        """Who works on it, as the plan says; empty where that is decided later."""
+        return self.agent or ""
+
 
 class Plan(Value):
     """Steps in any order; their needs define the order of execution. A task file spells the field `tasks`."""
