@@ -12,6 +12,11 @@ markdown.renderer.rules.image = (tokens, index) => {
   return `<a href="${escapeHtml(source)}">${escapeHtml(token.content || source)}</a>`
 }
 
+// The alignment of a table's cells is an inline style, which the policy of the page forbids.
+markdown.core.ruler.push('unstyled', ({ tokens }) => {
+  for (const token of tokens) if (token.type === 'th_open' || token.type === 'td_open') token.attrs = null
+})
+
 const SAFE_LINK = /^(?:https?|mailto):/i
 const CONFIG = {
   ALLOWED_TAGS: [

@@ -1,11 +1,12 @@
 // The run that is embedded in an exported file; `null` where the page has a server.
 import type { PageEvent } from '@/api/page_events'
+import type { TurnPrompt } from '@/api/prompts'
 
 export interface ExportedRun {
   run_id: string
   events: PageEvent[]
   /** What each turn was told, by the key of the turn. */
-  prompts?: Record<string, unknown>
+  prompts?: Record<string, TurnPrompt>
 }
 
 let found: ExportedRun | null | undefined

@@ -1,0 +1,164 @@
+"""What browser tests need: a server in a process of its own, teams with scripted replies, and exported runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from playwright.sync_api import Page
+
+from tests.paths import ROOT
+
+HOSTILE = """\
+<script>window.hacked = 1</script><img src="https://evil.test/a.png" onerror="window.hacked = 2">
+![pixel](https://evil.test/pixel.png) [press](javascript:window.hacked=3) [home](/api/session)
+[plain](https://example.test/page) **bold** <iframe src="https://evil.test"></iframe>
+
+| a | b |
+|:-:|--:|
+| <svg onload="window.hacked = 4"> | `code` |
+"""
+HUGE = "All work and no play makes a long message. " * 24_400
+"""A message of about one megabyte."""
+
+MANIFESTS = {
+    "talk": """
+agents:
+  researcher: {scripted: replies.yaml, description: Finds out what is known}
+  critic: {scripted: replies.yaml, description: Says what is wrong}
+  writer: {scripted: replies.yaml, description: Writes it down}
+teams:
+  talk: {members: [researcher, critic, writer], description: Three who talk about a text, limits: {tokens: 50000}}
+""",
+    "slow": """
+agents:
+  speaker: {scripted: replies.yaml}
+  closer: {scripted: replies.yaml}
+teams:
+  slow: {members: [speaker, closer], description: Somebody who speaks slowly}
+""",
+    "approval": """
+agents:
+  herald: {scripted: replies.yaml, approve: {after: true}, description: Tells the world}
+teams:
+  approval: {members: [herald], description: Announces what a person has approved}
+""",
+    "hostile": """
+agents:
+  attacker: {scripted: replies.yaml}
+teams:
+  hostile: {members: [attacker]}
+""",
+    "huge": """
+agents:
+  talker: {scripted: replies.yaml}
+teams:
+  huge: {members: [talker]}
+""",
+    "broken": "agents: {writer: {scripted: nowhere.yaml}}\nteams: {broken: {members: [nobody]}}\n",
+}
+REPLIES: dict[str, list[dict[str, Any]]] = {
+    "talk": [
+        {"agent": "researcher", "reply": "## What is known\n\nWater boils at **100 °C** at sea level."},
+        {"agent": "critic", "reply": "That holds at sea level only."},
+        {"agent": "writer", "reply": "Water boils at 100 °C at sea level, and at less on a mountain."},
+    ],
+    "slow": [
+        {"agent": "speaker", "reply": "A slow reply grows word by word. " * 40, "delay": 6},
+        {"agent": "closer", "reply": "That was all."},
+    ],
+    "approval": [{"agent": "herald", "reply": "The new timetable starts on Monday."}],
+    "hostile": [{"agent": "attacker", "reply": HOSTILE}],
+    "huge": [{"agent": "talker", "reply": HUGE}],
+    "broken": [],
+}
+
+
+def browser_path() -> str | None:
+    """The program of a chromium, if there is one."""
+    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def write_teams(folder: Path) -> Path:
+    """Write all teams into a folder, each in a folder of its own."""
+    for name, manifest in MANIFESTS.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "team.yaml").write_text(manifest, encoding="utf-8")
+        (folder / name / "replies.yaml").write_text(json.dumps(REPLIES[name]), encoding="utf-8")
+    return folder
+
+
+class PageServer:
+    """`teamwright serve` in a process of its own; it can be killed and started again over the same record."""
+
+    def __init__(self, teams: Path, home: Path) -> None:
+        self._teams, self._home = teams, home
+        self._process: subprocess.Popen[str] | None = None
+        self.port = 0
+        self.address = ""
+        """The address to open; it works once."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start the server, at the same port as before."""
+        command = [sys.executable, "-m", "teamwright", "serve", str(self._teams), "--port", str(self.port), "--json"]
+        environment = {**os.environ, "TEAMWRIGHT_HOME": str(self._home)}
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        printed = ""
+        while not printed.rstrip().endswith("}"):
+            line = self._process.stdout.readline()
+            assert line, f"the server did not start: {printed}"
+            printed += line
+        self.address = json.loads(printed)["url"]
+        self.port = int(self.address.split(":")[2].split("/")[0])
+
+    def kill(self) -> None:
+        """Kill the server as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def sign_in(self, page: Page) -> None:
+        """Open the page with the code of the printed address."""
+        page.goto(self.address)
+        page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+    def open(self, page: Page, *parts: str) -> None:
+        """Open a page by its address."""
+        page.goto(f"{self.url}/#/{'/'.join(parts)}")
+
+    def start_run(self, page: Page, team: str, task: str = "Do your work.", **more: object) -> str:
+        """Start a run with the session of the page, and return its id."""
+        body = {"team": team, "task": task, **more}
+        response = page.request.post(f"{self.url}/api/runs", data=body, headers={"Origin": self.url})
+        assert response.ok, response.text()
+        return str(response.json()["run_id"])
+
+    def show_run(self, page: Page, team: str, task: str = "Do your work.", view: str = "conversation") -> str:
+        """Start a run and open it, and return its id."""
+        run_id = self.start_run(page, team, task)
+        self.open(page, "runs", run_id, view)
+        return run_id
