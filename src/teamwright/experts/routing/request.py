@@ -9,7 +9,9 @@ from teamwright.errors import UsageError
 from teamwright.experts.profiles.formation import MOST_ROLES
 from teamwright.values.specs.expert import check_expert_name
 
-PREFIX = re.compile(r"\s*@team(?P<names>:[^\s,]*(?:,\s*[^\s,]*)*)?(?=\s|$)")
+PREFIX = re.compile(r"\s*@team(?P<names>[:\uff1a][^\s,\uff0c]*(?:[,\uff0c]\s*[^\s,\uff0c]*)*)?(?=\s|$)", re.IGNORECASE)
+COMMA = re.compile("[,\uff0c]")
+"""Colon and comma may be those of Chinese and Japanese keyboards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,9 @@ def parse_request(text: str) -> AskRequest:
 
 
 def _names(written: str | None) -> tuple[str, ...]:
-    if written is None:
+    if written is None or len(written) == 1:
         return ()
-    names = tuple(dict.fromkeys(name.strip() for name in written[1:].split(",")))
+    names = tuple(dict.fromkeys(name.strip() for name in COMMA.split(written[1:])))
     for name in names:
         try:
             check_expert_name(name)
