@@ -8,6 +8,8 @@ export interface RunView {
   /** The key that opens it. */
   key: string
   component: Component
+  /** It asks the server, so that an exported run has no such view. */
+  needsServer?: true
 }
 
 export const RUN_VIEWS: RunView[] = [
@@ -40,5 +42,12 @@ export const RUN_VIEWS: RunView[] = [
     title: 'view.travel',
     key: '5',
     component: defineAsyncComponent(() => import('@/views/travel/TravelView.vue')),
+  },
+  {
+    id: 'lab',
+    title: 'view.lab',
+    key: '6',
+    component: defineAsyncComponent(() => import('@/views/lab/LabView.vue')),
+    needsServer: true,
   },
 ]
