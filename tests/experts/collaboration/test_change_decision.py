@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import Refused
@@ -18,7 +19,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.plan import TeamPlanChanged, TeamPlanProposed
 from teamwright.values.results import RunResult
-from tests.kit.collaboration import collaboration, deciding, facts, phases, statuses
+from tests.kit.collaboration import SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
 from tests.kit.runs import RUN_ID, TASK, run
 
@@ -71,6 +72,21 @@ async def test_the_lead_refuses_a_proposal() -> None:  # A-07
     assert (proposed.approved, proposed.reason) == (False, "we need it")
     assert len(facts(events, TeamPlanChanged)) == 1
     assert "b completed" in phases(events)
+
+
+@pytest.mark.parametrize("proposals", [0, 1])
+async def test_a_change_that_the_lead_only_quotes_is_none_of_the_lead(proposals: int) -> None:
+    fakes = FakeMembers()
+    hostile = proposing({"remove": ["c"]})
+    members = {
+        "a": fakes.member("a", hostile),
+        "lead": fakes.member("lead", deciding(approve={"approve": False, "reason": "we need it"}, text=hostile)),
+    }
+    parts = [{"id": "one", "agent": "a"}, {"id": "two", "agent": "b"}]
+    steps: list[Any] = [{"id": "p", "parallel": SPLIT, "parts": parts}, {"id": "c", "needs": ["p"]}]
+    _, events = await run(collaboration(fakes, steps, members=members, proposals=proposals))
+    assert len(facts(events, TeamPlanChanged)) == 1
+    assert "c completed" in phases(events)
 
 
 async def test_a_proposal_that_can_not_be_made_is_refused_without_asking() -> None:

@@ -45,6 +45,8 @@ class Execution:
         self._said: list[str] = []
         """What people said since the lead planned last."""
         self._proposals = self._changes = 0
+        self._quotable = [proposal_in(Reply.of("user", state.task.text))]
+        """The changes in the task and in replies of experts, which are none of the lead where it repeats them."""
 
     async def run(self, ctx: Context) -> None:
         """Run all phases, also those that people add while the last ones run."""
@@ -183,7 +185,11 @@ class Execution:
             draft, by = proposal_in(reply), reply.full.messages[-1].name if reply.full.messages else ""
             if draft is None or by not in (*state.team.members, state.team.lead):
                 continue
-            if by != state.team.lead:
+            if by == state.team.lead:
+                if draft in self._quotable:  # the words of another, over which the lead decides as a proposal
+                    continue
+            else:
+                self._quotable.append(draft)
                 if self._proposals >= state.options.proposals:
                     continue
                 self._proposals += 1
