@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
+from random import Random
+from typing import Any
 
-from teamwright import FunctionAgent, Team
+import pytest
+import websockets
+
+from teamwright import FunctionAgent, Team, Turn
 from teamwright.journal import MemoryJournal
 from tests.kit.server import TestServer, serving
 
@@ -50,3 +57,49 @@ async def test_a_page_reads_what_a_turn_was_told(tmp_path: Path) -> None:  # A-1
         missing = await client.get(f"{path}/prompts/pair/step-9")
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_name")
         assert (await client.get("/api/runs/nothing/prompts/x")).status_code == 404
+
+
+async def follow(server: TestServer, after: int, most: int) -> tuple[list[dict[str, Any]], bool]:
+    """Follow the run for at most so many items, and cut the connection then; returns whether the run has ended."""
+    headers = {"Authorization": f"Bearer {server.token('read')}"}
+    url = f"ws://127.0.0.1:{server.port}/api/runs/r/socket?after={after}"
+    found: list[dict[str, Any]] = []
+    async with websockets.connect(url, additional_headers=headers) as socket:
+        while len(found) < most:
+            item = json.loads(await socket.recv())
+            if item["kind"] == "end":
+                return found, True
+            if "number" in item:
+                found.append(item)
+    return found, False
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_page_that_is_cut_off_anywhere_gets_every_page_event_once(tmp_path: Path, seed: int) -> None:  # law 7
+    chance = Random(seed)
+
+    async def slowly(turn: Turn) -> str:
+        await asyncio.sleep(0.01)
+        return f"said {turn.number}"
+
+    members = [FunctionAgent(name, slowly) for name in "abcdefgh"]
+    async with serving(MemoryJournal(), tmp_path) as server:
+        handle = await server.state.engine.start(Team("t", members=members), "Go", run_id="r")
+        seen: dict[tuple[int, int], dict[str, Any]] = {}
+        has_ended = False
+        while not has_ended:
+            last = max(seen, default=(1, 0))[0]
+            found, has_ended = await follow(server, last - 1, chance.randrange(2, 12))
+            places = [(one["number"], one["index"]) for one in found]
+            assert places == sorted(set(places)), "out of order, or twice"
+            assert all(place[0] >= last for place in places), "what the page has was sent again"
+            seen |= dict(zip(places, found, strict=True))
+        await handle.result()
+        listed = (await server.client("read").get("/api/runs/r/page-events")).json()
+    assert [seen[place] for place in sorted(seen)] == listed
+
+
+async def test_the_key_of_a_prompt_may_be_escaped(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        path, client = await a_run(server), server.client("read")
+        assert (await client.get(f"{path}/prompts/pair%2Fstep-2")).json()["member"] == "b"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from teamwright.values.secrets import classification, patterns
 from teamwright.values.secrets.classification import HIDDEN
 from teamwright.values.secrets.patterns import MaskedStream, mask_text, mask_value
 from tests.growth import assert_linear, assert_linear_calls
@@ -168,3 +169,9 @@ def test_masking_data_takes_time_in_proportion_to_it() -> None:
         return [{"a": "b", f"k{one}": ["API_KEY=abcd"]} for one in range(size)]
 
     assert_linear_calls(mask_value, prepare=data)
+
+
+def test_every_name_of_a_secret_contains_a_sign_for_which_texts_are_searched() -> None:
+    words = {*classification._SECRET_WORDS, *classification._SECRET_ENDINGS, *classification._ADDRESSES}
+    assert [word for word in words if not any(sign in word for sign in patterns._NAME_SIGNS)] == []
+    assert any(sign in "tokens" for sign in patterns._NAME_SIGNS)

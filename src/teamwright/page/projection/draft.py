@@ -14,6 +14,9 @@ from teamwright.values.events.event import Event
 from teamwright.values.key import join_key
 from teamwright.values.secrets.patterns import mask_text, mask_value
 
+MOST_MASKED = 16
+"""How many texts are kept masked: a task is that of several turns, and an answer ends a turn, its team and the run."""
+
 
 class Head(TypedDict):
     """The fields that all page events have."""
@@ -62,7 +65,14 @@ class PageDraft:
         """The masked texts of bodies, as one."""
         if self.bodies is None or not bodies:
             return ""
-        return mask_text("\n\n".join(str(self.bodies.value(body)) for body in bodies))
+        known = self.stage.masked_texts
+        if bodies in known:
+            return known[bodies]
+        text = mask_text("\n\n".join(str(self.bodies.value(body)) for body in bodies))
+        if len(known) >= MOST_MASKED:
+            del known[next(iter(known))]
+        known[bodies] = text
+        return text
 
     def value(self, body: Body | None) -> JsonValue:
         """The masked value of a body."""

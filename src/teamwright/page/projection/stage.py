@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from teamwright.page.page_events import PageExpert, StepState
 from teamwright.page.projection.looks import ExpertLooks, fields_of
 from teamwright.values.events.agent import AgentAsked
+from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened, TeamStarted
@@ -68,6 +69,8 @@ class Stage:
         self.asks: dict[str, AskAtWork] = {}
         self.teams: dict[str, TeamAtWork] = {}
         self.announced: set[str] = set()
+        self.masked_texts: dict[tuple[Body, ...], str] = {}
+        """The texts of bodies that were masked last."""
         self._run = TeamAtWork("", "", "")
         self._declared: JsonValue = None
         self._team_asks: dict[str, AskAtWork] = {}

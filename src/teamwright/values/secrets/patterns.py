@@ -68,6 +68,13 @@ _SERVICE_SIGNS = (
     "gsk_", "xai-", "r8_", "nvapi-", "AGE-",
 )  # fmt: skip
 """Each match of a service's pattern contains one of these, which are much faster to search for."""
+_NAME_SIGNS = (
+    "key", "token", "secret", "pass", "pwd", "cred", "auth", "bearer", "cookie", "jwt", "dsn", "pat", "webhook", "url",
+    "uri",
+)  # fmt: skip
+"""Each name of a secret contains one of these, in lower case."""
+_SHORTEST = 7
+"""The length of the shortest text that can contain a secret: a user and a password in an address, `://a:b@`."""
 _WEB_TOKEN = LazyPattern(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){1,3}", re.ASCII)
 _PEM_BEGIN = LazyPattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = LazyPattern(r"-----END [A-Z0-9 ]{0,60}-----")
@@ -99,7 +106,7 @@ _LONG_WORD = 12
 
 def mask_text(text: str) -> str:
     """Mask everything in a text that looks like a secret."""
-    return masked(text, secret_spans(text))
+    return text if len(text) < _SHORTEST else masked(text, secret_spans(text))
 
 
 def mask_value(value: JsonValue) -> JsonValue:
@@ -150,8 +157,10 @@ def merged(spans: list[Span]) -> list[Span]:
 def secret_spans(text: str) -> list[Span]:
     """Return the spans that look like a secret, in order and without overlaps."""
     found: list[Span] = []
-    if any(sign in text for sign in _SERVICE_SIGNS):
-        found += [one.span() for one in _SERVICES.finditer(text)]
+    for sign in _SERVICE_SIGNS:
+        if sign in text:
+            found += [one.span() for one in _SERVICES.finditer(text)]
+            break
     if "eyJ" in text:
         found += [one.span() for one in _WEB_TOKEN.finditer(text)]
     if "-----BEGIN " in text:
@@ -161,7 +170,11 @@ def secret_spans(text: str) -> list[Span]:
     if ":" in text or "=" in text:
         if "uthorization" in text or "UTHORIZATION" in text:
             found += [one.span(1) for one in _AUTHORIZATION.finditer(text)]
-        found += _assignments(text)
+        lower = text.lower()
+        for sign in _NAME_SIGNS:
+            if sign in lower:
+                found += _assignments(text)
+                break
     if "/" in text:
         found += _addresses(text)
     if "--" in text:
