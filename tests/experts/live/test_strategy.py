@@ -254,6 +254,22 @@ async def test_a_person_edits_the_plan_and_what_is_done_stays_done() -> None:  #
     assert (last.plan_version, last.by, last.difference) == (2, "", ("- check (c, after draw): Check it.",))
 
 
+async def test_edits_of_two_people_who_saw_the_same_version_are_merged() -> None:
+    journal, gate, members = MemoryJournal(), Gate(), FakeMembers()
+    paint: JsonValue = {"id": "paint", "agent": "c", "needs": ["look"]}
+    door: JsonValue = {"id": "door", "agent": "b", "needs": ["look"]}
+
+    async def act(engine: Engine) -> None:
+        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], paint]}, by="ann")
+        await engine.runs.edit_plan("r", {"steps": [*STEPS[:2], door]}, by="ben")
+
+    team = live([members.member("a", gate.answer), *members.members("b c")])  # type: ignore[list-item]
+    _, events = await run_steered(team, gate, act, journal, TASK)
+    assert not [event for event in events if event.kind == "run.refused"]
+    done = [one.phase for one in cast("list[TeamPhase]", facts(events, TeamPhase)) if one.status == "completed"]
+    assert done == ["look", "draw", "paint", "door"]
+
+
 async def test_a_change_of_direction_lets_the_lead_plan_again() -> None:
     journal, gate = MemoryJournal(), Gate()
     plans = iter(("look", "paint"))

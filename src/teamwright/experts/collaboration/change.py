@@ -52,6 +52,12 @@ def change_between(before: CollaborationPlan, after: CollaborationPlan, reason: 
     )
 
 
+def edit_between(seen: CollaborationPlan, after: CollaborationPlan, present: CollaborationPlan) -> PlanChange:
+    """Return what a person changed in the version that it saw; what others have removed since needs no removal."""
+    change = change_between(seen, after)
+    return change.model_copy(update={"remove": tuple(id_ for id_ in change.remove if id_ in present.phases)})
+
+
 def route_change(plan: CollaborationPlan, change: PlanChange, author: Author) -> Route:
     """Return who decides on a change. That of a person is applied; that of the lead too, unless it meets pins.
 

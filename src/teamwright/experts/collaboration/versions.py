@@ -17,6 +17,7 @@ from teamwright.experts.collaboration.change import (
     apply_change,
     change_between,
     change_problems,
+    edit_between,
     without_expert,
 )
 from teamwright.experts.collaboration.change_decision import ChangeDecision
@@ -171,7 +172,7 @@ class PlanVersions:
         except ValidationError as error:
             return "; ".join(reasons_of(error, edit.plan, CollaborationPlan))
         seen = self._by_number.get(after.version)
-        return f"the plan has no version {after.version}" if seen is None else change_between(seen, after)
+        return f"the plan has no version {after.version}" if seen is None else edit_between(seen, after, self.plan)
 
     def _set(self, plan: CollaborationPlan) -> None:
         self.plan = self._state.plan = plan

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from teamwright.experts.collaboration.change import apply_change, change_between, change_problems, pin_conflicts
+from teamwright.experts.collaboration.change import (
+    PlanChange,
+    apply_change,
+    change_between,
+    change_problems,
+    edit_between,
+    pin_conflicts,
+)
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems, task_of_model
 from teamwright.experts.live.options import not_carried_out
@@ -66,25 +75,29 @@ def read_lead_plan(reply: Reply, before: CollaborationPlan | None, team: Roster,
     if before is None:
         made = CollaborationPlan(steps=planned)
         return "; ".join(plan_problems(made, team)) or made
-    return changed_plan(before, before.model_copy(update={"steps": (*done, *planned)}), team, by_person=False)
+    change = change_between(before, before.model_copy(update={"steps": (*done, *planned)}))
+    return _changed(before, change, team, by_person=False)
 
 
-def edited_by_person(before: CollaborationPlan, data: JsonValue, team: Roster) -> CollaborationPlan | str:
-    """Return the plan as a person has edited it, or what is wrong with it."""
+def edited_by_person(
+    before: CollaborationPlan, data: JsonValue, team: Roster, versions: Mapping[int, CollaborationPlan]
+) -> CollaborationPlan | str:
+    """Return the plan with what a person has edited in the version that it saw, or what is wrong with that."""
     try:
         after = CollaborationPlan.model_validate(data)
     except ValidationError as error:
         return "; ".join(map(str, misfits_of(error, data)))
-    return changed_plan(before, after, team, by_person=True)
+    if (seen := versions.get(after.version)) is None:
+        return f"the plan has no version {after.version}"
+    return _changed(before, edit_between(seen, after, before), team, by_person=True)
 
 
-def changed_plan(
-    before: CollaborationPlan, after: CollaborationPlan, team: Roster, *, by_person: bool
+def _changed(
+    before: CollaborationPlan, change: PlanChange, team: Roster, *, by_person: bool
 ) -> CollaborationPlan | str:
     """Return the next version of a plan, or what is wrong with it. A lead never overwrites what a person edited."""
-    change = change_between(before, after)
     problems = [] if by_person else pin_conflicts(before, change)
-    problems += [flaw.text for flaw in not_carried_out(after.steps)]
+    problems += [flaw.text for flaw in not_carried_out(change.put)]
     problems += change_problems(before, change, team)
     return "; ".join(problems) or apply_change(before, change, by_person=by_person)
 

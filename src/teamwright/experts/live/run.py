@@ -51,7 +51,10 @@ class LiveRun:
         self._lead, self._known = live_lead(task.settings, members), members
         self._results: dict[str, Reply] = {}
         self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), Talk(task)
-        self._plan = CollaborationPlan(steps=self._options.steps) if self._options.steps else None
+        self._plan: CollaborationPlan | None = None
+        self._versions: dict[int, CollaborationPlan] = {}
+        if self._options.steps:
+            self._adopt(CollaborationPlan(steps=self._options.steps))
         self._discussion = Discussion(task, ctx, self._members, self._talk, self._options.rounds)
 
     async def outcome(self) -> Outcome:
@@ -148,17 +151,17 @@ class LiveRun:
     def _apply(self, applied: AppliedChange) -> str | None:
         match applied.change:
             case EditPlan(plan=data):
-                after = edited_by_person(self._planned, data, self._roster)
+                after = edited_by_person(self._planned, data, self._roster, self._versions)
                 if isinstance(after, str):
                     return after
-                self._plan = after
+                self._adopt(after)
             case RemoveMember(member=name):
                 if (problem := self._members.apply(applied)) is not None:
                     return problem
                 if name == self._lead:  # the first of those who remain succeeds
                     self._lead = self._members.names[0]
                 if any(one.is_open and name in one.experts for one in self._planned.steps):
-                    self._plan = reassigned(self._planned, name, self._lead)
+                    self._adopt(reassigned(self._planned, name, self._lead))
             case AddMember():
                 return self._members.apply(applied)
             case Tell():
@@ -187,7 +190,7 @@ class LiveRun:
             made = read_lead_plan(reply, before, self._roster, most)
             if not isinstance(made, str):
                 await self._record_plan(before, made, by=self._lead)
-                self._plan = made
+                self._adopt(made)
                 return None
             problem = made
             if place == key:
@@ -196,12 +199,16 @@ class LiveRun:
             self._warn_of_plan("it keeps its plan", problem)
         else:
             self._warn_of_plan("each member works on the task in turn", problem)
-            self._plan = one_phase_each(self._roster, self._task.text)
-            await self._record_plan(None, self._plan, by="")
+            self._adopt(one_phase_each(self._roster, self._task.text))
+            await self._record_plan(None, self._planned, by="")
         return None
 
     def _warn_of_plan(self, instead: str, problem: str) -> None:
         self._talk.warnings.append(f"{self._lead!r} gave no plan that can be used, so {instead}: {problem}")
+
+    def _adopt(self, plan: CollaborationPlan) -> None:
+        """Work by this plan from now on; people may have seen an earlier version when they edit it."""
+        self._plan = self._versions[plan.version] = plan
 
     async def _record_plan(self, before: CollaborationPlan | None, after: CollaborationPlan, *, by: str) -> None:
         lines: Sequence[str] = plan_difference(before, after).lines
