@@ -41,12 +41,22 @@ def check_ending(events: Sequence[Event]) -> RunEnded:
     return ended
 
 
+def check_team_endings(events: Sequence[Event]) -> None:
+    """Check that each team that was started has one ending, the last event within its scope."""
+    started = [event.scope for event in events if event.kind == "team.started"]
+    ends = {event.scope: event.number for event in events if event.kind == "team.ended"}
+    assert sorted(started) == sorted(event.scope for event in events if event.kind == "team.ended")
+    for scope, number in ends.items():
+        within = [event.number for event in events if event.scope == scope or event.scope.startswith(f"{scope}/")]
+        assert max(within) == number
+
+
 async def hang(turn: Turn) -> str:
     await asyncio.get_running_loop().create_future()
     return ""
 
 
-def one_and(*more: FunctionAgent, **options: object) -> Team:
+def one_and(*more: FunctionAgent | Team, **options: object) -> Team:
     return Team("t", members=[effect_member("first", ReturnSchedule()), *more], **options)  # pyright: ignore[reportArgumentType]
 
 
@@ -67,6 +77,10 @@ def stops() -> dict[str, tuple[Callable[[], Team], str, str]]:
             lambda: one_and(strategy="round_robin", max_turns=1, on_max_turns="fail"), "failed", "max_turns",
         ),
         "cancel": (lambda: one_and(hanging), "cancelled", "cancelled"),
+        "nested deadline": (
+            lambda: one_and(Team("inner", members=[hanging]), limits=Limits(seconds=0.05)), "timeout", "deadline",
+        ),
+        "nested cancel": (lambda: one_and(Team("inner", members=[hanging])), "cancelled", "cancelled"),
     }  # fmt: skip
 
 
@@ -76,12 +90,13 @@ async def test_however_a_run_stops_it_ends_once_and_keeps_the_messages(how: str)
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         handle = await engine.start(make(), TASK, run_id=RUN_ID)
-        if how == "cancel":
+        if "cancel" in how:
             await wait_until(partial(has_begun, engine, "step-2"))
             await engine.runs.cancel(RUN_ID)
         result = await handle.result()
         recorded = await engine.runs.result(RUN_ID)
     ended = check_ending(log_of(journal))
+    check_team_endings(log_of(journal))
     assert (result.status, result.stop_reason) == (status, reason) == (ended.status, ended.stop_reason)
     assert [message.name for message in result.messages][:1] == ["first"]
     assert recorded.messages == result.messages

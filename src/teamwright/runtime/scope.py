@@ -109,6 +109,7 @@ class Scope:
         "emitted_count",
         "fallback",
         "first_event",
+        "has_ended",
         "holdback",
         "holding",
         "in_agent",
@@ -145,6 +146,8 @@ class Scope:
         self.charged: tuple[int, int] = (0, 0)
         self.messages: list[Message] = [] if messages is None else messages
         self.stopping = self.call_announced = False
+        self.has_ended = False
+        """Whether the team of this scope has recorded its ending."""
         self.answered_at = 0.0
         self.first_event = self.emitted_count = 0
         self._claimed: set[str] = set()

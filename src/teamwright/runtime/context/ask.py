@@ -18,6 +18,7 @@ from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.context.emit import end_team
 from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
@@ -27,6 +28,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamEnded
 from teamwright.values.key import join_key, with_attempt
 from teamwright.values.limits.degradation import NO_CUTBACK
 from teamwright.values.limits.limits import tighter
@@ -247,6 +249,8 @@ class Ask:
             self._record_stop(place, child)
 
     def _record_stop(self, place: str, child: Scope) -> None:
+        if self._member.kind == "team":
+            end_team(child, TeamEnded(stop_reason="cancelled", turns=len(child.messages)))
         self._add_messages(self._record(place, failure_from(None, self._member, child), child)[0])
 
     def _record_abandoned(self, child: Scope) -> None:
@@ -280,6 +284,8 @@ class Ask:
             return task.result()
         await child.run.delivery.rejoin(child.lane)
         text = f"{self._member.name!r} used up its {seconds:g} seconds"
+        if self._member.kind == "team":
+            end_team(child, TeamEnded(stop_reason="deadline", turns=len(child.messages), status="timeout"))
         kind = "timeout" if child.in_agent else "deadline"
         return failure_from(MemberFailed(kind, text), self._member, child)
 

@@ -10,6 +10,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentCallRejected, AgentCompacted
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINE_FACTS, Fact
+from teamwright.values.events.team import TeamEnded
 from teamwright.values.models import Record
 from teamwright.values.record_checks import misfit_of
 
@@ -26,6 +27,8 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
     if scope.is_closed:
         return
     run = scope.run
+    if fact.__class__ is TeamEnded:
+        scope.has_ended = True
     if key is None:
         scope.emitted_count += 1
         place = f"event-{scope.emitted_count}"
@@ -43,6 +46,15 @@ def emit_fact(scope: Scope, fact: Fact, key: str | None = None) -> None:
         elif isinstance(fact, AgentCompacted):
             fact = fact.changed(summary=run.recorder.store(fact.summary))
         run.recorder.add(scope.path, place, fact)
+
+
+def end_team(scope: Scope, fact: TeamEnded) -> None:
+    """Record the ending of a team that is stopped from outside, unless it has begun nothing or has ended."""
+    if not scope.emitted_count or scope.has_ended or scope.run.closing:
+        return
+    place = f"event-{scope.emitted_count + 1}"
+    if (fact.kind, scope.path, place) not in scope.run.record.emitted:
+        scope.run.recorder.add(scope.path, place, fact)
 
 
 def _json(data: JsonValue) -> JsonValue:
