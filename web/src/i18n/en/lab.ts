@@ -32,6 +32,7 @@ export const lab = {
   'lab.completed': 'Completed',
   'lab.bottleneck': 'Bottleneck',
   'lab.quantiles': 'Median and 90th percentile of {runs} simulated runs.',
+  'lab.missing': 'The team does not fit {count} topologies',
   'lab.topologies': 'Topologies compared',
   'lab.compute': 'Compute',
   'lab.sweep': 'Sweep',

@@ -34,6 +34,7 @@ export const lab: Record<keyof typeof english, string> = {
   'lab.completed': '完成',
   'lab.bottleneck': '瓶颈',
   'lab.quantiles': '{runs} 次模拟运行的中位数和第 90 百分位。',
+  'lab.missing': '此团队不适用于 {count} 种拓扑',
   'lab.topologies': '拓扑比较',
   'lab.compute': '计算',
   'lab.sweep': '参数扫描',

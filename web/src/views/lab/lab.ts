@@ -66,7 +66,7 @@ export interface Advice {
 export const lab = {
   evaluate: (work: Work, tasks: number) => api.post<Evaluated>('/api/lab/evaluate', { ...work, tasks }),
   sweep: (work: Work, tasks: number[], rounds: number[]) =>
-    api.post<{ results: SweepRow[] }>('/api/lab/sweep', { workload: work.workload, recommend: work.recommend, budgets: [work.budget], tasks, coordination_rounds: rounds }),
+    api.post<{ results: SweepRow[] }>('/api/lab/sweep', { workloads: [work.workload], recommend: work.recommend, budgets: [work.budget], tasks, coordination_rounds: rounds }),
   simulate: (team: string, task: string, runs: number) => api.post<Simulated>('/api/lab/simulate', { team, task, runs, topologies: TOPOLOGIES }),
   advise: (team: string, task: string, work: Work) => api.post<Advice>('/api/lab/advise', { team, task, ...work }),
 }

@@ -52,36 +52,36 @@ export const hasEnded = (state: string) => ENDED.has(state)
 
 function apply(state: Plans, event: PageEvent): void {
   if (event.expert) state.experts.set(event.expert.id, event.expert)
-  const plan = state.plans.get(event.scope)
   switch (event.kind) {
     case 'team_formed':
       for (const member of event.members) state.experts.set(member.id, member)
       break
     case 'plan_update':
-      state.plans.set(event.scope, updated(plan, event))
+      state.plans.set(event.scope, updated(state.plans.get(event.scope), event))
       break
     case 'step':
-      if (plan) change(plan, event)
+      change(state, event)
       break
     case 'expert_step':
-      if (plan && event.step) begin(plan, event)
+      begin(state, event)
       break
     case 'expert_result':
-      if (plan && event.step) end(plan, event)
+      end(state, event)
       break
     case 'verdict':
-      edit(plan, event.step, (step) => ({ ...step, verdicts: [...step.verdicts, event], score: event.score }))
+      edit(state, event, event.step, (step) => ({ ...step, verdicts: [...step.verdicts, event], score: event.score }))
       break
     case 'vote':
-      edit(plan, event.phase, (step) => ({ ...step, vote: event }))
+      edit(state, event, event.phase, (step) => ({ ...step, vote: event }))
       break
   }
 }
 
-/** Steps are replaced and never changed, so that a view that shows one is told. */
-function edit(plan: PlanView | undefined, id: string, changed: (step: StepView) => StepView): void {
+/** Plans and steps are replaced and never changed, so that a view that shows one is told. */
+function edit(state: Plans, { scope }: PageEvent, id: string, changed: (step: StepView) => StepView): void {
+  const plan = state.plans.get(scope)
   const index = plan?.steps.findIndex((step) => step.id === id) ?? -1
-  if (plan && index >= 0) plan.steps = plan.steps.with(index, changed(plan.steps[index]!))
+  if (plan && index >= 0) state.plans.set(scope, { ...plan, steps: plan.steps.with(index, changed(plan.steps[index]!)) })
 }
 
 function updated(before: PlanView | undefined, event: PagePlanUpdate): PlanView {
@@ -94,8 +94,8 @@ function updated(before: PlanView | undefined, event: PagePlanUpdate): PlanView 
 
 const FRESH = { attempt: 1, startedAt: null, endedAt: null, reason: '', score: null, work: [], verdicts: [], vote: null }
 
-function change(plan: PlanView, event: PageStep): void {
-  edit(plan, event.step, (step) => {
+function change(state: Plans, event: PageStep): void {
+  edit(state, event, event.step, (step) => {
     const ended = hasEnded(event.state)
     return {
       ...step,
@@ -110,14 +110,14 @@ function change(plan: PlanView, event: PageStep): void {
   })
 }
 
-function begin(plan: PlanView, event: PageExpertStep): void {
+function begin(state: Plans, event: PageExpertStep): void {
   const { key, expert, purpose, attempt, time } = event
   const work: StepWork = { key, expert, purpose, attempt, startedAt: time, result: null }
-  edit(plan, event.step, (step) => ({ ...step, work: [...step.work.filter((one) => one.key !== key), work] }))
+  edit(state, event, event.step, (step) => ({ ...step, work: [...step.work.filter((one) => one.key !== key), work] }))
 }
 
-function end(plan: PlanView, event: PageExpertResult): void {
-  edit(plan, event.step, (step) => ({
+function end(state: Plans, event: PageExpertResult): void {
+  edit(state, event, event.step, (step) => ({
     ...step,
     work: step.work.map((one) => (one.key === event.key ? { ...one, result: event } : one)),
   }))

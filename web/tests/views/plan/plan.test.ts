@@ -49,3 +49,16 @@ test('a new version of the plan keeps what is done, and its difference', () => {
 test('a team without a plan has none', () => {
   expect(foldAll(plans, events(selector)).plans.size).toBe(0)
 })
+
+test('a change of a step makes another plan, so that a view that shows it is told', () => {
+  const state = plans.initial()
+  const seen = new Set<unknown>()
+  let changes = 0
+  for (const event of events(dag)) {
+    plans.apply(state, event)
+    if (event.kind !== 'step') continue
+    changes++
+    seen.add([...state.plans.values()][0])
+  }
+  expect(seen.size).toBe(changes)
+})
