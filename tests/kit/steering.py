@@ -36,8 +36,10 @@ async def run_steered(
     async with Engine(journal) as engine:
         handle = await engine.start(team, task, run_id="r")
         await gate.entered.wait()
-        await act(engine)
-        gate.open.set()
+        try:
+            await act(engine)
+        finally:
+            gate.open.set()
         with anyio.fail_after(10):
             result = await handle.result()
     return result, await journal.read("r")

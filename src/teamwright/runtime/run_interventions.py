@@ -23,6 +23,7 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
+from teamwright.values.record_checks import plain_json
 from teamwright.values.specs.manifest import AgentSpec
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class RunInterventions(ABC):
 
     async def edit_plan(self, run_id: str, plan: JsonValue, *, by: str = "", wait: bool = False) -> Receipt:
         """Replace the plan of a run's team; what is done stays done. `history.plan()` is the present one."""
-        return await self._steer(run_id, EditPlan(plan=plan, by=by, version=STEERING_VERSION), wait=wait)
+        edited = _plain("The plan", plan)
+        return await self._steer(run_id, EditPlan(plan=edited, by=by, version=STEERING_VERSION), wait=wait)
 
     async def add_member(
         self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
@@ -79,7 +81,8 @@ class RunInterventions(ABC):
         """Add a member to a run's team; `spec` declares it, as in a manifest, and is recorded."""
         from teamwright.teams.new_member import check_declaration
 
-        declared = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else dict(spec)
+        given = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else spec
+        declared = _plain(f"The declaration of {name!r}", given)
         check_declaration(check_name("agent", name), declared)
         return await self._steer(
             run_id, AddMember(member=name, spec=declared, by=by, version=STEERING_VERSION), wait=wait
@@ -88,3 +91,11 @@ class RunInterventions(ABC):
     async def remove_member(self, run_id: str, name: str, *, by: str = "", wait: bool = False) -> Receipt:
         """Remove a member from a run's team; what it has done is kept."""
         return await self._steer(run_id, RemoveMember(member=name, by=by, version=STEERING_VERSION), wait=wait)
+
+
+def _plain(what: str, value: object) -> JsonValue:
+    """Return a value as the JSON that is recorded; raises `UsageError` if it is none."""
+    try:
+        return plain_json(value)
+    except ValueError as error:
+        raise UsageError(f"{what} is not JSON: {error}") from error

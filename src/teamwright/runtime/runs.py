@@ -190,6 +190,8 @@ class Runs(RunInterventions):
         from teamwright.runtime.driver.interventions import redacted_steer
         from teamwright.runtime.followers.receipt import Sender
 
+        if (wrong := misfit_of(steer)) is not None:
+            raise UsageError(f"The intervention {steer.kind!r} can't be recorded: {wrong}.")
         history = await self.history(run_id)
         if (ended := history.record.ended) is not None:
             raise NotResumable(f"Run {run_id!r} has ended already ({ended.status}).")

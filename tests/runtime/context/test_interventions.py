@@ -263,6 +263,38 @@ async def test_a_run_that_has_ended_takes_nothing() -> None:  # A-13
             await engine.runs.raise_budget("r", Limits())
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda engine: engine.runs.say("r", "Hi", by=5),
+        lambda engine: engine.runs.say("r", "Hi", to=5),
+        lambda engine: engine.runs.pause_member("r", 5),
+        lambda engine: engine.runs.resume_member("r", None),
+        lambda engine: engine.runs.remove_member("r", ["b"]),
+        lambda engine: engine.runs.edit_plan("r", {"steps": object()}),
+        lambda engine: engine.runs.add_member("r", "b", {"function": "own:run", "description": object()}),
+    ],
+    ids=["by", "to", "pause", "resume", "remove", "plan", "spec"],
+)
+async def test_what_could_not_be_read_back_is_never_sent(act: Act) -> None:
+    async def refused(engine: Engine) -> None:
+        with pytest.raises(UsageError):
+            await act(engine)
+        assert await engine.journal.inbox("r") == []
+
+    result, _ = await steered(FakeMembers(), refused, "b")
+    assert result.status == "completed"
+
+
+async def test_a_plan_is_sent_as_json() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(FakeMembers().chain(1), "go", run_id="r", confirm=True)
+        await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": float("nan")},)})  # type: ignore[dict-item]
+        (sent,) = await engine.journal.inbox("r")
+        assert isinstance(sent.intervention, EditPlan)
+        assert sent.intervention.plan == {"steps": [{"id": "a", "priority": None}]}
+
+
 async def test_a_fork_keeps_what_members_were_told() -> None:
     journal, members = MemoryJournal(), FakeMembers()
     _, events = await steered(members, lambda engine: engine.runs.say("r", "Be brief."), "b", "c", journal=journal)
