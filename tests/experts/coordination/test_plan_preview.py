@@ -14,6 +14,7 @@ from teamwright.values.results import RunResult
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK
 
+QUESTION: JsonValue = {"id": "q", "judge": "Is it good?"}
 PLAN: dict[str, Any] = {"steps": [{"id": "look", "role": "ana", "task": "Look."}]}
 
 
@@ -54,10 +55,18 @@ async def test_an_edit_that_can_not_be_executed_is_asked_for_again_with_the_reas
         {"steps": [{"id": "a", "role": "cat"}]},
         {"steps": [{"id": "a", "rule": "ben"}]},
         {"steps": []},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [QUESTION]}}]},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [QUESTION], "judge": "cat"}}]},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [QUESTION], "judge": "ben"}}]},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"evaluator": "oracle"}}]},
+        {"steps": [{"id": "a", "role": "ben", "evaluate": {"criteria": [{"id": "q", "python": "no_such:check"}]}}]},
     ]
     result, seen = await answered(FakeMembers(), *map(Answer.edit, wrong), Answer.approve())
     assert result.status == "completed"
-    reasons = ["there is neither a role nor a member 'cat'", "did you mean 'role'", "steps"]
+    reasons = [
+        "there is neither a role nor a member 'cat'", "did you mean 'role'", "steps", "needs a judge", "'cat'",
+        "can't judge its own work", "There is no evaluator 'oracle'", "can't be imported",
+    ]  # fmt: skip
     assert all(reason in question.text for reason, question in zip(reasons, seen[1:], strict=True))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.independence import dependence_of
+from teamwright.errors import UsageError
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
 from teamwright.experts.coordination.options import ExpertOptions, Role
 from teamwright.experts.coordination.planner import MadePlan
@@ -56,17 +57,18 @@ def bind_plan(
     binding = bind_roles(plan.steps, roles, members)
     if binding.problems:
         return binding.problems
-    assignments = {
-        step.id: StepAssignment(
-            step,
-            binding.by_step[step.id].name,
-            binding.by_step[step.id].role,
-            evaluator_of_step(step, options, members),
-            options.on_failure,
-        )
-        for step in plan.steps
-    }
-    return list(_dependent_judges(assignments.values(), binding)) or BoundPlan(plan, binding, assignments)
+    assignments: dict[str, StepAssignment] = {}
+    problems: list[str] = []
+    for step in plan.steps:
+        bound = binding.by_step[step.id]
+        try:
+            evaluator = evaluator_of_step(step, options, members)
+        except UsageError as error:  # of steps that a person has edited; others were checked when the team was made
+            problems.append(f"the step {step.id!r}: {str(error).rstrip('.')}")
+        else:
+            assignments[step.id] = StepAssignment(step, bound.name, bound.role, evaluator, options.on_failure)
+    problems += _dependent_judges(assignments.values(), binding)
+    return problems or BoundPlan(plan, binding, assignments)
 
 
 def _dependent_judges(assignments: Iterable[StepAssignment], binding: RoleBinding) -> Iterator[str]:

@@ -145,10 +145,8 @@ class ExpertRun:
 
     def _step_problems(self, roles: Mapping[str, Role], steps: Sequence[ExpertStep]) -> list[str]:
         """Return why edited steps can't be executed by the members of the team."""
-        known = self._members.names
-        judges = [(step.id, judge) for step in steps if step.evaluate for judge in step.evaluate.judges]
-        unknown = [f"the step {step!r}: there is no judge {judge!r}" for step, judge in judges if judge not in known]
-        return [*bind_roles(steps, roles, self._members).problems, *unknown]
+        bound = bind_plan(MadePlan(tuple(steps)), roles, self._options, self._members)
+        return bound if isinstance(bound, list) else []
 
 
 def _own_judge_flaws(options: ExpertOptions, members: Members) -> Iterator[Flaw]:
