@@ -24,6 +24,7 @@ FACADES = (
     "teamwright.history",
     "teamwright.journal",
     "teamwright.lab",
+    "teamwright.page",
     "teamwright.people",
     "teamwright.plans",
     "teamwright.strategies",

@@ -10,7 +10,16 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.context import AgentLike, AppliedChange, Branch, Branches, Clock, Context, Workspace
-    from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, ReplyPart, Returned
+    from teamwright.agents.contract.effect import (
+        Attempt,
+        DoubtPolicy,
+        Effect,
+        OfferedTool,
+        ReplyPart,
+        Returned,
+        SentMessage,
+        SentRequest,
+    )
     from teamwright.agents.contract.policy import Policy, PolicySettings
     from teamwright.agents.evaluators.protocol import Evaluator, EvaluatorClass, verdict_reply
     from teamwright.agents.files.attachment import Attachment
@@ -145,6 +154,7 @@ __all__ = [
     "NamedModel",
     "Normal",
     "Notify",
+    "OfferedTool",
     "Owned",
     "Pace",
     "Percentiles",
@@ -165,6 +175,8 @@ __all__ = [
     "Schema",
     "Script",
     "ScriptedAgent",
+    "SentMessage",
+    "SentRequest",
     "ServerModel",
     "SharedValue",
     "Simulation",
@@ -193,7 +205,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.agents.contract.context": "AgentLike AppliedChange Branch Branches Clock Context Workspace",
-        "teamwright.agents.contract.effect": "Attempt DoubtPolicy Effect ReplyPart Returned",
+        "teamwright.agents.contract.effect": (
+            "Attempt DoubtPolicy Effect OfferedTool ReplyPart Returned SentMessage SentRequest"
+        ),
         "teamwright.agents.files.attachment": "Attachment",
         "teamwright.agents.tools.file_result": "FileResult",
         "teamwright.agents.functions.agent": "FunctionAgent",

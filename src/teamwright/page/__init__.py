@@ -1,1 +1,126 @@
-"""What a page shows of a run: events of the journal as page events, and notes about them in words."""
+"""What a page shows of a run: page events, the prompts of turns, and the run as one file. Nothing here drives a run.
+
+Names load on first use, so that importing the package is cheap.
+"""
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.page.export import PageBundle, export_html
+    from teamwright.page.page_events import (
+        PageAmounts,
+        PageAnswer,
+        PageArtifact,
+        PageBudget,
+        PageCheckpoint,
+        PageCriterion,
+        PageDelta,
+        PageEvent,
+        PageExpert,
+        PageExpertJoined,
+        PageExpertLeft,
+        PageExpertResult,
+        PageExpertStep,
+        PageFailure,
+        PageForecast,
+        PageIntervention,
+        PageJudge,
+        PageMessage,
+        PageNote,
+        PageOrigin,
+        PagePart,
+        PagePhase,
+        PagePlanStep,
+        PagePlanUpdate,
+        PageQuantiles,
+        PageQuestion,
+        PageRun,
+        PageStep,
+        PageTeamDissolved,
+        PageTeamFormed,
+        PageTeamLife,
+        PageTeamSynthesis,
+        PageThinking,
+        PageToolCall,
+        PageToolResult,
+        PageUsage,
+        PageVerdict,
+        PageVote,
+        PageWait,
+        PageWarning,
+    )
+    from teamwright.page.prompts import PromptMessage, PromptRequest, PromptTool, TurnPrompt, rebuild_prompt
+    from teamwright.page.reading import read_page_events
+    from teamwright.page.schema import page_schema
+
+__all__ = [
+    "PageAmounts",
+    "PageAnswer",
+    "PageArtifact",
+    "PageBudget",
+    "PageBundle",
+    "PageCheckpoint",
+    "PageCriterion",
+    "PageDelta",
+    "PageEvent",
+    "PageExpert",
+    "PageExpertJoined",
+    "PageExpertLeft",
+    "PageExpertResult",
+    "PageExpertStep",
+    "PageFailure",
+    "PageForecast",
+    "PageIntervention",
+    "PageJudge",
+    "PageMessage",
+    "PageNote",
+    "PageOrigin",
+    "PagePart",
+    "PagePhase",
+    "PagePlanStep",
+    "PagePlanUpdate",
+    "PageQuantiles",
+    "PageQuestion",
+    "PageRun",
+    "PageStep",
+    "PageTeamDissolved",
+    "PageTeamFormed",
+    "PageTeamLife",
+    "PageTeamSynthesis",
+    "PageThinking",
+    "PageToolCall",
+    "PageToolResult",
+    "PageUsage",
+    "PageVerdict",
+    "PageVote",
+    "PageWait",
+    "PageWarning",
+    "PromptMessage",
+    "PromptRequest",
+    "PromptTool",
+    "TurnPrompt",
+    "export_html",
+    "page_schema",
+    "read_page_events",
+    "rebuild_prompt",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.page.export": "PageBundle export_html",
+        "teamwright.page.page_events": (
+            "PageAmounts PageAnswer PageArtifact PageBudget PageCheckpoint PageCriterion PageDelta PageEvent "
+            "PageExpert PageExpertJoined PageExpertLeft PageExpertResult PageExpertStep PageFailure "
+            "PageForecast PageIntervention PageJudge PageMessage PageNote PageOrigin PagePart PagePhase "
+            "PagePlanStep PagePlanUpdate PageQuantiles PageQuestion PageRun PageStep PageTeamDissolved "
+            "PageTeamFormed PageTeamLife PageTeamSynthesis PageThinking PageToolCall PageToolResult "
+            "PageUsage PageVerdict PageVote PageWait PageWarning"
+        ),
+        "teamwright.page.prompts": "PromptMessage PromptRequest PromptTool TurnPrompt rebuild_prompt",
+        "teamwright.page.reading": "read_page_events",
+        "teamwright.page.schema": "page_schema",
+    },
+)
