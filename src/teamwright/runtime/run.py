@@ -346,7 +346,8 @@ class Run:
         self._record.started_at = self._state.now = event.time
         self._state.task = task
         self._record.driver_time.apply_change(event)
-        return Turn(task, History.of(history), attachments=attachments)
+        self._state.history = History.of(history)
+        return Turn(task, self._state.history, attachments=attachments)
 
     def _resume(self) -> Turn:
         started = self._record.started
@@ -374,8 +375,8 @@ class Run:
         if self._record.interventions:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))
-        history = History.of(self._record.bodies.messages(started.history))
-        return Turn(state.task, history, attachments=started.attachments)
+        state.history = History.of(self._record.bodies.messages(started.history))
+        return Turn(state.task, state.history, attachments=started.attachments)
 
     def _check_scripts(self, ending: Ending) -> Ending:
         """Fail a run that would succeed if a strict script has unused rules, counted from the record."""

@@ -32,6 +32,7 @@ from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, Reply
 
 ABANDONED_PAUSE = 0.05
@@ -130,6 +131,8 @@ class RunState:
     now: float = 0.0
     """The time of the event that was delivered last."""
     task: str = ""
+    history: History = EMPTY
+    """The conversation that the run began with."""
     horizon: Horizon = field(default_factory=Horizon)
     store: Store = field(default_factory=Store)
     delivered: dict[str, tuple[int, Reply | Failure]] = field(default_factory=dict[str, tuple[int, "Reply | Failure"]])

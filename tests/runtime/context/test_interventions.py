@@ -24,6 +24,7 @@ from teamwright.values.people.approvals import Approve
 from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import Outcome, RunResult
+from teamwright.values.turns.messages import Message
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume, wait_for_question
 from tests.kit.runs import contents
@@ -261,6 +262,22 @@ async def test_a_run_that_has_ended_takes_nothing() -> None:  # A-13
             await engine.runs.say("r", " ")
         with pytest.raises(UsageError, match="needs a limit: tokens"):
             await engine.runs.raise_budget("r", Limits())
+
+
+async def test_a_message_is_read_that_says_what_the_conversation_had_before() -> None:
+    members, gate, journal = FakeMembers(), Gate(), MemoryJournal()
+    inner = Team("inner", members=members.members("b c"))
+    team = Team("t", members=[members.member("a", gate.answer), inner])
+    async with Engine(journal) as engine:
+        earlier = [Message(name="user", content="Go on.", role="user")]
+        handle = await engine.start(team, "go", run_id="r", history=earlier)
+        await gate.entered.wait()
+        await engine.runs.say("r", "Go on.")
+        gate.open.set()
+        with anyio.fail_after(10):
+            await handle.result()
+    assert contents(members.last_turn("b").history) == ["Go on.", "a is done", "Go on."]
+    assert contents(members.last_turn("c").history) == ["Go on.", "a is done", "Go on.", "b is done"]
 
 
 @pytest.mark.parametrize(

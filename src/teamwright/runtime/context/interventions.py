@@ -155,7 +155,7 @@ def _with_messages(interventions: Interventions, scope: Scope, member: str, turn
             placed[fact.letter] = fact
     if not _has_begun(scope, place):
         for letter, tell in interventions.messages.items():
-            if letter in placed or tell.to not in ("", member) or _message(tell) in turn.history:
+            if letter in placed or tell.to not in ("", member) or _is_read(interventions, scope, letter, tell, turn):
                 continue
             placed[letter] = fact = RunApplied(intervention=tell, letter=letter, at=len(turn.history))
             scope.run.recorder.add(scope.path, place, fact)
@@ -163,6 +163,16 @@ def _with_messages(interventions: Interventions, scope: Scope, member: str, turn
     said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
     read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
     return _insert(turn, read) if read else turn
+
+
+def _is_read(interventions: Interventions, scope: Scope, letter: int, tell: Tell, turn: Turn) -> bool:
+    """Whether the history of a turn has a message already, from the turn of the team around it.
+
+    Others may have the same text: those that the run began with, and those that were sent before.
+    """
+    message = _message(tell)
+    sent_before = sum(one.text == tell.text for other, one in interventions.messages.items() if other < letter)
+    return turn.history.count(message) > scope.run.history.count(message) + sent_before
 
 
 def take_changes(
