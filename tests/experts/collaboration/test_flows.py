@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from teamwright.events import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanStatus
+from teamwright.experts.routing.request import parse_request
+from teamwright.experts.routing.router import Router
 from teamwright.history import RunHistory
 from teamwright.runtime.engine import Engine
-from teamwright.teams.load import load_team
+from teamwright.teams.load import load_team, team_from_source
 
 MEMBERS = ("lead", "ann", "ben", "cem")
 SPLIT, RACE = "subtask_parallel", "competitive_parallel"
@@ -45,6 +47,47 @@ async def test_a_manual_team_works_in_parts(tmp_path: Path) -> None:  # A-16
     result, history = await flow(tmp_path, {"steps": [{"id": "survey", "parallel": SPLIT, "parts": parts}]}, rules)
     assert (result.status, result.output) == ("completed", "The report: cold in the north, warm in the south.")
     assert [one.status for one in facts(history, TeamPhase)] == ["in_progress", "completed"]
+
+
+async def test_an_automatic_team_is_formed_from_templates_and_competes(tmp_path: Path) -> None:
+    roles = [
+        {"name": "editor", "template": "editor"},
+        {"name": "writer", "template": "writer"},
+        {"name": "strategist", "template": "strategist"},
+        {"name": "mapmaker", "description": "Draws maps.", "instructions": "Draw.", "reason": "no template draws"},
+    ]
+    plan = {
+        "steps": [
+            {"id": "map", "agent": "mapmaker", "task": "Draw."},
+            {"id": "title", "parallel": RACE, "agents": ["writer", "strategist"], "needs": ["map"], "task": "A title."},
+        ]
+    }
+    rules: Rules = [
+        {"agent": "ask-roles", "json": {"lead": "editor", "roles": roles}},
+        {"agent": "editor", "match": "Plan its work in phases", "json": plan},
+        {"agent": "editor", "match": "Pick the best one", "json": {"winner": "answer-2", "reason": "It is exact."}},
+        {"agent": "editor", "match": "# title:", "reply": "North by sea, with a map."},
+        {"agent": "mapmaker", "reply": "A map."},
+        {"agent": "writer", "reply": "Up there"},
+        {"agent": "strategist", "match": "# map:", "reply": "North by sea"},
+    ]
+    (tmp_path / "replies.yaml").write_text(json.dumps({"rules": rules}), encoding="utf-8")
+    async with Engine("memory") as engine:
+        router = Router(engine, "scripted:replies.yaml", tmp_path, strategy="collaborate")
+        request = parse_request("@team Write a guide to the north with a map.")
+        assert (await router.route(request)).mode == "team"
+        source = router.team(await router.draft(request))
+        result = await engine.run(team_from_source(source, engine.models), request.task, run_id="r")
+        history = await engine.runs.history("r")
+    assert (result.status, result.output) == ("completed", "North by sea, with a map.")
+    formation = source.formation
+    assert formation is not None
+    assert [(role.name, role.origin) for role in formation.roles] == [
+        ("editor", "template"), ("writer", "template"), ("strategist", "template"), ("mapmaker", "written"),
+    ]  # fmt: skip
+    (merged,) = facts(history, TeamMerged)
+    assert (merged.winner, merged.by, set(merged.entries.values())) == ("answer-2", "editor", {"writer", "strategist"})
+    assert [one.lead for one in facts(history, TeamPlanChanged)] == ["editor"]
 
 
 async def test_an_automatic_plan_has_a_competition(tmp_path: Path) -> None:

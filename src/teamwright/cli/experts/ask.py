@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -49,6 +49,14 @@ Task = Annotated[
 Model = Annotated[
     str, typer.Option("--model", "-m", help="The model of everyone: provider:name, local, scripted:replies.yaml.")
 ]
+FormedStrategy = Literal["expert", "collaborate"]
+FormedBy = Annotated[
+    FormedStrategy,
+    typer.Option(
+        "--strategy",
+        help="How the team works: all at once and then the lead (expert), or in phases that the lead plans.",
+    ),
+]
 Auto = Annotated[bool, typer.Option("--auto", help="Form a team where one is suggested.")]
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Show the plan and what it is expected to cost, and ask before it begins.")
@@ -67,6 +75,7 @@ class AskOptions:
     auto: bool
     confirm: bool
     quiet: bool = False
+    strategy: FormedStrategy = "expert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,7 @@ def ask(
     model: Model = "local",
     auto: Auto = False,
     confirm: Confirm = False,
+    strategy: FormedBy = "expert",
     run_id: RunId = None,
     folder: Folder = DEFAULT,
     max_tokens: MaxTokens = None,
@@ -116,7 +126,7 @@ def ask(
     if text is None or not text.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    options = AskOptions(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet)
+    options = AskOptions(text, resolve_model(model), folder, run_id, limits, auto, confirm, quiet, strategy)
     with redirect_prints():
         return run_on_loop(partial(_ask, options, ViewOptions(json, events, quiet, out, no_input, full)))
 
@@ -163,7 +173,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
     folders = [options.folder] if options.folder.is_dir() else []
     templates = ExpertTemplates(*folders)
-    return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits)
+    return Router(engine, options.model, Path.cwd(), templates, options.run_id, options.limits, options.strategy)
 
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:

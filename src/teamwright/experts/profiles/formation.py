@@ -20,7 +20,8 @@ from teamwright.values.specs.expert import ExpertName, ExpertProfile, Formation,
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, Manifest, Source, TeamSpec
 
 TEAM = "team"
-STRATEGY = "expert"
+FormedStrategy = Literal["expert", "collaborate"]
+"""How a formed team works: everyone at once and then the lead, or in phases that the lead plans."""
 ANSWER = "answer"
 MOST_ROLES = 8
 USUAL_ROLES = 3
@@ -120,9 +121,11 @@ def form_team(
     base: Path,
     how: Literal["named", "automatic"] = "named",
     notes: Sequence[str] = (),
+    strategy: FormedStrategy = "expert",
 ) -> Source:
     """Return the team of a draft with its formation, ready for a run.
 
+    With `expert`, everyone works on the task at once, then the lead answers; with `collaborate`, the lead plans phases.
     A role whose template does not exist is made up from its name, or from what the draft says of it, with a warning.
     """
     roles = {role.name: _role(role, templates) for role in draft.roles}
@@ -132,7 +135,8 @@ def form_team(
         name: _agent(role, template, everyone, model, is_lead=name == draft.leader)
         for name, (role, template, _) in roles.items()
     }
-    team = TeamSpec(strategy=STRATEGY, members=tuple(agents), options={"steps": _steps(draft)})
+    options: dict[str, JsonValue] = {"steps": _steps(draft)} if strategy == "expert" else {"lead": draft.leader}
+    team = TeamSpec(strategy=strategy, members=tuple(agents), options=options)
     formed = [_formed(role, origin) for role, _, origin in roles.values()]
     formation = Formation(how=how, roles=tuple(formed), warnings=tuple(warnings))
     manifest = Manifest(agents=agents, teams={TEAM: team})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from teamwright.experts.profiles.formation import TeamDraft, draft_for, draft_named, form_team
+from teamwright.experts.profiles.formation import FormedStrategy, TeamDraft, draft_for, draft_named, form_team
 from teamwright.experts.profiles.registry import ExpertTemplates
 from teamwright.experts.routing.assessor import Assessor, AssessorFailure
 from teamwright.experts.routing.request import AskRequest
@@ -42,6 +42,7 @@ class Router:
     templates: ExpertTemplates = field(default_factory=ExpertTemplates)
     run_id: str | None = None
     limits: Limits | None = None
+    strategy: FormedStrategy = "expert"
     _spent: Usage = NOTHING
 
     async def route(self, request: AskRequest) -> Route:
@@ -75,7 +76,13 @@ class Router:
     def team(self, drafted: DraftedTeam) -> Source:
         """Return the drafted team, ready for a run."""
         return form_team(
-            drafted.draft, self.templates, model=self.model, base=self.base, how=drafted.how, notes=drafted.notes
+            drafted.draft,
+            self.templates,
+            model=self.model,
+            base=self.base,
+            how=drafted.how,
+            notes=drafted.notes,
+            strategy=self.strategy,
         )
 
     def agent(self) -> Source:
