@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from teamwright.errors import UsageError
+from teamwright.journal.location import resolve_journal
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
 from teamwright.server.feed import Feeds
 from teamwright.server.guard import LOOPBACK
+from teamwright.server.recent_bodies import remembering
 from teamwright.server.state import open_state
 from teamwright.server.tokens import Visitor, tokens_file
 
@@ -41,11 +45,16 @@ async def serve(settings: ServerSettings, started: Callable[[str], None]) -> Non
     host = settings.host
     listener = _listen(host, settings.port)
     data = tokens_file(settings.journal).parent
-    async with Engine(settings.journal) as engine, open_state(engine, settings.folders, data) as state:
+    async with (
+        Engine(remembering(resolve_journal(settings.journal))) as engine,
+        open_state(engine, settings.folders, data) as state,
+    ):
         app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})
         number = listener.getsockname()[1]
         server = FeedServer(server_config(app), state.feeds)
-        started(f"http://{_shown(host)}:{number}/?code={state.sessions.new_code(OWNER)}")
+        address = f"http://{_shown(host)}:{number}"
+        os.environ.setdefault(SERVER, address)
+        started(f"{address}/?code={state.sessions.new_code(OWNER)}")
         await server.serve([listener])
 
 

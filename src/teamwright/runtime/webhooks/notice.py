@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from shlex import quote
 
@@ -13,6 +14,8 @@ from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.text.control_characters import visible
 
 LONGEST_DRAFT = 4000
+SERVER = "TEAMWRIGHT_URL"
+"""The variable with the address of the server, which `teamwright serve` sets for the runs that it drives."""
 FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
 """The stop reasons of runs that wait for a person."""
 
@@ -42,7 +45,14 @@ class Notice(Record, frozen=True):
             questions=tuple(_question_json(key, question) for key, question in open_.items()),
             answer=tuple(answer_command(run_id, key, question) for key, question in open_.items()),
             resume=resume_command(run_id),
+            url=page_address(run_id),
         )
+
+
+def page_address(run_id: str) -> str | None:
+    """Return the address of a run on the page of a server; `None` if the environment names no server."""
+    server = os.environ.get(SERVER, "").rstrip("/")
+    return f"{server}/#/runs/{run_id}" if server else None
 
 
 def answer_command(run_id: str, key: str | None, question: Question) -> str:
