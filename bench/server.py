@@ -19,9 +19,9 @@ from typing import Any
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-PAUSES = (4.0, 2.0, 1.0, 0.5)
+PAUSES = (4.0, 2.0, 1.0)
 """Seconds between two turns of a run, step by step."""
-SECONDS = 12.0
+SECONDS = 10.0
 """How long a step lasts."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import resource
 import socket
 import sys
@@ -54,11 +55,12 @@ class Work:
     def __init__(self) -> None:
         self.pause: float | None = None
         self.changed = asyncio.Event()
+        self._draw = random.Random(17)
 
     async def turn(self, text: str) -> str:
         while self.pause is None:
             await self.changed.wait()
-        await asyncio.sleep(self.pause)
+        await asyncio.sleep(self.pause * self._draw.uniform(0.5, 1.5))  # else all runs would speak at once
         return TEXT
 
     def set(self, pause: float | None) -> None:
@@ -103,7 +105,7 @@ async def serve() -> None:
                         await asyncio.sleep(command["seconds"])
                         work.set(None)
                         used = cpu() - before
-                        await asyncio.sleep(command["pause"] + 0.5)
+                        await asyncio.sleep(command["pause"] * 1.5 + 0.5)
                         return {"cpu": used, "commits": list(commits)}
                     case "numbers":
                         for run_id in numbers:

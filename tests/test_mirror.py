@@ -25,6 +25,7 @@ COVERED_BY = {
     "server/masked_json.py": "server/routes/test_sockets.py",
     "server/overview.py": "server/routes/test_sockets.py",
     "server/projection.py": "server/routes/test_sockets.py",
+    "server/json_lines.py": "server/test_audit.py",
     "server/inbox.py": "server/test_driven_runs.py",
     "server/routes/audit.py": "server/test_audit.py",
     "server/listener.py": "cli/server/test_app.py",

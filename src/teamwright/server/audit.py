@@ -5,17 +5,13 @@ The file only grows, and only its owner can read it. It never holds texts of req
 
 from __future__ import annotations
 
-import json
-import os
-from collections import deque
-from pathlib import Path
 from time import time
 
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from teamwright.journal.permissions import FILE_MODE, make_folder
 from teamwright.server.guard import SAFE_METHODS
+from teamwright.server.json_lines import JsonLines
 from teamwright.server.tokens import Visitor
 from teamwright.values.results import iso
 
@@ -32,29 +28,7 @@ class AuditLine(BaseModel):
     status: int
 
 
-class Audit:
-    """The audit file of a server."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def write(self, line: AuditLine) -> None:
-        """Append a line."""
-        make_folder(self._file.parent)
-        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
-        try:
-            os.write(file, line.model_dump_json().encode() + b"\n")
-        finally:
-            os.close(file)
-
-    def read(self, limit: int) -> list[AuditLine]:
-        """Return the last lines, newest first."""
-        try:
-            with self._file.open(encoding="utf-8") as lines:
-                last = deque(lines, maxlen=limit)
-        except FileNotFoundError:
-            return []
-        return [AuditLine.model_validate(json.loads(line)) for line in reversed(last)]
+Audit = JsonLines[AuditLine]
 
 
 class Audited:

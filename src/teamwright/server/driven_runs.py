@@ -88,7 +88,7 @@ class DrivenRuns:
         self._tasks = BackgroundTasks()
 
     def __contains__(self, run_id: object) -> bool:
-        return run_id in self._handles
+        return isinstance(run_id, str) and self._file.states.get(run_id) == "driven"
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.runtime.engine import Engine
-from teamwright.server.audit import Audit
+from teamwright.server.audit import Audit, AuditLine
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feed import Feeds
 from teamwright.server.inbox import Inbox
+from teamwright.server.notifications import Notifications, WebhookLine, WebhookLog
 from teamwright.server.overview import Overview
 from teamwright.server.rate_limit import RateLimit
 from teamwright.server.tokens import Sessions, Tokens
@@ -33,6 +34,7 @@ class ServerState:
     feeds: Feeds
     overview: Overview
     inbox: Inbox
+    notifications: Notifications
     sessions: Sessions = field(default_factory=Sessions)
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
@@ -43,15 +45,17 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
     overview = Overview(engine)
+    notifications = Notifications(engine, driven, WebhookLog(data / "server-webhooks.jsonl", WebhookLine))
     state = ServerState(
         engine,
         Catalogue(folders),
         Tokens(data / "server-tokens.json"),
-        Audit(data / "server-audit.jsonl"),
+        Audit(data / "server-audit.jsonl", AuditLine),
         driven,
         feeds,
         overview,
         Inbox(engine),
+        notifications,
     )
-    async with driven.opened(), feeds.opened(), overview.opened():
+    async with notifications.opened(), driven.opened(), feeds.opened(), overview.opened():
         yield state

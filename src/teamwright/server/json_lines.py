@@ -1,0 +1,46 @@
+"""A file of lines that only grows and only its owner can read: for the audit, and for attempts to call webhooks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from teamwright.journal.permissions import FILE_MODE, make_folder
+
+Line = TypeVar("Line", bound=BaseModel)
+
+
+class JsonLines(Generic[Line]):
+    """Lines of one type. A line that a crash cut off is skipped."""
+
+    def __init__(self, file: Path, line: type[Line]) -> None:
+        self._file, self._line = file, line
+
+    def write(self, line: Line) -> None:
+        """Append a line."""
+        make_folder(self._file.parent)
+        file = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        try:
+            os.write(file, line.model_dump_json().encode() + b"\n")
+        finally:
+            os.close(file)
+
+    def read(self, limit: int) -> list[Line]:
+        """Return the last lines, newest first."""
+        try:
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
+                last = deque(lines, maxlen=limit)
+        except FileNotFoundError:
+            return []
+        found: list[Line] = []
+        for text in reversed(last):
+            try:
+                found.append(self._line.model_validate(json.loads(text)))
+            except (ValueError, ValidationError):
+                continue
+        return found

@@ -1,0 +1,71 @@
+"""A webhook learns when a run has ended or comes close to its budget; each attempt is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from teamwright.journal import MemoryJournal
+from tests.kit.server import TestServer, serving
+from tests.runtime.webhooks.test_deliveries import Receiver
+from tests.runtime.webhooks.test_request import SECRET, verify
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("TEAMWRIGHT_ALLOW_PRIVATE_WEBHOOK", "1")
+    monkeypatch.setenv("TEAMWRIGHT_WEBHOOK_SECRET", SECRET)
+    monkeypatch.setenv("TEAMWRIGHT_URL", "http://127.0.0.1:8420/")
+    return monkeypatch
+
+
+async def logged(server: TestServer, count: int) -> list[dict[str, object]]:
+    async with asyncio.timeout(20):
+        while len(lines := (await server.client("admin").get("/api/webhooks")).json()) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return lines
+
+
+async def test_an_ending_is_signed_retried_and_logged(
+    tmp_path: Path, teams: Path, environment: pytest.MonkeyPatch
+) -> None:
+    with Receiver(503, 204).open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+            server.state.notifications.backoff = (0.01,)
+            started = await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+            assert started.status_code == 201
+            lines = await logged(server, 2)
+            assert (await server.client("run").get("/api/webhooks")).status_code == 403
+    assert [(one["kind"], one["attempt"], one["error"]) for one in lines] == [
+        ("run.completed", 2, None),
+        ("run.completed", 1, "HTTP 503"),
+    ]
+    (headers, body), (again, _) = receiver.requests
+    assert headers["webhook-id"] == again["webhook-id"]
+    assert verify(SECRET, headers, body)
+    notice = json.loads(body)
+    assert (notice["kind"], notice["run_id"], notice["status"]) == ("run.completed", "r", "completed")
+    assert notice["url"] == "http://127.0.0.1:8420/#/runs/r"
+
+
+async def test_a_budget_that_runs_out_is_a_warning_and_its_end_a_notice(
+    tmp_path: Path, teams: Path, environment: pytest.MonkeyPatch
+) -> None:
+    with Receiver().open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+            work = {"team": "pair", "task": "Go", "limits": {"calls": 1}}
+            assert (await server.client("run").post("/api/runs", json=work)).status_code == 201
+            lines = await logged(server, 2)
+    assert {one["kind"] for one in lines} == {"budget.warning", "run.completed"}
+
+
+async def test_runs_of_others_and_no_webhook_send_nothing(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+        await server.state.engine.runs.wait("r")
+        assert (await server.client("admin").get("/api/webhooks")).json() == []
