@@ -13,10 +13,10 @@ from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feed import Feeds
 from teamwright.server.inbox import Inbox
-from teamwright.server.notifications import Notifications, WebhookLine, WebhookLog
 from teamwright.server.overview import Overview
 from teamwright.server.rate_limit import RateLimit
 from teamwright.server.tokens import Sessions, Tokens
+from teamwright.server.webhook_notices import WebhookLine, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)
 """Requests of one address without a valid token, per second and at once; further ones are not even checked."""
@@ -34,7 +34,7 @@ class ServerState:
     feeds: Feeds
     overview: Overview
     inbox: Inbox
-    notifications: Notifications
+    webhook_notices: WebhookNotices
     sessions: Sessions = field(default_factory=Sessions)
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
@@ -45,7 +45,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
     overview = Overview(engine)
-    notifications = Notifications(engine, driven, WebhookLog(data / "server-webhooks.jsonl", WebhookLine))
+    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / "server-webhooks.jsonl", WebhookLine))
     state = ServerState(
         engine,
         Catalogue(folders),
@@ -55,7 +55,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         feeds,
         overview,
         Inbox(engine),
-        notifications,
+        webhook_notices,
     )
-    async with notifications.opened(), driven.opened(), feeds.opened(), overview.opened():
+    async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened():
         yield state

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from teamwright.server.access import MAY_ADMIN, Server
 from teamwright.server.audit import AuditLine
 from teamwright.server.errors import responses
-from teamwright.server.notifications import WebhookLine
+from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(tags=["audit"])
 
@@ -24,4 +24,4 @@ async def read_audit(server: Server, limit: Annotated[int, Query(ge=1, le=10_000
 @router.get("/api/webhooks", responses=responses(), dependencies=[MAY_ADMIN])
 async def read_webhooks(server: Server, limit: Annotated[int, Query(ge=1, le=10_000)] = 200) -> list[WebhookLine]:
     """Return the attempts to tell a webhook of ended runs and budget warnings, newest first."""
-    return await anyio.to_thread.run_sync(server.notifications.log.read, limit)
+    return await anyio.to_thread.run_sync(server.webhook_notices.log.read, limit)

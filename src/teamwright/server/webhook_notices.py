@@ -51,7 +51,7 @@ class WebhookLine(BaseModel):
 WebhookLog = JsonLines[WebhookLine]
 
 
-class Notifications:
+class WebhookNotices:
     """Sends notices about runs that this server drives to the webhook of the environment."""
 
     def __init__(self, engine: Engine, driven: Container[str], log: WebhookLog) -> None:

@@ -35,7 +35,7 @@ async def test_an_ending_is_signed_retried_and_logged(
     with Receiver(503, 204).open() as receiver:
         environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
         async with serving(MemoryJournal(), tmp_path, [teams]) as server:
-            server.state.notifications.backoff = (0.01,)
+            server.state.webhook_notices.backoff = (0.01,)
             started = await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
             assert started.status_code == 201
             lines = await logged(server, 2)
