@@ -14,6 +14,7 @@ from typing import Any, Self
 from playwright.sync_api import Page
 
 from tests.paths import ROOT
+from tools.run_page import address_of
 
 HOSTILE = """\
 <script>window.hacked = 1</script><img src="https://evil.test/a.png" onerror="window.hacked = 2">
@@ -98,8 +99,8 @@ def write_teams(folder: Path) -> Path:
 class PageServer:
     """`teamwright serve` in a process of its own; it can be killed and started again over the same record."""
 
-    def __init__(self, teams: Path, home: Path) -> None:
-        self._teams, self._home = teams, home
+    def __init__(self, teams: Path, home: Path, *more: Path) -> None:
+        self._folders, self._home = (teams, *more), home
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
         self.address = ""
@@ -118,18 +119,13 @@ class PageServer:
 
     def start(self) -> None:
         """Start the server, at the same port as before."""
-        command = [sys.executable, "-m", "teamwright", "serve", str(self._teams), "--port", str(self.port), "--json"]
+        command = [sys.executable, "-m", "teamwright", "serve", *map(str, self._folders)]
+        command += ["--port", str(self.port), "--json"]
         environment = {**os.environ, "TEAMWRIGHT_HOME": str(self._home)}
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        assert self._process.stdout is not None
-        printed = ""
-        while not printed.rstrip().endswith("}"):
-            line = self._process.stdout.readline()
-            assert line, f"the server did not start: {printed}"
-            printed += line
-        self.address = json.loads(printed)["url"]
+        self.address = address_of(self._process)
         self.port = int(self.address.split(":")[2].split("/")[0])
 
     def kill(self) -> None:
