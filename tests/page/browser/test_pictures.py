@@ -47,9 +47,9 @@ def keep(tmp_path: Path) -> Path:
 
 
 PLACES = {
-    "page-runs": ("", "link", "Completed"),
+    "page-runs": ("", "main", "Completed"),
     "page-inbox": ("inbox", "main", "Approve"),
-    "page-conversation": ("runs/expert_review-example/conversation", "feed", "Task"),
+    "page-conversation": ("runs/expert_review-example/conversation", "feed", "chief"),
     "page-plan": ("runs/expert_review-example/plan", "main", "reading"),
     "page-money": ("runs/budget-example/money", "main", ""),
     "page-travel": ("runs/expert_review-example/travel", "main", ""),
