@@ -13,8 +13,6 @@ from teamwright.values.events.event import Event
 
 BATCH = 200
 """The events whose texts are read at once."""
-MOST_NUMBER = 2**62
-"""Beyond what any journal counts to."""
 NO_BODIES = RecordedBodies()
 
 
@@ -29,15 +27,13 @@ class PageReader:
 
     async def catch_up(self, number: int) -> None:
         """Apply the events up to a number, whose page events the client has already."""
-        if number <= self.number:
-            return
-        number = min(number, MOST_NUMBER)
-        for event in await self._journal.read(self._run_id, self.number, number - self.number):
-            if event.number > number:
+        while number > self.number:
+            events = await self._journal.read(self._run_id, self.number, min(BATCH, number - self.number))
+            if not events:
                 return
-            needed = needed_bodies(event, catching_up=True)
-            self.projection.catch_up(event, await self._read(needed))
-            self.number = event.number
+            for event in events:
+                self.projection.catch_up(event, await self._read(needed_bodies(event, catching_up=True)))
+                self.number = event.number
 
     async def page_events(self, event: Event) -> list[PageEvent]:
         """Apply the next event, and return its page events."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 
 import pytest
@@ -14,6 +13,7 @@ from teamwright.page.page_events import (
     PageDelta,
     PageEvent,
     PageExpertJoined,
+    PageExpertLeft,
     PageExpertResult,
     PageExpertStep,
     PageIntervention,
@@ -37,7 +37,11 @@ from teamwright.page.page_events import (
 from teamwright.page.projection.projection import PageProjection
 from teamwright.page.reading import read_page_events
 from teamwright.testing.sample_facts import a_fact_of_each_kind
-from teamwright.values.events.event import ArgumentsDelta, Delta, Event, ThinkingDelta
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
+from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
+from teamwright.values.events.live import TeamLife
+from teamwright.values.events.plan import TeamPhase
+from teamwright.values.events.team import TeamStarted
 from tests.histories.history import FOLDER, RUN_ID, History
 from tests.paths import EXAMPLES
 
@@ -204,26 +208,65 @@ def test_every_kind_of_fact_can_be_projected_wherever_it_occurs() -> None:  # A-
     assert encode(made)
 
 
-def test_a_live_team_shows_who_joined_and_who_left() -> None:  # A-10
-    kinds = {type(one) for one in _life()}
-    assert kinds >= {PageTeamLife, PageExpertJoined}
+def asked(member: str, kind: str = "function") -> AgentAsked:
+    return AgentAsked(member=member, member_kind=kind, turn=1, task="", length=0, digest="")
 
 
-def _life() -> Sequence[PageEvent]:
-    from teamwright.values.events.live import TeamLife
-    from teamwright.values.events.team import TeamStarted
-
-    projection, nothing = PageProjection(), RecordedBodies()
-    facts = (
-        TeamStarted(strategy="live", strategy_version=1, members=("a",)),
-        TeamLife(state="executing", lead="a", members=("a", "b"), reason="b joined"),
-        TeamLife(state="executing", lead="a", members=("a",), left=("b",), reason="b left"),
-    )
+def projected(*facts: tuple[str, str, Fact]) -> list[PageEvent]:
+    """The page events of facts, each with its scope and place."""
+    texts = RecordedBodies({"": '"x"'})
+    projection = PageProjection()
     return [
         one
-        for number, fact in enumerate(facts, start=1)
-        for one in projection.apply(Event("r", number, 1.0, "", f"event-{number}", fact), nothing)
+        for number, (scope, place, fact) in enumerate(facts, start=1)
+        for one in projection.apply(Event("r", number, 1.0, scope, place, fact), texts)
     ]
+
+
+STARTED = TeamStarted(strategy="live", strategy_version=1, members=("a", "b"))
+
+
+def test_a_live_team_shows_who_joined_and_who_left() -> None:  # A-10
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "2", TeamLife(state="executing", lead="a", members=("a", "b", "c"), reason="c joined")),
+        ("t", "3", TeamLife(state="executing", lead="a", members=("a", "c"), left=("b",), reason="b left")),
+    )
+    changes = [one for one in events if isinstance(one, PageExpertJoined | PageExpertLeft)]
+    assert [(type(one), one.expert and one.expert.id, one.reason) for one in changes] == [
+        (PageExpertJoined, "c", "c joined"),
+        (PageExpertLeft, "b", "b left"),
+    ]
+    assert len([one for one in events if isinstance(one, PageTeamLife)]) == 2
+
+
+def test_a_turn_belongs_to_the_phase_that_its_member_works_on() -> None:  # A-15
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "2", TeamPhase(phase="walls", status="in_progress", members=("a",))),
+        ("t", "turn-1", asked("a")),
+        ("t", "turn-1", AgentReplied()),
+        ("t", "3", TeamPhase(phase="walls", status="completed", members=("a",))),
+        ("t", "turn-2", asked("a")),
+    )
+    assert [one.step for one in events if isinstance(one, PageExpertStep)] == ["walls", ""]
+
+
+def test_what_a_team_leaves_unfinished_is_cancelled_with_it() -> None:  # A-15
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "2", TeamPhase(phase="walls", status="in_progress", members=("a",))),
+        ("", "t", AgentFailed(member="t", error="budget", message="nothing is left")),
+    )
+    assert [(one.step, one.state) for one in events if isinstance(one, PageStep)] == [
+        ("walls", "running"),
+        ("walls", "cancelled"),
+    ]
+    assert isinstance(events[-1], PageTeamDissolved)
+    assert events[-1].reason == "budget"
 
 
 async def test_pieces_of_a_reply_are_masked_and_count_what_is_shown() -> None:

@@ -16,6 +16,7 @@ from teamwright.page.page_events import (
     PageThinking,
     PageToolCall,
     PageToolResult,
+    StepState,
 )
 from teamwright.page.projection.conversion import page_artifacts, page_usage
 from teamwright.page.projection.draft import PageDraft
@@ -35,6 +36,8 @@ from teamwright.values.text.display import cut
 
 LONGEST_TASK = 500
 """Characters of a task that an event shows; the prompt of the turn has all of it."""
+
+UNFINISHED: frozenset[StepState] = frozenset(("running", "waiting"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,8 @@ def _end_team(
     draft: PageDraft, ask: AskAtWork, fact: AgentReplied | AgentFailed, failure: PageFailure | None = None
 ) -> None:
     draft.team = team = ask.team
+    for step in [step for step, state in team.states.items() if state in UNFINISHED]:
+        draft.set_step(step, "cancelled", reason="the team ended")
     if fact.messages or fact.data is not None:
         draft.add(
             PageTeamSynthesis(

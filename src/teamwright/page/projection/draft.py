@@ -91,6 +91,10 @@ class PageDraft:
     ) -> None:
         """Record the state of a step, and add a page event if it has changed."""
         team = self.team
+        if state == "running":
+            team.work.update(dict.fromkeys(members, step))
+        else:
+            team.work = {member: one for member, one in team.work.items() if one != step}
         if not step or (team.states.get(step) == state and not verdict):
             return
         team.states[step] = state

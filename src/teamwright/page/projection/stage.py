@@ -35,6 +35,8 @@ class TeamAtWork:
     plan_version: int = 0
     records_steps: bool = False
     """Whether its strategy records the states of its steps; else they follow from the asks in them."""
+    work: dict[str, str] = field(default_factory=dict[str, str])
+    """The step that each member works on, where its strategy records that."""
     rungs: dict[str, None] = field(default_factory=dict[str, None])
     ended: TeamEnded | None = None
 
@@ -114,7 +116,7 @@ class Stage:
             event.time,
             team,
             is_team,
-            outer.step_of(event.key),
+            outer.step_of(event.key) or outer.work.get(fact.member, ""),
             asker,
         )
         if is_team:

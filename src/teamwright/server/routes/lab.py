@@ -62,7 +62,7 @@ class SimulationRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
     team: str = Field(max_length=200)
     task: str = Field(default="", max_length=100_000)
-    runs: int = Field(default=50, ge=1, le=500)
+    runs: int = Field(default=50, ge=1, le=200)
     seed: int = Field(default=0, ge=0, le=2**32)
     topologies: Topologies = []
 
