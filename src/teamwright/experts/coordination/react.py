@@ -108,10 +108,10 @@ def _workers(options: ReactOptions, members: Members) -> list[Agent]:
 class ReactRun:
     """One run of the strategy."""
 
-    def __init__(self, task: Task, options: ReactOptions, members: Members, team: Context) -> None:
+    def __init__(self, task: Task, options: ReactOptions, members: Members, ctx: Context) -> None:
         self._task, self._options, self._members = task, options, members
         self._lead = members.named(options.lead)
-        self._team = ReactTeam(options, Members(_workers(options, members)), team)
+        self._team = ReactTeam(options, Members(_workers(options, members)), ctx)
         self._results = PartResults(KEEP_GOING)
         self._board = StepBoard(self._results, options.timeout)
         self._so_far, self._view = StepsSoFar(), Conversation()
