@@ -43,6 +43,7 @@ COVERED_BY = {
     "lab/replay/replayed_agents.py": "lab/replay/test_what_if.py",
     "lab/replay/report.py": "lab/replay/test_what_if.py",
     "__main__.py": "cli/test_entry.py",
+    "cli/text/formation.py": "cli/experts/test_ask.py",
     "teams/plan_preview.py": "cli/test_plan.py",
     "experts/coordination/bound_plan.py": "experts/coordination/test_bound_roles.py",
     "experts/coordination/react_team.py": "experts/coordination/test_react.py",

@@ -61,6 +61,17 @@ def test_a_team_is_formed_by_a_model_and_recorded(call: Call, model: str) -> Non
     assert {one["id"] for one in call("runs", "list", "--json").json} == {"r", "r.roles"}
 
 
+def test_runs_show_tells_how_the_team_was_formed(call: Call, model: str) -> None:
+    formed = call("ask", "@team:analyst,barista Plan a café", "-m", model, "--json", "--run-id", "r").json["routing"]
+    assert call("runs", "show", "r", "--json").json["formation"] == formed["formation"]
+    shown = call("runs", "show", "r").out
+    assert "Who was asked to work on it" in shown
+    assert [line.split() for line in shown.splitlines() if "made up" in line or "leads" in line][:2] == [
+        ["analyst", "leads", "from", "the", "template", "analyst"],
+        ["barista", "made", "up"],
+    ]
+
+
 def test_named_experts_form_the_team_and_an_unknown_one_is_made_up(call: Call, model: str) -> None:  # A-11 A-12
     done = call("ask", "@team:analyst,barista Plan a café", "-m", model, "--json")
     assert (done.code, done.json["output"]) == (0, "Done.")

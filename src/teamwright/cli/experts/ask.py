@@ -178,6 +178,8 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
+    from teamwright.cli.text.formation import formation_of
+
     route = await router.route(request)
     tell = _silent if options.quiet else say
     tell(route.reason)
@@ -188,30 +190,12 @@ async def _routed_task(router: Router, request: AskRequest, options: AskOptions)
         return RoutedTask(route, router.agent())
     drafted = await router.draft(request)
     routed = RoutedTask(replace(route, mode="team"), router.team(drafted), drafted)
-    tell(_team_text(routed.source))
+    tell(formation_of(routed.source))
     return routed
 
 
 def _silent(text: str) -> None:
     """Say nothing."""
-
-
-def _team_text(source: Source) -> str:
-    """The formed team, one line for each expert, and warnings."""
-    from teamwright.cli.text.table import columns
-    from teamwright.values.specs.expert import ExpertProfile
-
-    formation = source.formation
-    if formation is None:
-        return ""
-    words = {"template": "from the template {}", "written": "written for this run", "made_up": "made up"}
-    profiles = {name: spec.expert for name, spec in source.manifest.agents.items()}
-    leads = [name for name, one in profiles.items() if isinstance(one, ExpertProfile) and one.is_lead]
-    rows = [
-        (f"  {role.name}", "leads" if role.name in leads else "", words[role.origin].format(role.template), role.reason)
-        for role in formation.roles
-    ]
-    return "\n".join((columns(rows), *(f"warning: {text}" for text in formation.warnings)))
 
 
 def _can_prompt(shown: ViewOptions) -> bool:
@@ -223,6 +207,7 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
     from rich.console import Console
 
     from teamwright.cli.interactive.prompt import Keyboard, Prompt
+    from teamwright.cli.text.formation import formation_of
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:
@@ -233,7 +218,7 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
         if answer.text != "edit":
             return routed, _answering(begin=answer.text == "yes")
         routed = _edited(router, routed, str(answer.data), prompt)
-        say(_team_text(routed.source))
+        say(formation_of(routed.source))
 
 
 def _answering(*, begin: bool) -> Confirmer:

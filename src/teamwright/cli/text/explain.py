@@ -15,6 +15,7 @@ from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
 from teamwright.cli.text.failures import ShownFailures
+from teamwright.cli.text.formation import recorded_formation
 from teamwright.cli.text.results import (
     can_retry,
     failure_text,
@@ -106,6 +107,9 @@ class Explanation:
     levels: BudgetLevels
     next: tuple[str, ...]
     bundle: JsonValue = None
+    formation: JsonValue = None
+    """How the team was formed for the task, if it was; `formed` says it in lines."""
+    formed: str = ""
     free: bool = False
     answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
     """Answers that the run has not consumed because it was not resumed yet, by the key of their question."""
@@ -124,6 +128,8 @@ class Explanation:
         }
         if self.bundle is not None:
             fields["bundle"] = self.bundle
+        if self.formation is not None:
+            fields["formation"] = self.formation
         return self.result.to_json() | fields | self.workspace.to_json()
 
     def _question(self, key: str, question: Question) -> JsonValue:
@@ -145,6 +151,7 @@ def explain(
     """
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
+    formation, formed = recorded_formation(history.manifest)
     unanswered = {key: question for key, question in questions.items() if key not in given}
     return Explanation(
         result=result,
@@ -158,6 +165,8 @@ def explain(
         levels=BudgetLevels.from_events(history.events),
         next=tuple(next_steps(result, unanswered, retries=can_retry(history))),
         bundle=_bundle_of(history),
+        formation=formation,
+        formed=formed,
         free=history.is_free_of_charge,
         answers=given,
     )
@@ -256,6 +265,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
         "Task",
         _indented(explanation.task, 2),
         *(_indented(f"with {file_text(one)}", 2) for one in result.attachments),
+        *(("", "Who was asked to work on it", explanation.formed) if explanation.formed else ()),
         "",
         "What happened",
         *(
