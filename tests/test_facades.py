@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +15,7 @@ from types import ModuleType
 import pytest
 
 import teamwright
+from teamwright._lazy import import_uncollected
 from tools import tree
 
 FACADES = (
@@ -32,9 +35,10 @@ FACADES = (
 )
 HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
 NOT_AT_FIRST = {
-    "anyio.to_process", "asyncio", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy", "pydantic_ai",
-    "pydantic.plugin._loader", "regex", "rich", "sqlite3", "typer", "yaml",
-    "teamwright.agents.functions.agent", "teamwright.agents.model.agent", "teamwright.agents.scripted.agent",
+    "anyio.to_process", "asyncio", "difflib", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy",
+    "pydantic_ai", "pydantic.plugin._loader", "pydantic.type_adapter", "regex", "rich", "sqlite3", "typer", "yaml",
+    "teamwright.agents.functions.agent", "teamwright.agents.functions.own_modules", "teamwright.agents.model.agent",
+    "teamwright.agents.scripted.agent",
     "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
     "teamwright.manifests", "teamwright.planning.schedule", "teamwright.planning.topology",
     "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks",
@@ -196,3 +200,35 @@ def test_no_module_hides_a_name_of_its_facade() -> None:
             {path.stem for path in Path(facade.__file__).parent.iterdir()} if hasattr(facade, "__path__") else set()
         )
         assert beside.isdisjoint(facade.__all__), name
+
+
+@pytest.fixture
+def late_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module that nothing has imported; it notes whether garbage is collected while it loads."""
+    (tmp_path / "late_module.py").write_text("import gc\nCOLLECTS = gc.isenabled()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "late_module"
+    sys.modules.pop("late_module", None)
+
+
+def test_a_name_loads_without_collecting_garbage(late_module: str) -> None:
+    assert not import_uncollected(late_module).COLLECTS
+    assert gc.isenabled()
+
+
+def test_what_a_program_has_frozen_stays_frozen(late_module: str) -> None:
+    gc.freeze()
+    try:
+        import_uncollected(late_module)
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
+
+
+def test_a_collector_that_is_off_stays_off(late_module: str) -> None:
+    gc.disable()
+    try:
+        import_uncollected(late_module)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

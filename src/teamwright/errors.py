@@ -50,7 +50,6 @@ TeamwrightError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -436,6 +435,8 @@ MOST_COMPARED = 200
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return the end of a sentence that suggests the nearest known names, or lists all if there are few."""
+    import difflib  # for mistakes alone
+
     names, name = sorted(set(known)), name[:MOST_COMPARED]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
         name.lower(), names, n=3, cutoff=0.6

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import FencedOut, RunIsLive
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class Handle:
 
     async def drive(self) -> None:
         """Drive the run to its end; the engine calls this."""
+        from teamwright.agents.functions.own_modules import modules_of  # needed by runs alone
+
         run = self._run
         assert run is not None
         assert self._done is not None

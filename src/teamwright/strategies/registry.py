@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
-from teamwright.agents.functions.import_path import load_function
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.contract import require_strategy
 from teamwright.strategies.protocol import Members, Strategy, Task
@@ -99,6 +98,8 @@ def find_strategy(name: str) -> Strategy:
 
 def _import_strategy(path: str) -> Strategy:
     """Create the strategy of a class that is given by its import path."""
+    from teamwright.agents.functions.import_path import load_function  # needed for such a strategy alone
+
     made = load_function(path, "the strategy", "module:Class")
     if not can_load_code():
         return UnloadedStrategy(path, path)

@@ -5,17 +5,16 @@ pydantic-ai takes seconds to import, so it is imported when the first client ope
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from teamwright._lazy import import_uncollected
 from teamwright.errors import MissingExtra
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 
@@ -108,23 +107,7 @@ class Models:
 async def import_models() -> None:
     """Import pydantic-ai in a thread, so that the event loop is not blocked."""
     if HEAVY not in sys.modules:
-        await anyio.to_thread.run_sync(_import_heavy)
-
-
-def _import_heavy() -> None:
-    """Import without collecting garbage, which makes a tenth of the time: what an import creates stays.
-
-    Afterwards all of it counts as old, else the next collection, of what is young, would look through it once more.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        import_module(HEAVY)
-    finally:
-        if collects:
-            gc.freeze()
-            gc.unfreeze()  # what was frozen is now in the oldest generation
-            gc.enable()
+        await anyio.to_thread.run_sync(import_uncollected, HEAVY)
 
 
 def missing_extra(model: AnyModel) -> MissingExtra | None:

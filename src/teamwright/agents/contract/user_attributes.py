@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from typing import cast
 
@@ -25,6 +24,8 @@ Accepts = Callable[[object], bool]
 
 def misspelt_attributes(thing: object, known: Mapping[str, Accepts]) -> Iterator[tuple[str, str]]:
     """Yield the attributes of an object that look like one of `known`, each with the intended name."""
+    from difflib import get_close_matches  # for agents of users alone
+
     names = user_attributes(thing)
     for name in sorted(names - known.keys()):
         close = get_close_matches(name, known, n=1, cutoff=SIMILARITY)

@@ -15,7 +15,6 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     PlainValidator,
-    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     with_config,
@@ -24,6 +23,9 @@ from typing_extensions import TypedDict
 
 from teamwright.errors import UsageError, nearest
 from teamwright.values.text.validation_messages import misfits_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 INSTEAD = {
     "timeout": "set 'timeout' of the agent",
@@ -238,6 +240,8 @@ def _instead_of(name: str) -> str:
 @cache
 def _adapter() -> TypeAdapter[ModelSettings]:
     """The validator, built on first use: most manifests have no settings."""
+    from pydantic import TypeAdapter  # slow to import
+
     return TypeAdapter(ModelSettings)
 
 

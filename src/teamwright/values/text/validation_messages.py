@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from teamwright.errors import nearest
@@ -165,6 +164,8 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
 
 
 def _wrong_choice(given: object, expected: str) -> str:
+    from difflib import get_close_matches  # for mistakes alone
+
     near = get_close_matches(str(given), re.findall("'([^']*)'", expected), n=1) if isinstance(given, str) else ()
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return f"is {expected}, and this is {found_text(given)}{hint}"
