@@ -20,20 +20,20 @@ from tests.paths import ROOT
 
 PACKAGE = "teamwright.experts"
 PARTS = (
-    "src", "tests", "docs", "examples", "tools", "bench", "requirements", ".ci",
+    "src", "tests", "docs", "examples", "tools", "bench", "requirements", "web", ".ci",
     "pyproject.toml", "README.md", "Makefile", "AGENTS.md", "CHANGELOG.md",
 )  # fmt: skip
 OPTIONAL = ("src/teamwright/experts", "tests/experts")
 OF_ALL = (
     "tests/docs", "tests/test_examples.py", "tests/test_facades.py", "tests/test_facade_signatures.py",
-    "tests/test_mirror.py", "tests/test_core_alone.py",
+    "tests/test_mirror.py", "tests/test_core_alone.py", "tests/test_page_build.py", "tests/page/browser",
 )  # fmt: skip
-"""Tests of the whole distribution: its documentation, its examples and its facades."""
+"""Tests of the whole distribution: its documentation, its examples, its facades, and its page in a browser."""
 
 
 def copy_core(folder: Path) -> None:
     """Copy the repository to a folder, without the optional package and what registers it."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis", "node_modules")
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():

@@ -36,7 +36,9 @@ async def every_prompt(engine: Engine, run_id: str = "r") -> list[TurnPrompt]:
     return [await replay.prompt(key) for key in replay.keys]
 
 
-@pytest.mark.parametrize("name", ["a2a_lite", "dag", "mesh_team", "selector", "rubric"])
+@pytest.mark.parametrize(
+    "name", ["a2a_lite", "dag", "mesh_team", "selector", pytest.param("rubric", marks=pytest.mark.experts)]
+)
 async def test_every_request_of_a_run_is_rebuilt_exactly(name: str) -> None:
     folder = EXAMPLES / name
     async with Engine("memory") as engine:

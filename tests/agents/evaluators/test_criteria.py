@@ -25,4 +25,4 @@ def test_a_criterion_that_can_not_be_checked_is_named(criterion: Criterion, prob
     good = Criterion(id="good", python="os.path:basename")
     (found,) = criteria_problems(Evaluate(criteria=(good, criterion)))
     assert problem in found
-    assert declaration_problems(Evaluate(criteria=(criterion,))) == [found]
+    assert found in declaration_problems(Evaluate(criteria=(criterion,)))
