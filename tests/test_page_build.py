@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +64,14 @@ def test_the_unit_tests_of_the_page_pass() -> None:
         [sys.executable, "tools/page.py", "test"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_first_view_has_less_than_200_kilobytes_and_an_exported_page_less_than_a_megabyte() -> None:
+    page.build()
+    index = (page.STATIC / "index.html").read_text(encoding="utf-8")
+    names = re.findall(r'(?:src|href)="\./(assets/[^"]+)"', index)
+    assert names
+    first = sum(len(gzip.compress((page.STATIC / name).read_bytes())) for name in names)
+    assert first < 200_000
+    exported = sum((page.STATIC / "export" / name).stat().st_size for name in ("run.js", "run.css"))
+    assert exported < 1_000_000
