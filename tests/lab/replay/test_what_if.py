@@ -23,6 +23,7 @@ from teamwright.values.events.agent import AgentCalled
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Bounds
+from teamwright.values.people.interventions import STEERING_VERSION, RaiseBudget, RemoveMember, Tell
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import ServerModel
@@ -350,3 +351,28 @@ async def test_a_refusal_that_a_cheaper_model_makes_up_for_stops_nothing() -> No
     report = await ask(journal, RunChanges(limits=Limits(usd=0.003)))
     assert (report.status, report.stop_reason, report.stopped) == ("completed", "done", None)
     assert "'a' answers with its economy model" in report.notes
+
+
+async def test_what_people_said_and_raised_counts_in_the_other_run_too(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    await journal.send("r", Tell(text="Be brief, all of you, and kind.", version=STEERING_VERSION))
+    await journal.send("r", RaiseBudget(calls=9, version=STEERING_VERSION))
+    assert (await recorded(journal, relay(tmp_path, "{calls: 2}"))).status == "completed"
+    report = await what_if(journal, await RunHistory.load(journal, await journal.read("r")), RunChanges())
+    assert (report.status, report.total.what_if.total_tokens) == ("completed", report.total.recorded.total_tokens)
+    assert report.total.what_if.asks == 3
+    assert "people said something to the recorded run; here they say it before the run starts" in report.notes
+    assert not any("is asked something else" in note for note in report.notes)
+
+
+@pytest.mark.experts
+async def test_a_run_whose_team_people_changed_is_refused_in_words(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    (tmp_path / "team.yaml").write_text(
+        "agents: {lead: {function: 'json:dumps'}, worker: {function: 'json:dumps'}, b: {function: 'json:dumps'}}\n"
+        "teams: {t: {strategy: collaborate, members: [lead, worker, b], collaborate: {steps: [{id: worker}]}}}\n"
+    )
+    await journal.send("r", RemoveMember(member="b", version=STEERING_VERSION))
+    await recorded(journal, load_team(tmp_path))
+    with pytest.raises(UsageError, match="People changed the plan or the members of the run 'r' while it worked"):
+        await what_if(journal, await RunHistory.load(journal, await journal.read("r")), RunChanges())

@@ -12,6 +12,7 @@ from functools import partial
 import anyio
 
 from teamwright.agents.files.attachment import Attachment
+from teamwright.errors import UsageError
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.decoder import decode_body
@@ -33,9 +34,18 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered
+from teamwright.values.events.run import RunApplied, RunIntervened
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.limits.limits import Limits
-from teamwright.values.people.interventions import Answered
+from teamwright.values.people.interventions import (
+    AddMember,
+    Answered,
+    EditPlan,
+    Intervention,
+    RaiseBudget,
+    RemoveMember,
+    Tell,
+)
 from teamwright.values.turns.artifacts import BYTES, Artifact
 
 RUN_ID = "what-if"
@@ -52,6 +62,7 @@ async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) ->
         team = in_topology(declared_team(source), topology_named(changes.topology))
         other = await anyio.to_thread.run_sync(partial(_simulate, team, history, limits))
     else:
+        _check_unchanged(history)
         kept = await _kept_bodies(journal, history)
         replay = Replay(turns, {name: source.manifest.agents[name].model or STAND_IN for name in changes.models})
         other = await anyio.to_thread.run_sync(partial(_replay, declared_team(source), history, replay, limits, kept))
@@ -59,10 +70,28 @@ async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) ->
     return make_report(history, changes, turns, other)
 
 
+def _check_unchanged(history: RunHistory) -> None:
+    """Raise `UsageError` if people changed the team of the run: it is no longer the one that the record declares."""
+    if any(isinstance(one, EditPlan | AddMember | RemoveMember) for one in _applied(history)):
+        raise UsageError(
+            f"People changed the plan or the members of the run {history.events[0].run_id!r} while it worked, so there"
+            " is no other run to compute: fork it instead (teamwright runs fork)."
+        )
+
+
+def _applied(history: RunHistory) -> list[Intervention]:
+    """The interventions that took effect."""
+    return [event.fact.intervention for event in history.events if isinstance(event.fact, RunApplied)]
+
+
 def _notes(history: RunHistory, turns: Sequence[RecordedTurn], changes: RunChanges) -> Iterable[str]:
     """Reasons why figures are estimates that are known in advance."""
     for name in changes.models:
         yield f"another model would write other words than {name!r} did: its recorded tokens are counted"
+    if any(
+        isinstance(event.fact, RunApplied) and isinstance(event.fact.intervention, Tell) for event in history.events
+    ):
+        yield "people said something to the recorded run; here they say it before the run starts"
     reserved = any(isinstance(event.fact, AgentCalled) and event.fact.reserved for event in history.events)
     asked = any(call.kind == "model" for turn in turns for call in turn.calls)
     if changes.limits is not None and changes.limits.bounds_spend and asked and not reserved:
@@ -81,6 +110,8 @@ def _replay(
         for event in history.events:
             if isinstance(event.fact, PersonAnswered):
                 await journal.send(RUN_ID, Answered(key=event.key, answer=event.fact.answer))
+            elif isinstance(event.fact, RunIntervened) and isinstance(event.fact.intervention, Tell | RaiseBudget):
+                await journal.send(RUN_ID, event.fact.intervention)
         engine = Engine(journal, wall=lambda: begun + virtual_now(), seed=lambda: started.seed)
         async with engine:
             with anyio.CancelScope() as scope:
