@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import anyio
 from msgspec.structs import replace
 
@@ -54,3 +58,9 @@ async def wait_for_question(engine: Engine, run_id: str = "r") -> str:
         if isinstance(item, Event) and item.kind == "person.asked":
             return item.key
     raise AssertionError("the run ended without a question")
+
+
+def damage_first_event(file: Path) -> None:
+    """Make the first event in a journal file unreadable: that of its oldest run."""
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE events SET data = '{' WHERE position = (SELECT min(position) FROM events)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from teamwright import Engine
@@ -13,6 +15,7 @@ from teamwright.teams.team import Team
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import WordEvaluator, words
+from tests.kit.records import damage_first_event
 
 
 def work(
@@ -83,3 +86,16 @@ async def test_runs_are_read_from_a_journal() -> None:
     assert (writer.name, writer.steps, writer.judged, writer.passed, writer.revisions) == ("writer", 1, 1, 1, 1.0)
     assert (writer.first_time, writer.total_tokens) == (0.0, used.total_tokens)
     assert found.to_json()["templates"] == []
+
+
+async def test_a_run_whose_record_is_damaged_is_left_out_and_the_others_are_rated(tmp_path: Path) -> None:  # S-08
+    file = tmp_path / "runs.db"
+    team = Team("t", members=[ScriptedAgent("writer", [Rule(reply="a good text")])])
+    async with Engine(file) as engine:
+        for run_id in ("bad", "good"):
+            await engine.run(team, "go", run_id=run_id)
+    damage_first_event(file)
+    async with Engine(file) as engine:
+        found = await rate_runs(engine.journal, ["bad", "good"])
+    assert [(one.name, one.runs) for one in found.experts] == [("writer", 1)]
+    assert "The record of run 'bad' is damaged" in found.left_out["bad"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.calibration.observations import observe
@@ -9,6 +11,7 @@ from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES
 from teamwright.values.turns.turn import Turn
 from tests.kit.evaluators import WordEvaluator, words
+from tests.kit.records import damage_first_event
 from tests.lab.journals import Record
 
 
@@ -65,6 +68,19 @@ async def test_a_damaged_record_without_the_start_of_its_team_says_nothing() -> 
     seen = await observe(journal, ["r"])
     assert (seen.runs, list(seen.left_out)) == ((), ["r"])
     assert "is damaged" in seen.left_out["r"]
+
+
+async def test_a_run_whose_record_is_damaged_is_left_out(tmp_path: Path) -> None:  # S-08
+    file = tmp_path / "runs.db"
+    team = Team("t", members=[FunctionAgent("a", lambda prompt: "done")])
+    async with Engine(file) as engine:
+        for run_id in ("bad", "good"):
+            await engine.run(team, "go", run_id=run_id)
+    damage_first_event(file)
+    async with Engine(file) as engine:
+        seen = await observe(engine.journal, ["bad", "good"], as_topology="single")
+    assert [one.run_id for one in seen.runs] == ["good"]
+    assert "The record of run 'bad' is damaged" in seen.left_out["bad"]
 
 
 async def test_steps_that_were_judged_are_counted_with_those_that_passed() -> None:

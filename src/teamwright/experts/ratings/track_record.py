@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.errors import UsageError
+from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.experts.ratings.work import RatedWork, read_work
 from teamwright.journal.protocol import Journal
 from teamwright.planning.topology.published import lower_bound
@@ -73,7 +73,7 @@ async def rate_runs(journal: Journal, run_ids: Sequence[str]) -> Ratings:
     for run_id in run_ids:
         try:
             by_run[run_id] = await read_work(journal, run_id)
-        except UsageError as error:
+        except (UsageError, JournalCorrupt) as error:
             left_out[run_id] = str(error)
     return rate_work(by_run, left_out)
 

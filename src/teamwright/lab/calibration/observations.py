@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from teamwright.errors import UsageError
+from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.history.kpis import kpis_of, turns_of
 from teamwright.journal.errors import damaged
 from teamwright.journal.protocol import Journal
@@ -88,10 +88,11 @@ async def observe(journal: Journal, run_ids: Sequence[str], *, as_topology: Topo
     records: list[Sequence[Event]] = []
     left_out: dict[str, str] = {}
     for run_id in run_ids:
-        events = await journal.read(run_id)
+        events: Sequence[Event] = ()
         try:
+            events = await journal.read(run_id)
             found.append(await _observation(journal, run_id, events, as_topology))
-        except UsageError as error:
+        except (UsageError, JournalCorrupt) as error:
             left_out[run_id] = str(error)
         if any(isinstance(event.fact, RunEnded) for event in events):
             records.append(events)
