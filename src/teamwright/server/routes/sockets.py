@@ -22,7 +22,8 @@ from teamwright.server.state import ServerState
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0
 SEND_SECONDS = 10.0
-"""How long a socket may take for one item before its client is dropped."""
+AT_ONCE = 20
+"""How long a socket may take for so many items before its client is dropped."""
 REFUSED, NO_SUCH_RUN, TRY_AGAIN, GOING_AWAY, BAD_COMMAND, BROKEN = 1008, 4404, 1013, 1012, 4400, 4500
 MOST_FOLLOWED = 50
 """How many runs one socket may follow."""
@@ -171,7 +172,6 @@ class _Client:
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._sending = anyio.Lock()
         self._last = anyio.current_time()
         self.tasks = anyio.create_task_group()
 
@@ -195,14 +195,13 @@ class _Client:
             await self._close(code, reason)
 
     async def send(self, item: Item) -> None:
-        """Send an item."""
-        await self.send_text(encode(item))
+        """Send an item; raises `TimeoutError` if the client does not take it in time."""
+        with anyio.fail_after(SEND_SECONDS):
+            await self.send_text(encode(item))
 
     async def send_text(self, text: str) -> None:
-        """Send an encoded item; raises `TimeoutError` if the client does not take it in time."""
-        with anyio.fail_after(SEND_SECONDS):
-            async with self._sending:
-                await self._socket.send_text(text)
+        """Send an encoded item; the caller limits the time."""
+        await self._socket.send({"type": "websocket.send", "text": text})
         self._last = anyio.current_time()
 
     async def _until_disconnected(self, receive: Callable[[str], Awaitable[None]]) -> None:
@@ -235,10 +234,12 @@ async def _send_feed(client: _Client, feed: Feed, run_id: str | None = None) -> 
     sent = feed.number
     try:
         while (frames := await feed.next()) is not None:
-            for frame in frames:
-                await client.send_text(frame.text if not head else head + frame.text[1:])
-                if frame.number is not None and frame.is_last:
-                    sent = frame.number
+            for start in range(0, len(frames), AT_ONCE):
+                with anyio.fail_after(SEND_SECONDS):
+                    for frame in frames[start : start + AT_ONCE]:
+                        await client.send_text(frame.text if not head else head + frame.text[1:])
+                        if frame.number is not None and frame.is_last:
+                            sent = frame.number
     except TimeoutError:
         raise TooSlow(sent) from None
 
