@@ -44,11 +44,11 @@ def test_messages_can_be_filtered_by_expert(server: PageServer, page: Page) -> N
     expect(feed).to_contain_text("What is known")
 
 
-def test_a_message_shows_what_exactly_its_author_was_told(server: PageServer, page: Page) -> None:
+def test_a_message_shows_the_exact_prompt_of_its_author(server: PageServer, page: Page) -> None:
     server.show_run(page, "talk", "Explain boiling water")
     critic = page.get_by_role("article").filter(has_text="at sea level only").first
-    critic.get_by_role("button", name="What it was told").click()
-    dialog = page.get_by_role("dialog", name="What critic was told")
+    critic.get_by_role("button", name="Exact prompt").click()
+    dialog = page.get_by_role("dialog", name="The exact prompt of critic")
     expect(dialog).to_contain_text("Explain boiling water")
     expect(dialog).to_contain_text("Water boils at **100 °C** at sea level.")
     page.keyboard.press("Escape")

@@ -59,7 +59,7 @@ def test_a_file_shows_a_run_without_a_server(page: Page, tmp_path: Path) -> None
     expect(page.get_by_text("What is wrong with it").first).to_be_visible()
     page.get_by_role("link", name="Conversation", exact=True).click()
     author = feed.get_by_role("article").filter(has_text="Decision we propose").first
-    author.get_by_role("button", name="What it was told").click()
+    author.get_by_role("button", name="Exact prompt").click()
     expect(page.get_by_role("dialog")).to_contain_text("Put the answer together")
 
 
