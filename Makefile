@@ -48,13 +48,7 @@ test-live: $(VENV)/.dev ## call real providers, those whose keys are set; LIVE="
 	@$(BIN)/python -m tests.live $(LIVE)
 
 check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
-	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` fixes them'; exit 1; }
-	@$(BIN)/ruff check --quiet
-	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python tools/tree.py
-	@$(BIN)/python tools/words.py
-	@$(BIN)/basedpyright --threads
-	@$(BIN)/python tools/page.py types
+	@$(BIN)/python tools/check.py
 
 format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet
