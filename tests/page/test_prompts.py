@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, ModelAgent, Team, Turn, load_team
+from teamwright.agents import TurnContext
 from teamwright.errors import RunNotFound, UnknownName
 from teamwright.page.prompts import PromptReplay, TurnPrompt, rebuild_prompt
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
@@ -24,6 +25,17 @@ def add(a: int, b: int) -> int:
     """Add two numbers."""
     CALLS.append((a, b))
     return a + b
+
+
+def numbered(ctx: TurnContext) -> str:
+    """Instructions that differ with each call."""
+    CALLS.append((0, 0))
+    return f"You are number {len(CALLS)}."
+
+
+def nod(text: str, ctx: TurnContext) -> None:
+    """Check nothing."""
+    CALLS.append((9, 9))
 
 
 def answers(*given: ChatAnswer) -> Callable[[ChatRequest], ChatAnswer]:
@@ -77,6 +89,19 @@ async def test_the_messages_tools_and_settings_are_those_that_the_model_got() ->
     assert [one.name for one in first.requests[0].tools] == list(wire.tools) == ["add"]
     assert first.requests[0].settings == {"temperature": 0.5}
     assert [one.content for one in second.history] == ["It is 3."]
+
+
+async def test_instructions_and_checks_that_are_code_are_not_called_again() -> None:  # A-15
+    CALLS.clear()
+    with ModelServer(answers(Say(text="Fine."))) as server:
+        model = ServerModel.model_validate({"url": server.url, "name": "tiny"})
+        agent = ModelAgent("a", model=model, instructions=numbered, check_input=nod, check_output=nod)
+        async with Engine("memory") as engine:
+            await engine.run(Team("t", members=[agent]), "Go", run_id="r")
+            called = len(CALLS)
+            prompt = await rebuild_prompt(engine, "r", "t/step-1")
+    assert [(one.is_exact, one.instructions) for one in prompt.requests] == [(True, "You are number 2.")]
+    assert len(CALLS) == called == 3
 
 
 async def test_a_function_is_shown_the_turn_that_it_got_and_not_called_again() -> None:
