@@ -60,3 +60,18 @@ def test_a_session_ends_when_it_is_told_to() -> None:
     assert session is not None
     sessions.end(session)
     assert sessions.visitor(session) is None
+
+
+def test_a_session_survives_a_restart_as_a_hash(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.json"
+    before = Sessions(file=file)
+    kept, ended = (before.trade(before.new_code(Visitor(name, "run"))) for name in ("ann", "bob"))
+    assert kept is not None
+    assert ended is not None
+    before.end(ended)
+    assert kept not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    after = Sessions(file=file)
+    assert (after.visitor(kept), after.visitor(ended)) == (Visitor("ann", "run"), None)
+    file.write_text("[broken")
+    assert Sessions(file=file).visitor(kept) is None

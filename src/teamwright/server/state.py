@@ -35,7 +35,7 @@ class ServerState:
     overview: Overview
     inbox: Inbox
     webhook_notices: WebhookNotices
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
 
@@ -56,6 +56,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         overview,
         Inbox(engine),
         webhook_notices,
+        Sessions(file=data / "server-sessions.json"),
     )
     async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened():
         yield state

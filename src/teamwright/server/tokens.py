@@ -93,23 +93,25 @@ class Tokens:
         return found
 
     def _save(self, tokens: list[StoredToken]) -> None:
-        make_folder(self._file.parent)
-        part = self._file.with_suffix(".part")
-        part.touch(mode=FILE_MODE)
-        part.write_text(json.dumps([asdict(one) for one in tokens], indent=2) + "\n", encoding="utf-8")
-        part.replace(self._file)
+        _write(self._file, [asdict(one) for one in tokens])
 
 
 class Sessions:
     """Sessions of browsers. A code is traded once, soon after it was made, for a session, which ends after some hours.
 
-    Both live in this process: after a restart, a browser shows its token or a new code.
+    With a file, sessions survive a restart of the server, as hashes; codes do not.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
+        self._clock, self._file = clock, file
         self._codes: dict[str, tuple[Visitor, float]] = {}
         self._sessions: dict[str, tuple[Visitor, float]] = {}
+        if file is not None and file.exists():
+            try:
+                stored = cast("list[tuple[str, str, Role, float]]", json.loads(file.read_text(encoding="utf-8")))
+                self._sessions = {digest: (Visitor(name, role), until) for digest, name, role, until in stored}
+            except ValueError:
+                self._sessions = {}  # people sign in again
 
     def new_code(self, visitor: Visitor) -> str:
         """Return a code that can be traded for a session of this visitor."""
@@ -124,6 +126,7 @@ class Sessions:
             return None
         session = secrets.token_urlsafe(32)
         self._sessions[_digest(session)] = visitor, self._clock() + SESSION_SECONDS
+        self._save()
         return session
 
     def visitor(self, session: str) -> Visitor | None:
@@ -137,6 +140,23 @@ class Sessions:
     def end(self, session: str) -> None:
         """End a session."""
         self._sessions.pop(_digest(session), None)
+        self._save()
+
+    def _save(self) -> None:
+        now = self._clock()
+        self._sessions = {digest: one for digest, one in self._sessions.items() if one[1] >= now}
+        if self._file is not None:
+            stored = [(digest, who.name, who.role, until) for digest, (who, until) in self._sessions.items()]
+            _write(self._file, stored)
+
+
+def _write(file: Path, value: object) -> None:
+    """Replace a file, which only its owner can read."""
+    make_folder(file.parent)
+    part = file.with_suffix(".part")
+    part.touch(mode=FILE_MODE)
+    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    part.replace(file)
 
 
 def _digest(secret: str) -> str:
