@@ -17,7 +17,7 @@ export const lab = {
   'lab.latency_ok': 'Latency',
   'lab.budget_ok': 'Budget',
   'lab.best': 'recommended',
-  'lab.heatText': 'Darker is higher, on one scale for all maps. Hatched cells fail a gate; a star marks what is recommended.',
+  'lab.heatText': 'A stronger colour is a higher value, on one scale for all maps. Hatched cells fail a gate; a star marks what is recommended.',
   'lab.advice': 'Advice for this team',
   'lab.adviceText': 'Recommends a topology for the work of this team, with the numbers behind it and how certain it is.',
   'lab.ask': 'Ask for advice',

@@ -55,7 +55,8 @@ export const turns: Fold<Turns> = {
   apply,
 }
 
-export type Difference = 'same' | 'changed' | 'left' | 'right'
+/** `asked`: the same answer to another task. */
+export type Difference = 'same' | 'asked' | 'changed' | 'left' | 'right'
 
 export interface AlignedTurn {
   key: string
@@ -76,9 +77,12 @@ export function align(left: ReadonlyMap<string, Turn>, right: ReadonlyMap<string
   const rows = only('')
   for (const turn of left.values()) {
     const other = right.get(turn.key) ?? null
-    rows.push({ key: turn.key, left: turn, right: other, difference: other === null ? 'left' : isSame(turn, other) ? 'same' : 'changed' }, ...only(turn.key))
+    rows.push({ key: turn.key, left: turn, right: other, difference: other === null ? 'left' : differenceOf(turn, other) }, ...only(turn.key))
   }
   return rows
 }
 
-const isSame = (a: Turn, b: Turn) => a.text === b.text && a.failure === b.failure && a.expert?.id === b.expert?.id && a.task === b.task
+function differenceOf(a: Turn, b: Turn): Difference {
+  if (a.text !== b.text || a.failure !== b.failure || a.expert?.id !== b.expert?.id) return 'changed'
+  return a.task === b.task ? 'same' : 'asked'
+}

@@ -25,6 +25,11 @@ test('turns are aligned by key, and what differs is marked', () => {
   ])
 })
 
+test('the same answer to another task is told apart from another answer', () => {
+  const [row] = align(run({ ...turn('a', '1'), task: 'x' }), run({ ...turn('a', '1'), task: 'y' }))
+  expect(row!.difference).toBe('asked')
+})
+
 test('what only the other run has before the first common turn comes first', () => {
   expect(align(run(turn('b', '')), run(turn('a', ''), turn('b', ''))).map((row) => row.key)).toEqual(['a', 'b'])
 })
