@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from tools.pictures import ask, first_run, key_tree, layers, replay, step_states
+from tools.pictures import ask, expert_team, first_run, key_tree, layers, replay, steering, step_states
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -22,6 +22,8 @@ async def draw_all(root: Path = ROOT) -> dict[str, str]:
         "key_tree.svg": key_tree.draw(await key_tree.record()),
         "replay.svg": replay.draw(await replay.record()),
         "step_states.svg": step_states.draw(),
+        "expert_team.svg": expert_team.draw(await expert_team.record()),
+        "steering.svg": steering.draw(await steering.record()),
     }
 
 
