@@ -163,9 +163,7 @@ async def test_an_editor_shows_them_too_and_what_is_left_is_sent_as_it_was(
 ) -> None:
     monkeypatch.setenv("EDITOR", command)
     monkeypatch.delenv("VISUAL", raising=False)
-    with Path(os.devnull).open("r+") as nowhere, session("e\n") as made:
-        monkeypatch.setattr("sys.stdin", nowhere)
-        monkeypatch.setattr("sys.stderr", nowhere)
+    with session("e\n") as made:
         answer = await made.prompt.ask("t/q", approval_question("May it?", HIDING + " key sk_live_abcdefgh12345678"))
     assert answer == Answer.edit(edited)
     assert "sk_live_abc" not in made.screen.getvalue()
