@@ -20,6 +20,8 @@ from tools import page, run_page
 ROUNDS = 5
 THROTTLING = 4
 GOAL = 1.0
+IDLE = "() => new Promise(done => setTimeout(() => done(performance.now())))"
+"""Milliseconds until a task runs after what is under way: the page takes input from then on."""
 
 
 def main() -> int:
@@ -53,10 +55,7 @@ def _measure(browser: Browser, server: PageServer, rounds: int) -> list[float]:
         opened.context.new_cdp_session(opened).send("Emulation.setCPUThrottlingRate", {"rate": THROTTLING})
         opened.goto(server.url, wait_until="commit")
         opened.get_by_role("link", name="Completed").first.wait_for()
-        # A task that runs after what is under way: the page takes input from then on.
-        times.append(
-            float(opened.evaluate("() => new Promise(done => setTimeout(() => done(performance.now())))")) / 1e3
-        )
+        times.append(float(opened.evaluate(IDLE)) / 1000)
         context.close()
     return times
 

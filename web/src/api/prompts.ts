@@ -1,4 +1,4 @@
-// What a turn was told, as the server rebuilds it from the record.
+// What a turn received, as the server rebuilds it from the record.
 
 export interface PromptMessage {
   role: string

@@ -5,7 +5,7 @@ import type { TurnPrompt } from '@/api/prompts'
 export interface ExportedRun {
   run_id: string
   events: PageEvent[]
-  /** What each turn was told, by the key of the turn. */
+  /** What each turn received, by the key of the turn. */
   prompts?: Record<string, TurnPrompt>
 }
 

@@ -23,6 +23,8 @@ export const useSession = defineStore('session', () => {
     state.value = 'signedOut'
   })
 
+  const hasCode = () => new URL(location.href).searchParams.has('code')
+
   async function begin(): Promise<void> {
     const address = new URL(location.href)
     const code = address.searchParams.get('code')
@@ -55,5 +57,5 @@ export const useSession = defineStore('session', () => {
     state.value = 'signedOut'
   }
 
-  return { visitor, state, codeRefused, may, begin, end }
+  return { visitor, state, codeRefused, may, hasCode, begin, end }
 })
