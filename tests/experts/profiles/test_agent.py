@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from teamwright import FunctionAgent, ModelAgent, Team
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import InvalidValue, UnknownName, UsageError
-from teamwright.experts import ExpertProfile, ExpertTemplate, ExpertTemplates, introduce, make_expert
+from teamwright.experts import ExpertProfile, ExpertTemplate, ExpertTemplates, introduce, make_expert, parse_request
 from teamwright.values.specs.manifest import AgentSpec
 
 
@@ -70,3 +72,24 @@ def test_introducing_experts_copies_them_and_leaves_others_alone() -> None:  # A
     told = "## Your team: t\n\nYou work with these members. Address them by name.\n\n- bob"
     assert made.instructions == f"{ada.instructions}\n\n{told}"
     assert Team("t", members=[made, same]).source.manifest.agents["ada"].expert == ada.expert
+
+
+FIVE: Any = 5
+TEXT: Any = "ab"
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: make_expert(FIVE), "'5' is no name of an expert"),
+        (lambda: make_expert("rita", FIVE), "made from a template or its name, not from 5"),
+        (lambda: make_expert("rita", profile=TEXT), "is an ExpertProfile, not 'ab'"),
+        (lambda: ExpertTemplates().register(TEXT), "Only an ExpertTemplate can be registered, not 'ab'"),
+        (lambda: introduce("team", TEXT), "'a' is neither a team nor an agent"),
+        (lambda: parse_request(FIVE), "must be a text, and is 5"),
+    ],
+    ids=["name", "template", "profile", "register", "introduce", "request"],
+)
+def test_a_wrong_value_is_refused_in_words(make: Callable[[], object], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        make()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TypeVar, Unpack, cast
 
-from teamwright.agents.contract.attributes import capabilities_of, description_of, policy_of
+from teamwright.agents.contract.attributes import capabilities_of, description_of, policy_of, require_agent_like
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.policy import PolicySettings
 from teamwright.agents.functions.guardrails import CheckFunction
@@ -69,7 +69,9 @@ def make_expert(
     added below those of the template.
     """
     _check_name(name)
-    chosen = _template(template, templates)
+    chosen = _template(name, template, templates)
+    if not isinstance(profile, ExpertProfile | None):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
+        raise UsageError(f"The profile of the expert {name!r} is an ExpertProfile, not {profile!r:.100}.")
     whole = _merged(chosen.profile, profile, chosen.name)
     given: dict[str, object] = {**_settings_of(chosen), **settings}
     own = given.pop("instructions", "")
@@ -92,7 +94,7 @@ def introduce(team: str, members: Sequence[A]) -> list[A]:
 
     Experts are copied, so one may be introduced to several teams; other agents are returned as they are.
     """
-    known = [_colleague(one) for one in members]
+    known = [_colleague(require_agent_like(one)) for one in members]
     return [_introduced(one, team, [other for other in known if other.name != one.name]) for one in members]
 
 
@@ -118,9 +120,11 @@ def _check_name(name: str) -> None:
         raise InvalidValue("The expert", [str(error)]) from None
 
 
-def _template(template: str | ExpertTemplate | None, templates: ExpertTemplates | None) -> ExpertTemplate:
+def _template(name: str, template: str | ExpertTemplate | None, templates: ExpertTemplates | None) -> ExpertTemplate:
     if isinstance(template, str):
         return (templates or ExpertTemplates()).get(template)
+    if not isinstance(template, ExpertTemplate | None):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
+        raise UsageError(f"The expert {name!r} is made from a template or its name, not from {template!r:.100}.")
     return EMPTY if template is None else template
 
 

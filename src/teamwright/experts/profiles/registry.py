@@ -40,6 +40,8 @@ class ExpertTemplates:
 
     def register(self, template: ExpertTemplate) -> ExpertTemplate:
         """Add a template and return it."""
+        if not isinstance(template, ExpertTemplate):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
+            raise UsageError(f"Only an ExpertTemplate can be registered, not {template!r:.100}.")
         self._known[template.name] = template
         return template
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from teamwright.errors import UsageError
 from teamwright.experts.profiles.formation import MOST_ROLES
+from teamwright.values.record_checks import check_text
 from teamwright.values.specs.expert import check_expert_name
 
 PREFIX = re.compile(r"\s*@team(?P<names>[:\uff1a][^\s,\uff0c]*(?:[,\uff0c]\s*[^\s,\uff0c]*)*)?(?=\s|$)", re.IGNORECASE)
@@ -25,6 +26,7 @@ class AskRequest:
 
 def parse_request(text: str) -> AskRequest:
     """Read a request; raises `UsageError` for a blank task and for names that are none."""
+    check_text("text", text)
     found = PREFIX.match(text)
     task = (text[found.end() :] if found else text).strip()
     if not task:

@@ -17,9 +17,9 @@ COLOR = re.compile("#[0-9A-Fa-f]{6}")
 
 def check_expert_name(name: str) -> str:
     """Return the name of an expert or a template if it is valid; raises `ValueError` otherwise."""
-    if EXPERT_NAME.fullmatch(name):
+    if isinstance(name, str) and EXPERT_NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         return name
-    raise ValueError(f"{cut(name, 60)!r} is no name of an expert: {EXPERT_NAME_FORM}")
+    raise ValueError(f"{cut(str(name), 60)!r} is no name of an expert: {EXPERT_NAME_FORM}")
 
 
 def _check_color(color: str) -> str:
