@@ -9,6 +9,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.page.page_events import (
+    PageAnswer,
     PageBudget,
     PageDelta,
     PageEvent,
@@ -40,8 +41,10 @@ from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.event import ArgumentsDelta, Delta, Event, Fact, ThinkingDelta
 from teamwright.values.events.live import TeamLife
+from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.plan import TeamPhase
 from teamwright.values.events.team import TeamStarted
+from teamwright.values.people.questions import Answer, Question
 from tests.histories.history import FOLDER, RUN_ID, History
 from tests.paths import EXAMPLES
 
@@ -296,3 +299,16 @@ async def test_pieces_of_a_reply_are_masked_and_count_what_is_shown() -> None:
     assert (call.part, call.tool, call.call) == ("arguments", "t", 1)
     late = Delta(run_id=RUN_ID, key="nobody", member="x", attempt=1, offset=0, text="late ")
     assert projection.delta(late) is None
+
+
+def test_a_question_about_a_reply_is_that_of_its_author() -> None:  # P-12
+    question = PersonAsked(question=Question(text="May it count?", reason="approval"))
+    events = projected(
+        ("", "t", asked("t", "team")),
+        ("t", "1", STARTED),
+        ("t", "turn-1", asked("a")),
+        ("t", "turn-1/approve-after", question),
+        ("t", "turn-1/approve-after", PersonAnswered(answer=Answer(text="approve", by="ann"))),
+    )
+    about = [one for one in events if isinstance(one, PageQuestion | PageAnswer | PageWait)]
+    assert [one.expert and one.expert.id for one in about] == ["a"] * 4

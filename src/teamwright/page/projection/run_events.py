@@ -51,7 +51,7 @@ def project_run(draft: PageDraft, fact: Fact) -> bool:
         case PersonAsked():
             _question(draft, fact)
         case PersonAnswered(answer=answer):
-            ask = draft.stage.ask_around(draft.event.scope)
+            ask = draft.stage.ask_around(draft.key)
             expert = None if ask is None or ask.is_team else ask.expert
             text, data = mask_text(answer.text), mask_value(answer.data)
             draft.add(PageAnswer(**draft.head(expert), text=text, data=data, by=mask_text(answer.by)))
@@ -130,7 +130,7 @@ def _intervention(draft: PageDraft, fact: RunIntervened | RunApplied | RunRefuse
 
 
 def _question(draft: PageDraft, fact: PersonAsked) -> None:
-    question, ask = fact.question, draft.stage.ask_around(draft.event.scope)
+    question, ask = fact.question, draft.stage.ask_around(draft.key)
     draft.add(
         PageQuestion(
             **draft.head(None if ask is None or ask.is_team else ask.expert),

@@ -75,7 +75,7 @@ class Waits:
         step: str = "",
         seconds: float | None = None,
     ) -> None:
-        ask = draft.stage.ask_around(draft.event.scope)
+        ask = draft.stage.ask_around(draft.key)
         expert = None if ask is None or ask.is_team else ask.expert
         wait = PageWait(**draft.head(expert, key), what=what, whom=whom, text=text, step=step, seconds=seconds)
         self._open[key] = wait
