@@ -1,6 +1,7 @@
 // What a run spends: over time, by expert and by purpose; the limits, the forecast, and the rungs of the ladder.
 import type { PageAmounts, PageBudget, PageEvent, PageExpert, PageExpertResult, PageForecast, PageVerdict } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
+import { withLimits } from '@/views/money/limits'
 
 export interface Point {
   time: number
@@ -70,11 +71,6 @@ function applyBudget(state: Money, event: PageBudget): void {
   if (event.level === '') state.points.push({ time: event.time, tokens: event.spent.tokens ?? 0, usd: event.spent.usd ?? 0 })
   if (event.limits && !event.level.includes('/')) state.limits = withLimits(state.limits, event.limits)
   if (event.rung) state.rungs.push({ time: event.time, rung: event.rung, active: event.rungs.includes(event.rung) })
-}
-
-function withLimits(before: PageAmounts | null, now: PageAmounts): PageAmounts {
-  const given = Object.entries(now).filter(([, value]) => value !== null)
-  return { tokens: null, usd: null, calls: null, seconds: null, ...before, ...Object.fromEntries(given) }
 }
 
 function apply(state: Money, event: PageEvent): void {

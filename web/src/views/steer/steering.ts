@@ -1,6 +1,7 @@
 // What people did to a run, when it was accepted and when it took effect, and what the run asks them.
 import type { PageAmounts, PageEvent, PageIntervention, PageQuestion, PageRun } from '@/api/page_events'
 import type { Fold } from '@/state/fold'
+import { withLimits } from '@/views/money/limits'
 
 /** One thing that a person did; `id` is its number in the inbox of the run, negative for the run as a whole. */
 export interface Deed {
@@ -55,7 +56,7 @@ function apply(state: Steering, event: PageEvent): void {
       break
     case 'budget':
       if (event.level === '') state.spent = event.spent
-      if (event.limits && isOutermost(event.level)) state.limits = merged(state.limits, event.limits)
+      if (event.limits && isOutermost(event.level)) state.limits = withLimits(state.limits, event.limits)
       break
     case 'run':
       turned(state, event)
@@ -74,18 +75,13 @@ const EFFECTS: Record<string, string> = { paused: 'pause', resumed: 'continue', 
 
 /** A pause and a stop take effect where the run says so; without a person, the run did it itself. */
 function turned(state: Steering, event: PageRun): void {
-  if (event.limits) state.limits = merged(state.limits, event.limits)
+  if (event.limits) state.limits = withLimits(state.limits, event.limits)
   if (event.state === 'ended') state.questions.clear()
   const what = event.state === 'ended' ? (event.status === 'cancelled' ? 'cancel' : '') : EFFECTS[event.state]
   if (!what) return
   const asked = [...state.deeds.values()].findLast((deed) => deed.what === what && deed.acceptedAt !== null && deed.appliedAt === null)
   const deed = asked ?? { ...NOBODY, id: -event.number, what, reason: event.reason }
   state.deeds.set(deed.id, { ...deed, appliedAt: event.time, applied: [{ time: event.time, key: '' }] })
-}
-
-function merged(before: PageAmounts | null, now: PageAmounts): PageAmounts {
-  const given = Object.entries(now).filter(([, value]) => value !== null)
-  return { tokens: null, usd: null, calls: null, seconds: null, ...before, ...Object.fromEntries(given) }
 }
 
 function intervene(state: Steering, event: PageIntervention): void {
