@@ -26,7 +26,6 @@ COVERED_BY = {
     "server/overview.py": "server/routes/test_sockets.py",
     "server/projection.py": "server/routes/test_sockets.py",
     "server/json_lines.py": "server/test_audit.py",
-    "server/inbox.py": "server/test_driven_runs.py",
     "server/routes/audit.py": "server/test_audit.py",
     "server/listener.py": "cli/server/test_app.py",
     "server/routes/session.py": "server/routes/test_page.py",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, JsonValue
 
 from teamwright.errors import TeamwrightError
+from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Question
 from teamwright.values.results import FINAL, RunSummary, iso
@@ -40,7 +41,7 @@ class _Read:
 
 
 class Inbox:
-    """Reads the open questions of runs. A run is read again only where something was added to its record."""
+    """Reads the open questions of runs. A run is read again only after events that can change them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -75,13 +76,23 @@ class Inbox:
 
     async def _questions(self, run_id: str) -> _Read:
         known = self._read.get(run_id)
-        if known is not None and not await self._engine.journal.read(run_id, known.number, 1):
-            return known
+        if known is not None:
+            later = await self._engine.journal.read(run_id, known.number)
+            if not any(_matters(event, known) for event in later):
+                self._read[run_id] = _Read(later[-1].number if later else known.number, known.questions)
+                return known
         history = await self._engine.runs.history(run_id)
         asked = {event.key: iso(event.time) for event in history.events if event.kind == "person.asked"}
         questions = {key: (one, asked.get(key, "")) for key, one in history.questions().items()}
         self._read[run_id] = _Read(history.number, questions)
         return self._read[run_id]
+
+
+def _matters(event: Event, known: _Read) -> bool:
+    """Whether an event can change what a run waits for: most of what a run records can't."""
+    if event.kind in {"agent.replied", "agent.failed"}:
+        return bool(known.questions)
+    return event.domain == "person" or event.kind in {"run.paused", "run.resumed"}
 
 
 def _waiting(summary: RunSummary, key: str, question: Question, asked_at: str, *, answered: bool) -> WaitingQuestion:

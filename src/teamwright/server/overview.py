@@ -23,7 +23,7 @@ TASK_LENGTH = 240
 """How many characters of a task a list shows."""
 SHOWN = 500
 """How many of the newest runs are watched for changes."""
-SOON, LATER = 0.2, 1.0
+SOON, LATER = 0.4, 1.0
 """Seconds until changes of runs of this engine, and of other processes, are looked for."""
 
 
