@@ -50,7 +50,7 @@ PLACES = {
     "page-runs": ("", "main", "Completed"),
     "page-inbox": ("inbox", "main", "Approve"),
     "page-conversation": ("runs/expert_review-example/conversation", "feed", "chief"),
-    "page-plan": ("runs/expert_review-example/plan", "main", "reading"),
+    "page-plan": ("runs/expert_review-example/plan", "main", "What the design says"),
     "page-money": ("runs/budget-example/money", "main", ""),
     "page-travel": ("runs/expert_review-example/travel", "main", ""),
 }
@@ -68,7 +68,7 @@ def test_each_view_can_be_shown(examples: PageServer, opened: Page, keep: Path, 
     shown = opened.get_by_role(role).first  # pyright: ignore[reportArgumentType] - one of the roles
     expect(shown).to_contain_text(text)
     if role == "feed":
-        shown.evaluate("feed => { feed.scrollTop = 0 }")
+        shown.evaluate("feed => { feed.scrollTop = 1100 }")
     opened.wait_for_timeout(700)
     file = keep / f"{name}-{look}.png"
     opened.screenshot(path=file)
