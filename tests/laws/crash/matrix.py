@@ -194,6 +194,8 @@ def check_log(before: StateAtKill, after: Sequence[Event]) -> None:
     assert [event.number for event in after] == list(range(1, len(after) + 1))
     assert [event.kind for event in after].count("run.ended") == 1
     assert after[-1].kind == "run.ended"
+    started, ended = ([event.scope for event in after if event.kind == f"team.{kind}"] for kind in ("started", "ended"))
+    assert sorted(started) == sorted(ended), "each team has one ending"
 
 
 def result_of(report: JobResult) -> dict[str, Any]:

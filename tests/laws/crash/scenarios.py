@@ -101,6 +101,12 @@ def _nested(url: str) -> Team:
     return Team("outer", members=[http_member(url, "a"), inner, http_member(url, "d")])
 
 
+def _late(url: str) -> Team:
+    """A nested team that its deadline stops, and that the others do without."""
+    inner = Team("inner", members=http_members(url, "hanging"), limits=Limits(seconds=0.05), optional=True)
+    return Team("outer", members=[http_member(url, "a"), inner, http_member(url, "d")])
+
+
 def _branches(url: str) -> Team:
     """Three branches, two at a time; the last member receives the order in which they arrived."""
     program = ["seq", ["all", 2, ["ask", "a"], ["ask", "b"], ["seq", ["ask", "c"], ["claim", "it"]]], ["ask", "z"]]
@@ -217,6 +223,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sequential": Scenario(_sequential),
     "round_robin": Scenario(_round_robin),
     "nested": Scenario(_nested),
+    "late": Scenario(_late, hanging=("hanging",)),
     "branches": Scenario(_branches, after={"a": "b", "c": "a"}),
     "locks": Scenario(_locks, after={"a": "b", "b2": "a"}),
     "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
