@@ -15,8 +15,12 @@ def test_a_reply_is_shown_while_it_is_written_and_a_reload_loses_nothing(server:
     feed = page.get_by_role("feed")
     expect(feed).to_contain_text("is writing…")
     expect(feed).to_contain_text("A slow reply grows word by word.")
+    expect(page.get_by_role("button", name="speaker working")).to_be_visible()
+    before = len(feed.inner_text())
+    page.wait_for_function(f"() => document.querySelector('[role=feed]').innerText.length > {before + 60}")
     page.reload()
     expect(feed).to_contain_text("That was all.")
+    expect(page.get_by_role("button", name="speaker", exact=True)).to_be_visible()
     expect(feed.get_by_text("A slow reply grows").first).to_be_visible()
     expect(page.get_by_text("Completed").first).to_be_visible()
 

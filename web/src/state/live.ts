@@ -14,10 +14,11 @@ export interface Writing {
 export type Live = Map<string, Writing>
 
 function write(state: Live, { key, expert, attempt, part, text, offset, tool }: PageDelta): void {
-  let found = state.get(key)
-  if (!found || found.attempt !== attempt) {
-    state.set(key, (found = { expert, attempt, text: '', thinking: '', arguments: '', tool: '' }))
-  }
+  const known = state.get(key)
+  const fresh = { expert, attempt, text: '', thinking: '', arguments: '', tool: '' }
+  // Another object with each piece, so that its row is drawn again.
+  const found: Writing = known?.attempt === attempt ? { ...known } : fresh
+  state.set(key, found)
   if (part === 'arguments' && offset === 0) found.tool = tool
   // A reader that came in the middle of a part waits for its next beginning.
   if (offset === 0) found[part] = text

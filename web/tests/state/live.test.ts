@@ -12,6 +12,14 @@ test('pieces are joined in order', () => {
   expect(state.get('k')!.text).toBe('hello')
 })
 
+test('a piece makes another object, so that its row is drawn again', () => {
+  const state = live.initial()
+  live.write(state, piece('he', 0))
+  const before = state.get('k')
+  live.write(state, piece('llo', 2))
+  expect(state.get('k')).not.toBe(before)
+})
+
 test('a reader that came in the middle waits for the next beginning', () => {
   const state = live.initial()
   live.write(state, piece('llo', 2))
