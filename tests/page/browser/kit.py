@@ -125,7 +125,11 @@ class PageServer:
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        self.address = address_of(self._process)
+        try:
+            self.address = address_of(self._process)
+        except BaseException:
+            self.kill()
+            raise
         self.port = int(self.address.split(":")[2].split("/")[0])
 
     def kill(self) -> None:
