@@ -82,12 +82,9 @@ def serve(home: Path, port: int) -> "subprocess.Popen[str]":
 def address_of(server: "subprocess.Popen[str]") -> str:
     """Read the address that a server prints."""
     assert server.stdout is not None
-    printed = ""
-    while not printed.rstrip().endswith("}"):
-        line = server.stdout.readline()
-        if not line:
-            raise SystemExit(f"the server did not start: {printed}")
-        printed += line
+    printed = server.stdout.readline()
+    if not printed:
+        raise SystemExit("the server did not start")
     return str(json.loads(printed)["url"])
 
 

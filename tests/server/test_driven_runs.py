@@ -121,7 +121,7 @@ class Served:
         command = [sys.executable, "-m", "teamwright.cli.main", "serve", str(teams), "--port", "0", "--json"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
         assert self.process.stdout is not None
-        address = json.loads("".join(self.process.stdout.readline() for _ in range(3)))["url"]
+        address = json.loads(self.process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")
         self.client = httpx2.Client(base_url=base)
         self.client.post("/api/session", json={"code": code})

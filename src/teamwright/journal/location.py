@@ -15,6 +15,7 @@ from teamwright.errors import MissingExtra, UsageError
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
+MEMORY = "memory"
 JOURNAL_VARIABLE = "TEAMWRIGHT_JOURNAL"
 POSTGRES_SCHEMES = ("postgres://", "postgresql://")
 BUSY_TIMEOUT = 10.0
@@ -35,6 +36,14 @@ def default_journal() -> Path:
     return data_folder() / "journal.db"
 
 
+def companion_folder(journal: Path | str | None = None) -> Path:
+    """The folder of files that belong to a journal, by default the user's: that of its file, or the data folder."""
+    journal = journal or os.environ.get(JOURNAL_VARIABLE)
+    if journal is None or is_url(journal) or journal == MEMORY:
+        return data_folder()
+    return Path(journal).expanduser().resolve().parent
+
+
 def is_url(journal: object) -> TypeGuard[str]:
     """Whether a journal is named by the URL of a Postgres database."""
     return isinstance(journal, str) and journal.startswith(POSTGRES_SCHEMES)
@@ -50,7 +59,7 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
         journal = os.environ.get(JOURNAL_VARIABLE) or default_journal()
     if journal == "":
         raise UsageError("The journal's path is empty; pass a path, 'memory', or None for the default journal.")
-    if journal == "memory":
+    if journal == MEMORY:
         from teamwright.journal.memory import MemoryJournal
 
         return MemoryJournal()

@@ -95,7 +95,7 @@ def add_handlers(app: FastAPI) -> None:
             limited = error_response(429, "rate_limited", "too many wrong tokens; come back in a second")
             limited.headers["Retry-After"] = "1"
             return limited
-        response = error_response(401, "unauthorized", "show a token:  Authorization: Bearer tw_…")
+        response = error_response(401, "unauthorized", "show a token in the header Authorization")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 

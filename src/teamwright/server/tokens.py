@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
-from teamwright.journal.location import default_journal
+from teamwright.journal.location import companion_folder
 from teamwright.journal.permissions import FILE_MODE, make_folder
 
 Role = Literal["read", "answer", "run", "admin"]
@@ -26,7 +26,7 @@ SESSION_SECONDS = 12 * 3600.0
 
 def tokens_file(journal: Path | None = None) -> Path:
     """The file of the tokens of a server over this journal, by default the user's."""
-    return (journal or default_journal()).expanduser().resolve().parent / "server-tokens.json"
+    return companion_folder(journal) / "server-tokens.json"
 
 
 @dataclass(frozen=True, slots=True)

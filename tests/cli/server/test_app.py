@@ -25,7 +25,7 @@ def test_the_printed_address_opens_one_session(tmp_path: Path) -> None:
     )
     try:
         assert process.stdout is not None
-        address = json.loads("".join(process.stdout.readline() for _ in range(3)))["url"]
+        address = json.loads(process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")
         with httpx2.Client(base_url=base) as browser:
             assert browser.get("/api/teams").status_code == 401
@@ -47,6 +47,16 @@ def test_tokens_are_made_listed_and_revoked(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == [{"name": "ann", "role": "run"}]
     assert main(["serve", "token", "revoke", "ann"]) == 0
     assert main(["serve", "token", "revoke", "ann"]) == 2
+
+
+def test_tokens_belong_to_the_journal_that_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ["--journal", str(tmp_path / "own" / "journal.db")]
+    assert main(["serve", "token", "new", "ann", *own]) == 0
+    assert main(["serve", "token", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.partition("\n")[2]) == []
+    assert main(["serve", "token", "list", "--json", *own]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "ann", "role": "read"}]
+    assert (tmp_path / "own" / "server-tokens.json").exists()
 
 
 def test_without_the_extra_one_line_names_it(

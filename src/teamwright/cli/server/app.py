@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -11,7 +12,7 @@ from typing_extensions import override
 
 from teamwright.cli.server import token
 from teamwright.cli.server.package import needs_server
-from teamwright.cli.terminal.output import redirect_prints, say, write_json, write_result
+from teamwright.cli.terminal.output import redirect_prints, say, write_result, write_text
 
 START = "serve"
 """The hidden command that a plain `teamwright serve` means."""
@@ -59,7 +60,6 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A further name under which the server may be called."),
     ] = None,
-    journal: token.JournalFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> int:
     """Serve runs and the page over HTTP, until Ctrl-C. The printed address works once, for one browser.
@@ -76,14 +76,12 @@ def serve(
 
     def started(address: str) -> None:
         if json:
-            write_json({"url": address})
+            write_text(dumps({"url": address}) + "\n")
         else:
             write_result(f"Teamwright serves on {address}")
             say("Open this address in a browser; it works once. Ctrl-C stops the server, and runs can be resumed.")
 
-    settings = ServerSettings(
-        folders=tuple(folders or [Path()]), host=host, port=port, hosts=tuple(allow_host or ()), journal=journal
-    )
+    settings = ServerSettings(tuple(folders or [Path()]), host, port, hosts=tuple(allow_host or ()))
     with redirect_prints(), raise_on_interrupt():
         anyio.run(listen, settings, started)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from json import dumps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,10 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-JournalFile = Annotated[
-    Path | None,
-    typer.Option("--journal", metavar="FILE", help="The journal of the server; by default that of TEAMWRIGHT_HOME."),
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who uses the token; audit lines and answers have it.")]
 
 
@@ -31,11 +26,10 @@ def new(
     role: Annotated[
         str, typer.Option("--role", help="read, answer (and steer), run (start and end runs), or admin.")
     ] = "read",
-    journal: JournalFile = None,
     json: Json = False,
 ) -> int:
     """Make a token and print it. It is stored as a hash and can't be shown again."""
-    made = _tokens(journal).create(name, role)
+    made = _tokens().create(name, role)
     say(f"The token of {one_line(name)!r} ({role}); it is shown this once:")
     # Not by `write_result`, which would mask it.
     write_text((dumps({"name": name, "role": role, "token": made}, indent=2) if json else made) + "\n")
@@ -43,10 +37,10 @@ def new(
 
 
 @app.command("list")
-def list_tokens(journal: JournalFile = None, json: Json = False, out: Out = None) -> int:
+def list_tokens(json: Json = False, out: Out = None) -> int:
     """List the names and roles of all tokens."""
     check_out(out)
-    found = _tokens(journal).all()
+    found = _tokens().all()
     if json:
         write_json([{"name": one.name, "role": one.role} for one in found], out)
     elif found:
@@ -57,11 +51,11 @@ def list_tokens(journal: JournalFile = None, json: Json = False, out: Out = None
 
 
 @app.command()
-def revoke(name: Name, journal: JournalFile = None, json: Json = False) -> int:
+def revoke(name: Name, json: Json = False) -> int:
     """Revoke a token at once, also for a server that runs."""
     from teamwright.errors import UnknownName
 
-    tokens = _tokens(journal)
+    tokens = _tokens()
     if not tokens.delete(name):
         raise UnknownName("token", name, [one.name for one in tokens.all()])
     if json:
@@ -71,7 +65,7 @@ def revoke(name: Name, journal: JournalFile = None, json: Json = False) -> int:
     return 0
 
 
-def _tokens(journal: Path | None) -> Tokens:
+def _tokens() -> Tokens:
     from teamwright.server.tokens import Tokens, tokens_file
 
-    return Tokens(tokens_file(journal))
+    return Tokens(tokens_file())
