@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.entry_points import registered_strategies
+from tests.profiles import THOROUGH, profile
 
 # A failure in CI must be reproducible, so only the thorough profile draws at random.
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
-settings.register_profile("thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile(THOROUGH, deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(profile())
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job of a script ignores SIGINT; child processes would inherit that, and tests send Ctrl-C.

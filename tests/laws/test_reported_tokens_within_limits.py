@@ -6,7 +6,6 @@ small budgets would refuse what they can pay for. `HYPOTHESIS_PROFILE=thorough` 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -26,8 +25,9 @@ from tests.kit.prompt_corpus import KINDS
 from tests.kit.wire_server import WireServer
 from tests.laws.billed_runs import RUN_ID, CountingProvider, encoding, team_of
 from tests.laws.crash.fork_server import ForkServer
+from tests.profiles import is_thorough
 
-THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+THOROUGH = is_thorough()
 CALLS, KILLED_RUNS = (10_000, 300) if THOROUGH else (150, 8)
 CLOSE = 1.3
 """The most that prompts in English and code reserve, over what they cost."""

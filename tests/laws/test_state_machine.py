@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -34,6 +33,7 @@ from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, WatchedS
 from tests.laws.pending_calls import CHOICES, HARMLESS, TROUBLE, CallResult, answer_to, error_for, final_answer
 from tests.laws.random_teams import TeamSpec, team_specs
 from tests.laws.test_every_task_has_a_parent import check_endings
+from tests.profiles import is_thorough
 
 MANY = 1000
 MOST_FORKS = 2
@@ -373,9 +373,9 @@ def check_level(path: str, limit: Limits, events: list[Event], left: Left) -> No
         assert limit.calls is None or len(held) <= limit.calls, f"{path} at event {event.number}"
 
 
-@pytest.mark.timeout(0 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 300)
+@pytest.mark.timeout(0 if is_thorough() else 300)
 def test_the_laws_hold_whatever_happens_to_a_random_team() -> None:
-    thorough = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+    thorough = is_thorough()
     how = settings(
         max_examples=3000 if thorough else 60,
         stateful_step_count=30 if thorough else 15,

@@ -22,7 +22,7 @@ from teamwright.journal import MemoryJournal
 from tests.kit.server import TestServer, serving
 
 ERRORS = ("400", "401", "403", "413", "421", "422", "429", "503")
-EXAMPLES = 4
+EXAMPLES = 3
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example)
 
 
