@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.history.record.recorded_reply import RecordedBodies
@@ -116,6 +118,48 @@ async def test_the_states_of_steps_follow_from_the_asks_where_a_strategy_records
     ]
     last = {one.step: one.state for one in events if isinstance(one, PageStep)}
     assert sorted(last.values()) == ["completed"] * 4 + ["skipped"]
+    assert [one.status for one in events if isinstance(one, PagePlanUpdate)] == ["executing", "completed"]
+
+
+CONFIRMED = """
+agents:
+  planner: {scripted: replies.yaml}
+  writer: {scripted: replies.yaml}
+teams:
+  planned: {strategy: expert, members: [writer], expert: {planner: planner, confirm_plan: true}}
+"""
+SCRIPT = """
+- {agent: planner, json: {steps: [{id: writing, role: writer, task: Write it.}]}}
+- {agent: writer, reply: It is written.}
+"""
+EDITED: JsonValue = {"steps": [{"id": "writing", "role": "writer", "task": "Write it in Latin."}]}
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize(
+    ("answer", "task", "statuses"),
+    [
+        (Answer(text="approve"), "Write it.", ["draft", "executing", "completed"]),
+        (Answer(text="edit", data=EDITED), "Write it in Latin.", ["draft", "executing", "completed"]),
+        (Answer(text="reject", data="No."), "Write it.", ["draft", "failed"]),
+    ],
+)
+async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
+    tmp_path: Path, answer: Answer, task: str, statuses: list[str]
+) -> None:  # A-15
+    (tmp_path / "team.yaml").write_text(CONFIRMED, encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
+    async with Engine("memory") as engine:
+        await engine.run(load_team(tmp_path), "Write.", run_id="r")
+        question = next(one for one in await read_page_events(engine.journal, "r") if isinstance(one, PageQuestion))
+        await engine.runs.answer("r", question.key, answer)
+        await engine.resume("r")
+        events = await read_page_events(engine.journal, "r")
+        plans = [one for one in events if isinstance(one, PagePlanUpdate)]
+        assert [one.status for one in plans] == statuses
+        assert plans[-1].steps[0].task == task
+        for after in range(events[-1].number):  # also for a reader who has the events before
+            assert await read_page_events(engine.journal, "r", after) == [one for one in events if one.number > after]
 
 
 @pytest.mark.experts

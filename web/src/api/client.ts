@@ -49,7 +49,7 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
 async function errorOf(response: Response): Promise<ApiError> {
   const body = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } }
   if (response.status === 401) listeners.forEach((listener) => listener())
-  return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message ?? response.statusText)
+  return new ApiError(response.status, body.error?.code ?? 'http', body.error?.message || response.statusText || `HTTP ${response.status}`)
 }
 
 export const api = {

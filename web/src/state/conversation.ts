@@ -48,6 +48,8 @@ export interface InterventionEntry {
   time: number
   expert: PageExpert | null
   states: PageIntervention[]
+  /** When a pause of a member was undone before it took effect. */
+  withdrawnAt: number | null
 }
 
 export interface EventEntry {
@@ -126,10 +128,21 @@ const withResult = (tools: ToolUse[], result: PageToolResult): ToolUse[] =>
   tools.map((one) => (one.call.key === result.key ? { ...one, result } : one))
 
 function addIntervention(state: Conversation, event: PageIntervention): void {
+  if (event.what === 'resume_member' && event.state !== 'refused') withdraw(state, event)
   const known = state.interventions.get(event.id)
   if (known !== undefined) return change<InterventionEntry>(state, known, ({ states }) => ({ states: [...states, event] }))
   state.interventions.set(event.id, state.entries.length)
-  state.entries.push({ kind: 'intervention', ...head(event), states: [event] })
+  state.entries.push({ kind: 'intervention', ...head(event), states: [event], withdrawnAt: null })
+}
+
+/** A member that is let go on before its pause took effect: the pause never will. */
+function withdraw(state: Conversation, { to, time }: PageIntervention): void {
+  for (const index of state.interventions.values()) {
+    const { states, withdrawnAt } = state.entries[index] as InterventionEntry
+    const [first] = states
+    const isOpen = first!.what === 'pause_member' && first!.to === to && states.every((one) => one.state === 'accepted')
+    if (isOpen && withdrawnAt === null) change<InterventionEntry>(state, index, () => ({ withdrawnAt: time }))
+  }
 }
 
 function breakTurns(state: Conversation): void {

@@ -21,6 +21,7 @@ from teamwright.page.page_events import (
 from teamwright.page.projection.conversion import page_artifacts, page_usage
 from teamwright.page.projection.draft import PageDraft
 from teamwright.page.projection.stage import AskAtWork
+from teamwright.page.projection.teams import close_plan
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -146,6 +147,7 @@ def _end_team(
     draft.team = team = ask.team
     for step in [step for step, state in team.states.items() if state in UNFINISHED]:
         draft.set_step(step, "cancelled", reason="the team ended")
+    close_plan(draft, failure)
     if fact.messages or fact.data is not None:
         draft.add(
             PageTeamSynthesis(

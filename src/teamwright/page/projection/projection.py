@@ -26,7 +26,7 @@ from teamwright.page.projection.deltas import DeltaStreams
 from teamwright.page.projection.draft import PageDraft
 from teamwright.page.projection.run_events import project_run
 from teamwright.page.projection.stage import Stage
-from teamwright.page.projection.teams import project_team
+from teamwright.page.projection.teams import project_team, reopen_plan
 from teamwright.page.projection.waits import Waits
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -41,9 +41,11 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, Event, Fact
+from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.run import RunLogged, RunMeasured, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.people.questions import Question
 from teamwright.values.secrets.patterns import mask_text
 
 
@@ -108,6 +110,7 @@ class PageProjection:
                 draft.team.ended = fact
             case TeamReopened():
                 self._stage.reopen(event, fact)
+                reopen_plan(draft)
             case AgentProgressed(name=name, text=text, done=done):
                 self._add_note(draft, f"{name}: {text}", done)
             case RunLogged(level="debug" | "info", text=text):
@@ -138,6 +141,8 @@ def needed_bodies(event: Event, *, catching_up: bool = False) -> Collection[Body
     match event.fact:
         case RunStarted(task=task, manifest=manifest):
             return (manifest,) if catching_up else (task, manifest)
+        case PersonAsked(question=Question(form="json"), draft=str() as proposed) if catching_up:
+            return (proposed,)  # it may be a plan
         case _ if catching_up:
             return ()
         case AgentReplied() | AgentFailed() as ending:

@@ -13,6 +13,7 @@ from teamwright.page.page_events import (
 )
 from teamwright.page.projection.conversion import intervention_fields, page_amounts, page_forecast, page_usage
 from teamwright.page.projection.draft import PageDraft
+from teamwright.page.projection.teams import decide_plan, propose_plan
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
@@ -55,6 +56,7 @@ def project_run(draft: PageDraft, fact: Fact) -> bool:
             expert = None if ask is None or ask.is_team else ask.expert
             text, data = mask_text(answer.text), mask_value(answer.data)
             draft.add(PageAnswer(**draft.head(expert), text=text, data=data, by=mask_text(answer.by)))
+            decide_plan(draft, answer)
         case _:
             return False
     return True
@@ -143,3 +145,5 @@ def _question(draft: PageDraft, fact: PersonAsked) -> None:
             turn="" if ask is None else ask.key,
         )
     )
+    if fact.draft is not None and question.form == "json":
+        propose_plan(draft, fact.draft)

@@ -33,6 +33,10 @@ class TeamAtWork:
     milestones: set[str] = field(default_factory=set[str])
     plan: JsonValue = None
     plan_version: int = 0
+    plan_status: str = ""
+    """How far the plan is, as the page shows it; empty without a plan."""
+    proposal: str = ""
+    """The key of the question with which a person is asked to confirm the plan."""
     records_steps: bool = False
     """Whether its strategy records the states of its steps; else they follow from the asks in them."""
     work: dict[str, str] = field(default_factory=dict[str, str])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+from pydantic import JsonValue
+
 from teamwright.page.page_events import (
     PageExpertJoined,
     PageExpertLeft,
+    PageFailure,
     PageMessage,
     PagePhase,
     PagePlanUpdate,
@@ -15,8 +20,10 @@ from teamwright.page.page_events import (
 )
 from teamwright.page.projection.conversion import page_criteria, page_judges
 from teamwright.page.projection.draft import PageDraft
+from teamwright.page.projection.looks import fields_of
 from teamwright.page.projection.plan_steps import STATES, plan_steps
 from teamwright.page.projection.stage import TeamAtWork
+from teamwright.values.events.body import Body
 from teamwright.values.events.event import Fact
 from teamwright.values.events.live import TeamLife, TeamMessage
 from teamwright.values.events.plan import TeamMerged, TeamPhase, TeamPlanChanged, TeamPlanStatus
@@ -32,13 +39,16 @@ from teamwright.values.events.team import (
     TeamTold,
 )
 from teamwright.values.key import join_key
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.people.questions import Answer
+from teamwright.values.secrets.patterns import mask_text, mask_value
 
 SKIPPED = {
     "condition": "its condition does not hold",
     "needs": "there is no output from {}",
     "failure": "it depends on {}, where a step failed",
 }
+
+OPEN_PLAN = frozenset(("draft", "confirmed", "executing"))
 
 
 def project_team(draft: PageDraft, fact: Fact) -> bool:
@@ -207,7 +217,7 @@ def _plan(draft: PageDraft, version: int, status: str, change: TeamPlanChanged |
     steps = tuple(plan_steps(team.plan, team.states, lambda name: prefix + name))
     if not steps:
         return
-    team.plan_version = version
+    team.plan_version, team.plan_status = version, status
     team.states = {step.id: step.state for step in steps}
     team.names = {step.id: step.name for step in steps}
     team.milestones = {step.id for step in steps if step.milestone}
@@ -225,6 +235,52 @@ def _plan(draft: PageDraft, version: int, status: str, change: TeamPlanChanged |
             to=() if change is None else draft.stage.ids(team, change.to),
         )
     )
+
+
+def propose_plan(draft: PageDraft, proposed: Body) -> None:
+    """Show the plan that a person is asked to confirm, where the strategy has recorded none."""
+    team, ask = draft.team, draft.stage.ask_around(draft.key)
+    plan = _plan_in(draft.source.value(proposed))
+    if team.plan_version == 0 and ask is not None and ask.is_team and fields_of(plan).get("steps"):
+        team.plan, team.proposal = plan, draft.key
+        _plan(draft, 0, "draft")
+
+
+def decide_plan(draft: PageDraft, answer: Answer) -> None:
+    """Show the proposed plan as a person has confirmed or edited it; a team with a rejected plan fails."""
+    team = draft.team
+    if team.proposal != draft.key or answer.text == "reject":
+        return
+    if answer.text == "edit":
+        team.plan = _plan_in(mask_value(answer.data))
+    _plan(draft, 0, "executing")
+
+
+def close_plan(draft: PageDraft, failure: PageFailure | None) -> None:
+    """End the plan of a team whose strategy does not record that."""
+    team = draft.team
+    if team.plan_status not in OPEN_PLAN:
+        return
+    if failure is not None and failure.error == "cancelled":
+        status = "cancelled"
+    else:
+        failed = failure is not None or (team.ended is not None and team.ended.status in ("failed", "timeout"))
+        status = "failed" if failed else "completed"
+    _plan(draft, team.plan_version, status)
+
+
+def reopen_plan(draft: PageDraft) -> None:
+    """Continue the plan of a team that had ended in the source of a fork."""
+    draft.team = team = draft.stage.team_around(draft.event.scope)
+    if team.plan_status:
+        _plan(draft, team.plan_version, "executing")
+
+
+def _plan_in(value: JsonValue) -> JsonValue:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
 
 
 def _phase(draft: PageDraft, fact: TeamPhase) -> None:

@@ -121,17 +121,43 @@ export interface Burn {
   points: { at: number; value: number }[]
   /** When all would be spent at the present rate; `null` without a limit, or where nothing is spent. */
   emptyAt: number | null
+  /** Where the line goes on from the last point: to the end of the plan, or at the present rate; `null` after the end. */
+  ahead: { at: number; value: number; to: 'plan' | 'rate' } | null
+  /** What the whole plan will have spent, if the rest costs as much as what is done. */
+  projected: number | null
 }
 
+/** How far a run is: the steps of its plan, none where it has no plan. */
+export interface Progress {
+  done: number
+  count: number
+  isOver: boolean
+}
+const UNKNOWN: Progress = { done: 0, count: 0, isOver: false }
+const LONGEST_AHEAD = 1.6
+
 /** What is left of a budget over the time that the run worked. */
-export function burnDown(state: Money, unit: Unit, place: (time: number) => number): Burn {
+export function burnDown(state: Money, unit: Unit, place: (time: number) => number, progress: Progress = UNKNOWN): Burn {
   const limit = state.limits?.[unit] ?? null
   const value = (spent: number) => (limit === null ? spent : Math.max(0, limit - spent))
   const points = [{ at: 0, value: value(0) }, ...state.points.map((point) => ({ at: place(point.time), value: value(point[unit]) }))]
   const spent = state.points.at(-1)?.[unit] ?? 0
   const elapsed = points.at(-1)!.at
   const emptyAt = limit !== null && spent > 0 && elapsed > 0 ? (elapsed * limit) / spent : null
-  return { limit, points, emptyAt }
+  const share = progress.count ? progress.done / progress.count : 0
+  const projected = !progress.isOver && spent > 0 && share > 0 && share < 1 ? spent / share : null
+  return { limit, points, emptyAt, ahead: progress.isOver || elapsed <= 0 ? null : aheadOf(), projected }
+
+  function aheadOf(): Burn['ahead'] {
+    const empty = emptyAt ?? Infinity
+    if (projected !== null) {
+      const at = Math.min(elapsed / share, empty)
+      return { at, value: value((spent * at) / elapsed), to: 'plan' }
+    }
+    if (emptyAt === null) return null
+    const at = Math.min(emptyAt, elapsed * LONGEST_AHEAD)
+    return at > elapsed ? { at, value: value((spent * at) / elapsed), to: 'rate' } : null
+  }
 }
 
 export interface JudgedWork {

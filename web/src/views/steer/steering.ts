@@ -16,6 +16,8 @@ export interface Deed {
   appliedAt: number | null
   applied: { time: number; key: string }[]
   refusedAt: number | null
+  /** The member was let go on before its pause took effect. */
+  withdrawnAt: number | null
   reason: string
 }
 
@@ -32,7 +34,7 @@ export interface Steering {
   spent: PageAmounts | null
 }
 
-const NOBODY = { by: '', to: '', text: '', data: null, acceptedAt: null, appliedAt: null, applied: [], refusedAt: null, reason: '' }
+const NOBODY = { by: '', to: '', text: '', data: null, acceptedAt: null, appliedAt: null, applied: [], refusedAt: null, withdrawnAt: null, reason: '' }
 
 const isOutermost = (scope: string) => !scope.includes('/')
 
@@ -97,7 +99,16 @@ function intervene(state: Steering, event: PageIntervention): void {
   state.deeds.set(id, deed)
   if (event.state === 'refused') return
   if (what === 'pause_member') state.held.add(to)
-  if (what === 'resume_member') state.held.delete(to)
+  if (what === 'resume_member') release(state, to, time)
+}
+
+/** Let a member go on: a pause that has not taken effect never will. */
+function release(state: Steering, member: string, time: number): void {
+  state.held.delete(member)
+  for (const deed of state.deeds.values()) {
+    const isOpen = deed.what === 'pause_member' && deed.to === member && deed.appliedAt === null && deed.refusedAt === null
+    if (isOpen) state.deeds.set(deed.id, { ...deed, withdrawnAt: deed.withdrawnAt ?? time })
+  }
 }
 
 export const steering: Fold<Steering> = {

@@ -50,6 +50,21 @@ test('at the present rate half a budget is spent in half the time that it lasts'
   expect(burnDown(state, 'tokens', (time) => time).emptyAt).toBe(20)
 })
 
+test('a plan that is half done will cost twice what is spent, and no more than there is', () => {
+  const spent = (limit: number | null) => ({ ...of(review, 1), limits: { tokens: limit, usd: null, calls: null, seconds: null }, points: [{ time: 10, tokens: 50, usd: 0 }] })
+  const progress = { done: 1, count: 2, isOver: false }
+  const burn = (limit: number | null, isOver = false) => burnDown(spent(limit), 'tokens', (time) => time, { ...progress, isOver })
+  expect([burn(200).projected, burn(200).ahead]).toEqual([100, { at: 20, value: 100, to: 'plan' }])
+  expect(burn(75).ahead).toEqual({ at: 15, value: 0, to: 'plan' })
+  expect(burn(null).ahead).toEqual({ at: 20, value: 100, to: 'plan' })
+  expect([burn(200, true).projected, burn(200, true).ahead]).toEqual([null, null])
+})
+
+test('without a plan the line goes on at the present rate', () => {
+  const state = { ...of(review, 1), limits: { tokens: 100, usd: null, calls: null, seconds: null }, points: [{ time: 10, tokens: 50, usd: 0 }] }
+  expect(burnDown(state, 'tokens', (time) => time).ahead).toEqual({ at: 16, value: 20, to: 'rate' })
+})
+
 test('a revision stands beside the work that it revises', () => {
   const board = verdictBoard(of(review).verdicts)
   expect(board.map((row) => [row.step, row.verdicts.map((one) => one.outcome)])).toEqual([

@@ -52,3 +52,10 @@ test('the limits are those of the team, and rise with it', () => {
 test('a judge is no member that could be addressed', () => {
   expect([...of(review).members].sort()).toEqual(['advocate', 'architect', 'chief', 'guard', 'tester'])
 })
+
+test('a pause that is undone before it took effect never takes effect, and is not refused', () => {
+  const undone = [intervention(1, 1, 'pause_member', 'accepted', 'bob'), intervention(3, 2, 'resume_member', 'accepted', 'bob'), intervention(9, 1, 'pause_member', 'refused', 'bob')]
+  expect(foldAll(steering, undone).deeds.get(1)!.withdrawnAt).toBe(3)
+  const applied = [intervention(1, 1, 'pause_member', 'accepted', 'bob'), intervention(2, 1, 'pause_member', 'applied', 'bob'), intervention(3, 2, 'resume_member', 'accepted', 'bob')]
+  expect(foldAll(steering, applied).deeds.get(1)!.withdrawnAt).toBeNull()
+})
