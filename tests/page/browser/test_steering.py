@@ -173,6 +173,7 @@ def test_an_expert_that_can_not_be_built_is_refused_with_the_reason(server: Page
     page.get_by_label("Instructions").press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("joiner")
+    expect(page.get_by_label("Instructions")).to_have_value("Build.")
 
 
 def test_an_expert_is_removed_while_it_speaks_and_its_words_are_kept(server: PageServer, page: Page) -> None:
