@@ -58,9 +58,9 @@ teams:
 """,
     "herald": """
 agents:
-  herald: {scripted: replies.yaml, approve: {after: true}}
+  speaker: {scripted: replies.yaml, approve: {after: true}}
 teams:
-  herald: {members: [herald]}
+  herald: {members: [speaker]}
 """,
     "short": """
 agents:
@@ -120,7 +120,7 @@ REPLIES: dict[str, list[dict[str, Any]]] = {
         {"agent": "reader", "reply": "It is read."},
         {"agent": "writer", "reply": "It is written."},
     ],
-    "herald": [{"agent": "herald", "reply": "The new timetable starts on Monday."}],
+    "herald": [{"agent": "speaker", "reply": "The new timetable starts on Monday."}],
     "short": [{"reply": "A long sentence about the same thing as before. " * 12, "delay": 0.3}],
     "dear": [{"agent": "writer", "reply": "It was worth it."}],
     "relay": [

@@ -74,6 +74,7 @@ def test_a_run_is_started_with_the_keyboard_alone_and_the_window_is_named_after_
     page.keyboard.press("n")
     expect(page.get_by_label("What should be done?")).to_be_focused()
     page.keyboard.type("@ta")
+    expect(page.get_by_role("option", name="@talk")).to_be_visible()
     page.keyboard.press("Enter")
     page.keyboard.type("about water")
     page.keyboard.press("Control+Enter")

@@ -150,7 +150,7 @@ async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
     (tmp_path / "team.yaml").write_text(CONFIRMED, encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
     async with Engine("memory") as engine:
-        await engine.run(load_team(tmp_path), "Write.", run_id="r")
+        await engine.run(load_team(tmp_path / "team.yaml"), "Write.", run_id="r")
         question = next(one for one in await read_page_events(engine.journal, "r") if isinstance(one, PageQuestion))
         await engine.runs.answer("r", question.key, answer)
         await engine.resume("r")

@@ -76,7 +76,7 @@ class PlainModel(BaseModel):
     """A member that is a model with instructions. Other declarations can name code, files and addresses."""
 
     model_config = ConfigDict(extra="forbid")
-    model: str = Field(max_length=200, description="the name of a model")
+    model: str | None = Field(default=None, max_length=200, description="the name of a model; by default the team's")
     instructions: str = Field(default="", max_length=100_000)
     description: str = Field(default="", max_length=10_000)
 
@@ -155,7 +155,7 @@ async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenM
             server.catalogue.agent, given.source, given.name
         )
     elif given.spec is not None:
-        spec = given.spec.model_dump()
+        spec = given.spec.model_dump(exclude_none=True)
     else:
         raise UsageError(f"The new member {given.name!r} needs a source, or a spec.")
     return _receipt(await server.engine.runs.add_member(run_id, given.name, spec, by=visitor.name))

@@ -122,6 +122,7 @@ export function ticks(length: number, count = 6): number[] {
   if (!(length > 0)) return [0]
   const rough = length / count
   const power = 10 ** Math.floor(Math.log10(rough))
-  const size = power * ([1, 2, 5, 10].find((one) => one * power >= rough) ?? 10)
+  // Durations are written in whole milliseconds: finer marks would repeat themselves.
+  const size = Math.max(0.001, power * ([1, 2, 5, 10].find((one) => one * power >= rough) ?? 10))
   return Array.from({ length: Math.floor(length / size) + 1 }, (_, index) => index * size)
 }
