@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 from teamwright.journal import MemoryJournal
+from teamwright.server.tokens import Visitor
 from tests.kit.server import serving
 
 
@@ -27,3 +28,20 @@ async def test_every_change_leaves_a_line_with_who_and_from_where(tmp_path: Path
     file = tmp_path / "server-audit.jsonl"
     assert "secret words" not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_a_stranger_can_not_fill_the_audit(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        nobody = server.client(None)
+        for _ in range(80):
+            await nobody.post("/api/runs", json={})
+            await nobody.post("/api/nothing", json={})
+        assert len((tmp_path / "server-audit.jsonl").read_text().splitlines()) <= 70
+
+
+async def test_a_line_says_who_began_a_session(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        code = server.state.sessions.new_code(Visitor("ann", "run"))
+        await server.client(None).post("/api/session", json={"code": code})
+        (line,) = (await server.client("admin").get("/api/audit")).json()
+    assert (line["what"], line["by"], line["role"], line["status"]) == ("begin", "ann", "run", 200)

@@ -7,6 +7,7 @@ import pytest
 from teamwright.errors import UnknownName
 from teamwright.server.catalogue import Catalogue
 from tests.cli.conftest import TEAM, write_team
+from tests.server.conftest import PAIR, REPLIES
 
 
 def test_teams_are_found_in_the_given_folders_alone(tmp_path: Path) -> None:
@@ -25,3 +26,25 @@ def test_a_manifest_with_mistakes_is_listed_with_them(tmp_path: Path) -> None:
     (entry,) = Catalogue([tmp_path]).entries()
     assert entry.team is None
     assert "nobody" in str(entry.to_json()["problem"])
+
+
+def test_a_link_in_the_place_of_a_manifest_leads_nowhere(tmp_path: Path) -> None:
+    write_team(tmp_path / "other", TEAM)
+    (tmp_path / "given" / "duo").mkdir(parents=True)
+    (tmp_path / "given" / "team.yaml").symlink_to(tmp_path / "other" / "team.yaml")
+    (tmp_path / "given" / "duo" / "team.yaml").symlink_to(tmp_path / "other" / "team.yaml")
+    assert Catalogue([tmp_path / "given"]).ids() == []
+
+
+def test_a_folder_of_one_team_is_that_team(tmp_path: Path) -> None:
+    write_team(tmp_path / "duo", TEAM)
+    assert Catalogue([tmp_path / "duo"]).ids() == ["duo"]
+
+
+def test_code_that_fails_is_a_problem_of_its_team_alone(tmp_path: Path) -> None:
+    write_team(tmp_path / "duo", PAIR, REPLIES)
+    write_team(tmp_path / "broken", "agents: {a: {function: 'broken_code_of_a_team:run'}}\nteams: {t: {members: [a]}}")
+    (tmp_path / "broken" / "broken_code_of_a_team.py").write_text("raise ValueError('oh')")
+    found = {one.id: one.problem for one in Catalogue([tmp_path]).entries()}
+    assert (found["duo"], found["broken"] != "") == ("", True)
+    assert str(tmp_path) not in found["broken"]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 import websockets
 
 from teamwright.journal import MemoryJournal
+from teamwright.server import guard
 from teamwright.server.guard import HEADERS
 from tests.kit.server import serving
 
@@ -50,3 +53,47 @@ async def test_browsers_are_told_to_be_careful(tmp_path: Path) -> None:
         headers = (await server.client("read").get("/api/runs")).headers
     assert {name: headers.get(name) for name in HEADERS} == HEADERS
     assert "unsafe-inline" not in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("origin", ["null", "http://[::1", "", "http://", "file://", "http://localhost"])
+async def test_an_origin_that_is_not_this_address_changes_nothing(tmp_path: Path, origin: str) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        answer = await server.client("admin", Origin=origin).post("/api/lab/evaluate", json={})
+    assert answer.status_code == 403
+    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+async def test_an_own_origin_may_be_written_in_capitals(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        client = server.client("admin", Host=f"LOCALHOST:{server.port}", Origin=f"http://localhost:{server.port}")
+        assert (await client.post("/api/lab/evaluate", json={})).status_code == 200
+
+
+async def test_a_body_that_is_sent_too_slowly_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+
+    async def slow() -> AsyncGenerator[bytes]:
+        yield b"{"
+        await asyncio.sleep(3)
+        yield b"}"
+
+    async with serving(MemoryJournal(), tmp_path) as server:
+        answer = await server.client("admin").post(
+            "/api/lab/evaluate", content=slow(), headers={"Content-Type": "application/json"}
+        )
+    assert answer.status_code == 408
+
+
+async def test_a_failure_of_the_server_is_an_error_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+
+        def fail(_: object) -> None:
+            raise RuntimeError("a secret of the server")
+
+        monkeypatch.setattr(type(server.state.overview), "rows", fail)
+        answer = await server.client("read").get("/api/runs")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert "secret" not in answer.text
+    assert answer.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 from teamwright.journal import MemoryJournal
 from tests.kit.server import TestServer, serving
 
-ERRORS = ("400", "401", "403", "413", "421", "422", "429", "503")
+ERRORS = ("400", "401", "403", "408", "413", "421", "422", "429", "503")
 EXAMPLES = 3
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.journal import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from tests.kit.server import TestServer, serving
 from tests.runtime.webhooks.test_deliveries import Receiver
 from tests.runtime.webhooks.test_request import SECRET, verify
@@ -69,3 +70,23 @@ async def test_runs_of_others_and_no_webhook_send_nothing(tmp_path: Path, teams:
         await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
         await server.state.engine.runs.wait("r")
         assert (await server.client("admin").get("/api/webhooks")).json() == []
+
+
+async def test_a_retry_that_was_due_when_the_server_stopped_is_made_by_the_next(
+    tmp_path: Path, teams: Path, environment: pytest.MonkeyPatch
+) -> None:
+    with Receiver(503, 204).open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        journal = tmp_path / "journal.db"
+        async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+            server.state.webhook_notices.backoff = (0.5,)
+            await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+            await logged(server, 1)
+        async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+            lines = await logged(server, 2)
+        async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+            await asyncio.sleep(0.2)
+            assert len(await logged(server, 2)) == 2
+    assert [(one["attempt"], one["error"]) for one in lines] == [(2, None), (1, "HTTP 503")]
+    (first, _), (second, _) = receiver.requests
+    assert first["webhook-id"] == second["webhook-id"]

@@ -22,13 +22,19 @@ def state_of(connection: HTTPConnection) -> ServerState:
     return state
 
 
+def cookie_name(connection: HTTPConnection) -> str:
+    """Return the name of the session's cookie: browsers send it to all ports of a host, so it names the port."""
+    port = connection.headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
+
+
 def visitor_of(connection: HTTPConnection) -> Visitor:
     """Return who sends a request; raises `NotKnown`."""
     state, shown = state_of(connection), connection.headers.get("authorization", "")
     found = None
     if shown.lower().startswith(BEARER):
         found = state.tokens.visitor(shown[len(BEARER) :].strip())
-    elif session := connection.cookies.get(COOKIE):
+    elif session := connection.cookies.get(cookie_name(connection)):
         found = state.sessions.visitor(session)
     if found is None:
         raise stranger(connection)

@@ -15,6 +15,8 @@ from teamwright.server.json_lines import JsonLines
 from teamwright.server.tokens import Visitor
 from teamwright.values.results import iso
 
+UNAUTHORIZED = 401
+
 
 class AuditLine(BaseModel):
     """Who did what from where. `what` is the name of the operation, `on` what it was about."""
@@ -54,7 +56,9 @@ class Audited:
         try:
             await self._app(scope, receive, sending)
         finally:
-            self._audit.write(_line(scope, status))
+            line = _line(scope, status)
+            if line.by or status == UNAUTHORIZED:  # a stranger, whose tries are limited, can't fill the disk
+                self._audit.write(line)
 
 
 def _line(scope: Scope, status: int) -> AuditLine:

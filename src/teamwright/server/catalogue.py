@@ -49,8 +49,12 @@ class Catalogue:
         self._folders = [folder.resolve() for folder in folders]
 
     def entries(self) -> list[TeamEntry]:
-        """Return all teams, by id."""
-        return [self._entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
+        """Return all teams, by id. Each is loaded, which takes a while: call it in a thread."""
+        return [_entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all teams, also of those that can't be loaded."""
+        return sorted(dict(self._manifests()))
 
     def load(self, id_: str) -> Team:
         """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake."""
@@ -76,14 +80,15 @@ class Catalogue:
     def _manifests(self) -> Iterator[tuple[str, Path]]:
         for folder in self._folders:
             for name in MANIFESTS:
-                if (folder / name).is_file():
-                    yield folder.name, folder / name
-                for file in sorted(folder.glob(f"*/{name}")):
-                    if file.resolve().is_relative_to(folder):  # a link may lead anywhere
+                for file in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+                    if file.is_file() and file.resolve().is_relative_to(folder):  # a link may lead anywhere
                         yield file.parent.name, file
 
-    def _entry(self, id_: str, path: Path) -> TeamEntry:
-        try:
-            return TeamEntry(id_, path, self.load(id_))
-        except TeamwrightError as error:
-            return TeamEntry(id_, path, problem=str(error))
+
+def _entry(id_: str, path: Path) -> TeamEntry:
+    from teamwright.teams.load import load_team
+
+    try:
+        return TeamEntry(id_, path, load_team(path))
+    except TeamwrightError as error:
+        return TeamEntry(id_, path, problem=str(error).replace(f"{path.parent}/", "").replace(str(path.parent), id_))

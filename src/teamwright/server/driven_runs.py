@@ -191,7 +191,9 @@ class DrivenRuns:
         for run_id, state in list(self._file.states.items()):
             try:
                 summary = await self._engine.runs.find(run_id)
-                if summary is None or summary.status in FINAL:
+                if summary is None:  # it never began, or a server over another journal beside this one drives it
+                    continue
+                if summary.status in FINAL:
                     await self._write(run_id, "ended")
                 elif state == "driven" or await self._engine.runs.answers(run_id):
                     await self.resume(run_id)

@@ -43,7 +43,7 @@ STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
 """The status and the code of each error; the first that fits counts."""
 
 
-CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+CODES = {404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
 
 
 class NotKnown(Exception):
@@ -76,7 +76,7 @@ class ErrorBody(BaseModel):
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors of a route in its OpenAPI document; every route may refuse a visitor."""
-    return {status: {"model": ErrorBody} for status in (400, 401, 403, 413, 421, 422, 429, 503, *statuses)}
+    return {status: {"model": ErrorBody} for status in (400, 401, 403, 408, 413, 421, 422, 429, 503, *statuses)}
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -87,7 +87,11 @@ def add_handlers(app: FastAPI) -> None:
         for kind, status, code in STATUSES:
             if isinstance(error, kind):
                 return error_response(status, code, str(error))
-        return error_response(500, "internal", "the server failed; its log says why")
+        return _internal()
+
+    @app.exception_handler(Exception)
+    async def _(_: Request, __: Exception) -> JSONResponse:  # uvicorn logs it
+        return _internal()
 
     @app.exception_handler(NotKnown)
     async def _(_: Request, error: Exception) -> JSONResponse:
@@ -124,6 +128,10 @@ async def require_run(engine: Engine, run_id: str) -> RunSummary:
     if found is None:
         raise RunNotFound(run_id)
     return found
+
+
+def _internal() -> JSONResponse:
+    return error_response(500, "internal", "the server failed; its log says why")
 
 
 def error_response(status: int, code: str, message: str) -> JSONResponse:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from math import inf
 from urllib.parse import urlsplit
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,6 +20,7 @@ from teamwright.server.rate_limit import RateLimit
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 16 * 1024 * 1024
+BODY_SECONDS = 60.0
 CALLS = (200.0, 2000.0)
 """Calls of one address, per second and at once."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -72,7 +75,7 @@ class Guard:
             return 421, f"this server is not {host!r}; see  teamwright serve --allow-host"
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         origin = headers.get("origin")
-        if changes and origin is not None and urlsplit(origin).netloc != host:
+        if changes and origin is not None and _authority_of(origin) != host.lower():
             return 403, f"requests from the origin {origin!r} are not allowed"
         length = headers.get("content-length", "0")
         if not length.isdecimal():
@@ -83,10 +86,16 @@ class Guard:
 
     def _bounded(self, receive: Receive) -> Receive:
         read = 0
+        until = anyio.current_time() + BODY_SECONDS
 
         async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, until
+            with anyio.move_on_after(until - anyio.current_time()) as waiting:
+                message = await receive()
+            if waiting.cancelled_caught:
+                raise HTTPException(408, f"the body took longer than {BODY_SECONDS:g} seconds")
+            if not message.get("more_body"):
+                until = inf  # what comes next is that the client leaves
             read += len(message.get("body") or b"")
             if read > self._largest:
                 raise TooLarge(self._largest)
@@ -104,6 +113,14 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def _authority_of(origin: str) -> str | None:
+    """The host and port in an `Origin` header; `None` if it is no address, as `null`."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:  # such as brackets without an end
+        return None
 
 
 def _name_of(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from teamwright.errors import UsageError
 from teamwright.journal.location import resolve_journal
@@ -25,6 +27,7 @@ from teamwright.server.tokens import Visitor, tokens_file
 
 LARGEST_MESSAGE = 64 * 1024
 """The largest message that a socket takes, in bytes."""
+HEAD_SECONDS = 10.0
 OWNER = Visitor("owner", "admin")
 """Who started the server, and opens the address that it prints."""
 
@@ -66,12 +69,51 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
         lifespan="off",
         server_header=False,
         proxy_headers=False,  # a client could forge the addresses of the audit
+        http=TimedProtocol,
         ws="websockets-sansio",
         ws_max_size=LARGEST_MESSAGE,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=64 * 1024,
     )
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection that has waited for the head of a request at two looks, `HEAD_SECONDS` apart.
+
+    Uvicorn waits for it without end, so that a few clients could take all connections of a server.
+    """
+
+    _look: asyncio.TimerHandle | None = None
+    _waited: bool = False
+    _after: RequestResponseCycle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Begin to look."""
+        super().connection_made(transport)
+        self._look_later()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._look = self.loop.call_later(HEAD_SECONDS, self._check)
+
+    def _check(self) -> None:
+        if self.transport.get_protocol() is not self:  # it is a socket now
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        waits = (cycle is None or cycle.response_complete) and self.timeout_keep_alive_task is None
+        if waits and self._waited and cycle is self._after:
+            self.transport.abort()
+            return
+        self._waited, self._after = waits, cycle
+        self._look_later()
 
 
 class FeedServer(uvicorn.Server):

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
+
 from teamwright.runtime.engine import Engine
 from teamwright.server.audit import Audit, AuditLine
 from teamwright.server.catalogue import Catalogue
@@ -16,10 +18,12 @@ from teamwright.server.inbox import Inbox
 from teamwright.server.overview import Overview
 from teamwright.server.rate_limit import RateLimit
 from teamwright.server.tokens import Sessions, Tokens
-from teamwright.server.webhook_notices import WebhookLine, WebhookLog, WebhookNotices
+from teamwright.server.webhook_notices import LOG_FILE, WebhookLine, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)
 """Requests of one address without a valid token, per second and at once; further ones are not even checked."""
+LAB_THREADS = 2
+"""How many requests of the lab are computed at once; the others wait, and runs keep their threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class ServerState:
     inbox: Inbox
     webhook_notices: WebhookNotices
     sessions: Sessions
+    lab_threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(LAB_THREADS))
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
 
@@ -45,7 +50,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
     overview = Overview(engine)
-    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / "server-webhooks.jsonl", WebhookLine))
+    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE, WebhookLine))
     state = ServerState(
         engine,
         Catalogue(folders),

@@ -6,9 +6,12 @@ ended run takes no more events. Nothing here delays a run.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from time import time
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
 
 NoticeKind = Literal["run.completed", "run.failed", "budget.warning"]
+LOG_FILE = "server-webhooks.jsonl"
+REMEMBERED = 10_000
+"""How many lines are searched for notices that are to be tried again."""
 SUCCESSES = frozenset(("completed", "degraded"))
 
 
@@ -47,8 +53,22 @@ class WebhookLine(BaseModel):
     error: str | None
     retry_in: float | None
 
+    def due(self) -> float:
+        """The time of the next attempt."""
+        return datetime.fromisoformat(self.time).timestamp() + (self.retry_in or 0.0)
+
 
 WebhookLog = JsonLines[WebhookLine]
+
+
+@dataclass(frozen=True, slots=True)
+class DueNotice:
+    """A notice about an event of a run; `last` is its last attempt, if a server before this one made any."""
+
+    run_id: str
+    number: int
+    kind: NoticeKind
+    last: WebhookLine | None = None
 
 
 class WebhookNotices:
@@ -58,6 +78,7 @@ class WebhookNotices:
         self._engine, self._driven, self.log = engine, driven, log
         self._tasks = BackgroundTasks()
         self._warned: set[str] = set()
+        self._due: asyncio.Queue[DueNotice] = asyncio.Queue()
         self.backoff: Sequence[float] = BACKOFF
 
     @asynccontextmanager
@@ -66,6 +87,8 @@ class WebhookNotices:
         await self._tasks.open()
         try:
             with self._engine.bus.listening(self._arrive):
+                self._continue()
+                self._tasks.group().start_soon(self._dispatch)
                 yield
         finally:
             await self._tasks.close()
@@ -76,56 +99,82 @@ class WebhookNotices:
         match item.fact:
             case RunEnded(status=status):
                 self._warned.discard(item.run_id)
-                self._send(item, "run.completed" if status in SUCCESSES else "run.failed")
+                kind = "run.completed" if status in SUCCESSES else "run.failed"
+                self._send(item.run_id, item.number, kind)
             case BudgetDegraded() | BudgetExceeded() | BudgetRefused() if item.run_id not in self._warned:
                 self._warned.add(item.run_id)  # one warning for each drive of a run
-                self._send(item, "budget.warning")
+                self._send(item.run_id, item.number, "budget.warning")
             case _:
                 pass
 
-    def _send(self, event: Event, kind: NoticeKind) -> None:
-        if (webhook := Webhook.of(None)) is not None:
-            self._tasks.group().start_soon(self._deliver, webhook, event, kind)
+    def _continue(self) -> None:
+        """Go on with what was to be tried again when the server stopped."""
+        seen: set[tuple[str, int]] = set()
+        for line in self.log.read(REMEMBERED):
+            if (line.run_id, line.number) not in seen and line.retry_in is not None:
+                self._send(line.run_id, line.number, line.kind, line)
+            seen.add((line.run_id, line.number))
 
-    async def _deliver(self, webhook: Webhook, event: Event, kind: NoticeKind) -> None:
+    def _send(self, run_id: str, number: int, kind: NoticeKind, last: WebhookLine | None = None) -> None:
+        # Events arrive in a callback of the journal's, where no task can be started.
+        self._due.put_nowait(DueNotice(run_id, number, kind, last))
+
+    async def _dispatch(self) -> None:
+        """Start a delivery for each notice that is due."""
+        while True:
+            due = await self._due.get()
+            if (webhook := Webhook.of(None)) is not None:
+                self._tasks.group().start_soon(self._deliver, webhook, due)
+
+    async def _deliver(self, webhook: Webhook, due: DueNotice) -> None:
+        run_id, number, kind, made = due.run_id, due.number, due.kind, 0
+        if due.last is not None:
+            made = due.last.attempt
+            await anyio.sleep(due.last.due() - time())
         try:
-            body = json.dumps(await self._notice(event, kind)).encode()
+            body = json.dumps(await self._notice(run_id, number, kind)).encode()
         except TeamwrightError:  # the run was deleted meanwhile
             return
-        name = f"msg_{blake2b(f'{event.run_id}/{event.number}'.encode(), digest_size=16).hexdigest()}"
+        name = f"msg_{blake2b(f'{run_id}/{number}'.encode(), digest_size=16).hexdigest()}"
 
         def attempt() -> Response:
             return post(webhook, name, int(time()), body)
 
-        for number, wait in enumerate((*self.backoff, None), 1):
-            response = await run_in_thread(attempt, "teamwright webhook")
-            later = max(wait, response.retry_after) if response.retryable and wait is not None else None
-            self.log.write(
-                WebhookLine(
-                    time=iso(time()),
-                    run_id=event.run_id,
-                    number=event.number,
-                    kind=kind,
-                    attempt=number,
-                    error=None if response.error is None else mask_text(response.error),
-                    retry_in=later,
-                )
+        def write(attempt: int, error: str | None, retry_in: float | None) -> None:
+            line = WebhookLine(
+                time=iso(time()),
+                run_id=run_id,
+                number=number,
+                kind=kind,
+                attempt=attempt,
+                error=None if error is None else mask_text(error),
+                retry_in=retry_in,
             )
+            self.log.write(line)
+
+        for count, wait in list(enumerate((*self.backoff, None), 1))[made:]:
+            try:
+                response = await run_in_thread(attempt, "teamwright webhook")
+            except anyio.get_cancelled_exc_class():
+                write(count - 1, "the server stopped before it had answered", 0.0)
+                raise
+            later = max(wait, response.retry_after) if response.retryable and wait is not None else None
+            write(count, response.error, later)
             if later is None:
                 return
             await anyio.sleep(later)
 
-    async def _notice(self, event: Event, kind: NoticeKind) -> dict[str, JsonValue]:
-        result = await self._engine.runs.result(event.run_id)
-        summary = await self._engine.runs.find(event.run_id)
+    async def _notice(self, run_id: str, number: int, kind: NoticeKind) -> dict[str, JsonValue]:
+        result = await self._engine.runs.result(run_id)
+        summary = await self._engine.runs.find(run_id)
         return {
             "kind": kind,
-            "run_id": event.run_id,
+            "run_id": run_id,
             "team": summary.team if summary is not None else "",
             "status": result.status,
             "stop_reason": result.stop_reason,
-            "number": event.number,
+            "number": number,
             "total_tokens": result.usage.total_tokens,
             "usd": result.usage.usd,
-            "url": page_address(event.run_id),
+            "url": page_address(run_id),
         }

@@ -5,8 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pydantic import JsonValue
+
 from teamwright.journal import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.values.people.interventions import AddMember, EditPlan
+from tests.cli.conftest import write_team
+from tests.experts.live.test_strategy import live
+from tests.kit.members import FakeMembers
 from tests.kit.server import TestServer, serving
+from tests.kit.steering import Gate
+from tests.server.conftest import GATED, REPLIES
 
 SLOW = {"team": "slow", "task": "Go"}
 
@@ -104,3 +114,115 @@ async def test_runs_are_filtered_and_searched(tmp_path: Path, teams: Path) -> No
         assert await found("offset=1") == ["Paint the house"]
         assert await found("status=paused") == []
         assert await found("team=other") == []
+
+
+KEY = "sk-abcdefghij0123456789"
+
+
+async def test_a_plan_that_was_shown_masked_is_saved_with_its_secrets(tmp_path: Path) -> None:
+    gate = Gate()
+    steps: list[JsonValue] = [{"id": "look", "agent": "a"}, {"id": "draw", "agent": "b", "task": f"Use {KEY} for it."}]
+    team = live([FakeMembers().member("a", gate.answer), FakeMembers().member("b")], steps)
+    async with serving(MemoryJournal(), tmp_path) as server:
+        await server.state.engine.start(team, "Go", run_id="r")
+        await gate.entered.wait()
+        client = server.client("run")
+        shown = (await client.post("/api/runs/r/plan/difference", json={"plan": None})).json()["plan"]
+        assert KEY not in str(shown)
+        again = await client.post("/api/runs/r/plan/difference", json={"plan": shown})
+        assert again.json()["difference"] == []
+        shown["steps"][0]["task"] = "Look twice."
+        sent = await client.post("/api/runs/r/plan", json={"plan": shown})
+        assert sent.status_code == 202, sent.text
+        (item,) = await server.state.engine.journal.inbox("r")
+        assert isinstance(item.intervention, EditPlan)
+        assert f"Use {KEY} for it." in str(item.intervention.plan)
+        shown["steps"][1]["task"] = "Use [redacted] for something else."
+        refused = await client.post("/api/runs/r/plan", json={"plan": shown})
+        assert (refused.status_code, "mask of a secret" in refused.text) == (400, True)
+        gate.open.set()
+        await server.state.engine.runs.wait("r")
+
+
+async def test_the_difference_to_a_guess_tells_nothing_about_a_secret(tmp_path: Path) -> None:
+    gate = Gate()
+    steps: list[JsonValue] = [{"id": "look", "agent": "a", "task": f"Use {KEY}."}]
+    async with serving(MemoryJournal(), tmp_path) as server:
+        await server.state.engine.start(live([FakeMembers().member("a", gate.answer)], steps), "Go", run_id="r")
+        await gate.entered.wait()
+        client, path = server.client("read"), "/api/runs/r/plan/difference"
+        plan = (await client.post(path, json={"plan": None})).json()["plan"]
+        plan["steps"][0]["task"] = f"Use {KEY}."
+        right = (await client.post(path, json={"plan": plan})).json()["difference"]
+        plan["steps"][0]["task"] = "Use sk-00000000000000000000."
+        wrong = (await client.post(path, json={"plan": plan})).json()["difference"]
+        assert right == wrong == []
+        gate.open.set()
+        await server.state.engine.runs.wait("r")
+
+
+async def test_a_draft_that_was_shown_masked_is_edited_around_its_secret(tmp_path: Path) -> None:
+    write_team(tmp_path / "teams" / "gated", GATED, REPLIES.replace("two", f'"Use {KEY} now.\\nThen stop."'))
+    async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "gated", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+        (question,) = (await client.get("/api/inbox")).json()
+        assert question["draft"] == "Use [redacted] now.\nThen stop."
+        edited = question["draft"].replace("stop", "go on")
+        answer = {"key": question["key"], "text": "edit", "data": edited}
+        assert (await client.post(f"/api/runs/{run_id}/answers", json=answer)).status_code == 202
+        result = await server.state.engine.runs.wait(run_id)
+    assert result.output == f"Use {KEY} now.\nThen go on."
+
+
+async def test_a_new_member_names_no_file_and_no_variable_of_the_server(
+    tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", "in the cellar")
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json=SLOW)).json()["run_id"]
+        path = f"/api/runs/{run_id}/members"
+        for model in ("scripted:/etc/passwd", "local:/tmp/x.gguf", "${PLACE}:x", "openai:${PLACE}"):
+            refused = await client.post(path, json={"name": "x", "spec": {"model": model}})
+            assert (refused.status_code, "names a file or a variable" in refused.text) == (400, True), model
+        spec = {"model": "openai:gpt-5", "instructions": "Look ${PLACE}.", "description": "${PLACE}"}
+        await client.post(path, json={"name": "x", "spec": spec})
+        (item,) = await server.state.engine.journal.inbox(run_id)
+        assert isinstance(item.intervention, AddMember)
+        assert item.intervention.spec == {**spec, "instructions": "Look $${PLACE}.", "description": "$${PLACE}"}
+
+
+ODD = [
+    str(10**30),
+    "NaN",
+    "-Infinity",
+    "[" * 900 + "]" * 900,
+    "[" * 200 + "]" * 200,
+    r'"\ud800"',
+    r'{"\ud800": 1}',
+    '"\\u0000"',
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+async def test_odd_json_is_taken_or_refused_and_breaks_nothing(tmp_path: Path, teams: Path, odd: str) -> None:
+    async with serving(SqliteJournal(tmp_path / "journal.db"), tmp_path, [teams]) as server:
+        client = server.client("run", **{"Content-Type": "application/json"})
+        run_id = (await client.post("/api/runs", json={"team": "gated", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+        (question,) = (await client.get(f"/api/runs/{run_id}/questions")).json()
+        bodies = {
+            "plan": f'{{"plan": {odd}}}',
+            "plan/difference": f'{{"plan": {odd}}}',
+            "answers": f'{{"key": "{question["key"]}", "text": "edit", "data": {odd}}}',
+            "messages": f'{{"text": {odd}}}',
+            "forks": f'{{"at": {odd}}}',
+        }
+        for path, body in bodies.items():
+            answer = await client.post(f"/api/runs/{run_id}/{path}", content=body)
+            assert answer.status_code < 500, (path, answer.text)
+        await client.post(f"/api/runs/{run_id}/cancel")
+        assert (await client.get(f"/api/runs/{run_id}")).status_code == 200
+        assert (await client.get(f"/api/runs/{run_id}/events")).status_code == 200

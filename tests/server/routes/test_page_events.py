@@ -11,6 +11,7 @@ import websockets
 
 from teamwright import FunctionAgent, Team, Turn
 from teamwright.journal import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from tests.kit.server import TestServer, serving
 
 
@@ -103,3 +104,13 @@ async def test_the_key_of_a_prompt_may_be_escaped(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         path, client = await a_run(server), server.client("read")
         assert (await client.get(f"{path}/prompts/pair%2Fstep-2")).json()["member"] == "b"
+
+
+@pytest.mark.parametrize("after", ["99999999999999999999", "-1", "x", "9007199254740991"])
+async def test_a_number_that_no_event_has_yields_nothing(tmp_path: Path, teams: Path, after: str) -> None:
+    async with serving(SqliteJournal(tmp_path / "journal.db"), tmp_path, [teams]) as server:
+        await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+        await server.state.engine.runs.wait("r")
+        for path in ("page-events", "events"):
+            answer = await server.client("read").get(f"/api/runs/r/{path}?after={after}")
+            assert answer.status_code == 422 or answer.json() == [], answer.text

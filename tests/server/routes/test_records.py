@@ -9,6 +9,7 @@ import pytest
 from teamwright import FunctionAgent, Reply, Team, Turn
 from teamwright.agents import Context
 from teamwright.journal import MemoryJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from tests.kit.server import TestServer, serving
 
 
@@ -71,3 +72,28 @@ async def test_an_artifact_is_a_download_and_never_a_page(tmp_path: Path) -> Non
         task = (await server.state.engine.journal.read("r"))[0].fact
         other = await client.get(f"/api/runs/r/artifacts/{getattr(task, 'task', '')}")
         assert other.status_code == 404, "a hash alone must not open a text of the journal"
+
+
+async def test_a_fork_with_an_edited_task_keeps_its_secrets(tmp_path: Path, teams: Path) -> None:
+    key = "sk-abcdefghij0123456789"
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client, runs = server.client("run"), server.state.engine.runs
+        work = {"team": "pair", "task": f"Use {key}.\nBe quick.", "run_id": "r"}
+        assert (await client.post("/api/runs", json=work)).status_code == 201
+        await runs.wait("r")
+        forked = await client.post("/api/runs/r/forks", json={"at": 1, "task": "Use [redacted].\nBe slow."})
+        assert forked.status_code == 201, forked.text
+        await runs.wait(forked.json()["run_id"])
+        assert (await runs.history(forked.json()["run_id"])).task == f"Use {key}.\nBe slow."
+        lost = await client.post("/api/runs/r/forks", json={"at": 1, "task": "Take [redacted]."})
+        assert lost.status_code == 400
+
+
+@pytest.mark.parametrize("at", [10**30, -1, 10**6, "\u0000", "nowhere"])
+async def test_a_fork_from_nowhere_is_refused(tmp_path: Path, teams: Path, at: object) -> None:
+    async with serving(SqliteJournal(tmp_path / "journal.db"), tmp_path, [teams]) as server:
+        client = server.client("run")
+        await client.post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+        await server.state.engine.runs.wait("r")
+        refused = await client.post("/api/runs/r/forks", json={"at": at})
+        assert refused.status_code in (400, 404, 409, 422), refused.text

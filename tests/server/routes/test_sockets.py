@@ -208,3 +208,15 @@ async def test_a_socket_sends_page_events_as_they_are_listed(tmp_path: Path, tea
         assert [one for one in live if one.get("number", 0) > 2] == listed
         assert "".join(one["text"] for one in live if one["kind"] == "delta").startswith("word word")
         assert (await server.client("read").get(f"/api/runs/{run_id}/page-events?after=1000")).json() == []
+
+
+async def test_an_end_of_the_token_ends_the_stream(
+    tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "HEARTBEAT", 0.1)
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        run_id = await start(server, "gated")
+        async with asyncio.timeout(5), server.client("read").stream("GET", f"/api/runs/{run_id}/stream") as stream:
+            for one in server.state.tokens.all():
+                server.state.tokens.delete(one.name)
+            assert "event: refused" in [line async for line in stream.aiter_lines()]

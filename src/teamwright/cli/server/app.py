@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from teamwright.cli.server import token
+from teamwright.cli.server import token, webhooks
 from teamwright.cli.server.package import needs_server
 from teamwright.cli.terminal.output import redirect_prints, say, write_result, write_text
 
@@ -37,9 +37,12 @@ class ServeGroup(TyperGroup):
 
 
 app = typer.Typer(
-    cls=ServeGroup, rich_markup_mode=None, help="Serve runs and the page; `serve token` is who may use it."
+    cls=ServeGroup,
+    rich_markup_mode=None,
+    help="Serve runs and the page; `serve token` is who may use it, `serve webhooks` whom it told.",
 )
 app.add_typer(token.app, name="token")
+app.command("webhooks")(webhooks.list_attempts)
 
 Folders = Annotated[
     list[Path] | None,

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from teamwright.errors import UsageError
+from teamwright.errors import TeamwrightError, UsageError
 from teamwright.server.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.errors import error_response, responses
+from teamwright.server.event_stream import EventStream
+from teamwright.server.feed import TooSlow
 from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
@@ -65,6 +67,12 @@ class AskedMessage(BaseModel):
         return self.content if isinstance(self.content, str) else "\n".join(part.text for part in self.content)
 
 
+class StreamOptions(BaseModel):
+    """What a stream contains besides the answer."""
+
+    include_usage: bool = False
+
+
 class AskedCompletion(BaseModel):
     """A request; fields that only a model has, such as `temperature`, are ignored."""
 
@@ -72,24 +80,28 @@ class AskedCompletion(BaseModel):
     model: str
     messages: list[AskedMessage] = Field(min_length=1)
     stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: Literal[1] | None = Field(default=None, description="a team gives one answer")
     metadata: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 @router.get("/models", responses=responses(), dependencies=[MAY_READ])
 async def list_models(server: Server) -> Json:
     """Return the teams of this server as models."""
-    models = [{"id": one.id, "object": "model", "owned_by": "teamwright"} for one in server.catalogue.entries()]
+    ids = await anyio.to_thread.run_sync(server.catalogue.ids)
+    models = [{"id": one, "object": "model", "owned_by": "teamwright"} for one in ids]
     return {"object": "list", "data": models}
 
 
 @router.post(
     "/chat/completions", responses=COMPLETED | responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN]
 )
-async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | StreamingResponse:
+async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | EventStream:
     """Let a team answer."""
     handle = await _start(server, asked)
     if asked.stream:
-        return StreamingResponse(_chunks(server, handle, asked.model), media_type="text/event-stream")
+        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
+        return EventStream(_chunks(server, handle, asked.model, with_usage=with_usage))
     result = await server.engine.runs.wait(handle.run_id)  # unlike the handle's, it goes on without the client
     if result.status not in FINISHED:
         return error_response(502, "run_failed", _failure(result))
@@ -115,30 +127,44 @@ def _message(one: AskedMessage) -> Message:
     return Message(name=name, content=one.text, role="assistant" if one.role == "assistant" else "user")
 
 
-async def _chunks(server: ServerState, handle: Handle, model: str) -> AsyncIterator[str]:
+async def _chunks(server: ServerState, handle: Handle, model: str, *, with_usage: bool) -> AsyncGenerator[str]:
     head = _frame(handle.run_id, model, "chat.completion.chunk")
 
     def chunk(delta: Json, finish: str | None = None) -> str:
         return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     yield chunk({"role": "assistant", "content": ""})
-    async with server.feeds.follow(handle.run_id, form="events") as feed:
-        stopped = False
-        while not stopped and (frames := await feed.next(HEARTBEAT)) is not None:
-            if not frames:
-                yield ": still here\n\n"
-            for frame in frames:
-                if frame.kind == "agent.replied" and (said := _said(json.loads(frame.text))):
-                    yield chunk({"reasoning_content": said})
-                stopped = stopped or frame.kind in STOPS
-    result = await server.engine.runs.wait(handle.run_id)
+    try:
+        async for said in _replies(server, handle.run_id):
+            yield chunk({"reasoning_content": said}) if said else ": still here\n\n"
+        result = await server.engine.runs.wait(handle.run_id)
+    except TeamwrightError as error:  # too late for a status
+        yield _data({"error": {"code": "run_failed", "message": mask_text(str(error))}})
+        return
     if result.status not in FINISHED:
         yield _data({"error": {"code": "run_failed", "message": _failure(result)}})
         return
     yield chunk({"content": mask_text(result.output or "")})
     yield chunk({}, "stop")
-    yield _data({**head, "choices": [], "usage": _usage(result)})
+    if with_usage:
+        yield _data({**head, "choices": [], "usage": _usage(result)})
     yield "data: [DONE]\n\n"
+
+
+async def _replies(server: ServerState, run_id: str) -> AsyncGenerator[str]:
+    """Yield what members say until the run stops, and an empty text in silence. Who is too slow misses the rest."""
+    async with server.feeds.follow(run_id, form="events") as feed:
+        stopped = False
+        try:
+            while not stopped and (frames := await feed.next(HEARTBEAT)) is not None:
+                if not frames:
+                    yield ""
+                for frame in frames:
+                    if frame.kind == "agent.replied" and (said := _said(json.loads(frame.text))):
+                        yield said
+                    stopped = stopped or frame.kind in STOPS
+        except TooSlow:
+            return
 
 
 def _said(item: Json) -> str:

@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import difflib
 import json
+from typing import Annotated
 
 import anyio
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers.receipt import Receipt
 from teamwright.server.access import MAY_READ, Answerer, Runner, Server
 from teamwright.server.errors import require_run, responses
 from teamwright.server.inbox import WaitingQuestion
-from teamwright.server.masked_json import masked
+from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.routes.runs import GivenLimits
-from teamwright.values.people.questions import Answer
+from teamwright.values.people.questions import EDIT, Answer
+from teamwright.values.record_checks import plain_json
+from teamwright.values.secrets.patterns import mask_text, mask_value
 from teamwright.values.specs.manifest import AgentSpec
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
 inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])
+PlainJson = Annotated[JsonValue, AfterValidator(plain_json)]
+"""JSON that a journal can record and a response contain: without halves of characters, and without NaN."""
+FILE_MODELS = frozenset(("scripted", "local"))
+"""The prefixes of models that are files."""
 
 
 class GivenAnswer(BaseModel):
@@ -34,7 +41,7 @@ class GivenAnswer(BaseModel):
     text: str = Field(
         max_length=100_000, description="the answer; of a decision about a draft: approve, edit or reject"
     )
-    data: JsonValue = Field(default=None, description="of a decision: the new content, or the reason")
+    data: PlainJson = Field(default=None, description="of a decision: the new content, or the reason")
 
 
 class TakenAnswer(BaseModel):
@@ -57,7 +64,7 @@ class GivenPlan(BaseModel):
     """A plan in place of the present one."""
 
     model_config = ConfigDict(extra="forbid")
-    plan: JsonValue
+    plan: PlainJson
 
 
 class PresentPlan(BaseModel):
@@ -76,9 +83,20 @@ class PlainModel(BaseModel):
     """A member that is a model with instructions. Other declarations can name code, files and addresses."""
 
     model_config = ConfigDict(extra="forbid")
-    model: str | None = Field(default=None, max_length=200, description="the name of a model; by default the team's")
+    model: str | None = Field(
+        default=None, max_length=200, description="the name of a model, or provider:name; by default the team's"
+    )
     instructions: str = Field(default="", max_length=100_000)
     description: str = Field(default="", max_length=10_000)
+
+    def declaration(self) -> dict[str, JsonValue]:
+        """The declaration as in a manifest, where `${` would read a variable of the server's environment."""
+        kind, colon, _ = (self.model or "").partition(":")
+        if self.model is not None and ("${" in self.model or (colon and kind in FILE_MODELS)):
+            raise UsageError(f"The model {self.model!r} names a file or a variable of the server; write provider:name.")
+        return {
+            name: text.replace("${", "$${") for name, text in self.model_dump(mode="json", exclude_none=True).items()
+        }
 
 
 class GivenMember(BaseModel):
@@ -117,8 +135,13 @@ async def list_questions(server: Server, run_id: str) -> list[WaitingQuestion]:
 @router.post("/answers", status_code=202, responses=responses(404, 409))
 async def answer_question(server: Server, visitor: Answerer, run_id: str, given: GivenAnswer) -> TakenAnswer:
     """Answer a question. A run that paused for it, and that this server drove, goes on."""
-    await require_run(server.engine, run_id)
-    reply = Answer(text=given.text, data=given.data, by=visitor.name)
+    summary = await require_run(server.engine, run_id)
+    text, data = given.text, given.data
+    if contains_mask([text, data]):
+        asked = {one.key: one for one in await server.inbox.questions_of(summary)}
+        if given.key in asked:
+            text, data = _unmasked_answer(asked[given.key], text, data)
+    reply = Answer(text=text, data=data, by=visitor.name)
     await server.engine.runs.answer(run_id, given.key, reply)
     return TakenAnswer(run_id=run_id, key=given.key, resumed=await server.driven.resume_if_paused(run_id))
 
@@ -155,7 +178,7 @@ async def add_member(server: Server, visitor: Runner, run_id: str, given: GivenM
             server.catalogue.agent, given.source, given.name
         )
     elif given.spec is not None:
-        spec = given.spec.model_dump(exclude_none=True)
+        spec = given.spec.declaration()
     else:
         raise UsageError(f"The new member {given.name!r} needs a source, or a spec.")
     return _receipt(await server.engine.runs.add_member(run_id, given.name, spec, by=visitor.name))
@@ -185,7 +208,10 @@ async def compare_plan(server: Server, run_id: str, given: GivenPlan) -> ShownDi
 async def edit_plan(server: Server, visitor: Runner, run_id: str, given: GivenPlan) -> InterventionReceipt:
     """Replace the plan of a run's team; what is done stays done."""
     await require_run(server.engine, run_id)
-    return _receipt(await server.engine.runs.edit_plan(run_id, given.plan, by=visitor.name))
+    plan = given.plan
+    if contains_mask(plan):
+        plan = unmasked(plan, (await server.engine.runs.history(run_id)).plan())
+    return _receipt(await server.engine.runs.edit_plan(run_id, plan, by=visitor.name))
 
 
 @router.post("/limits", status_code=202, responses=responses(404, 409))
@@ -201,10 +227,21 @@ async def raise_budget(server: Server, visitor: Runner, run_id: str, given: Give
 async def _difference(server: Server, run_id: str, plan: JsonValue) -> ShownDifference:
     await require_run(server.engine, run_id)
     present = (await server.engine.runs.history(run_id)).plan()
-    before, after = (json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (present, plan))
+    # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
+    shown, edited = mask_value(present), mask_value(plan)
+    before, after = (json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (shown, edited))
     lines = difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2)
-    shown = masked({"plan": present, "difference": list(lines)})
-    return ShownDifference.model_validate(shown)
+    return ShownDifference.model_validate(masked({"plan": shown, "difference": list(lines)}))
+
+
+def _unmasked_answer(asked: WaitingQuestion, text: str, data: JsonValue) -> tuple[str, JsonValue]:
+    """Restore the secrets of a draft that was edited, and of a choice that was made."""
+    choices = {mask_text(one): one for one in asked.choices}
+    if asked.draft is None or text != EDIT:
+        return choices.get(text, text), data
+    if asked.form == "json" and not isinstance(data, str):
+        return text, unmasked(data, json.loads(asked.draft), json.loads(mask_text(asked.draft)))
+    return text, unmasked(data, asked.draft)
 
 
 def _receipt(receipt: Receipt) -> InterventionReceipt:

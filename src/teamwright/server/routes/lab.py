@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from teamwright.errors import UsageError
 from teamwright.planning.topology.profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
 from teamwright.server.access import MAY_READ, Server
 from teamwright.server.errors import responses
+from teamwright.server.masked_json import masked
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
 MOST_CELLS = 20_000
@@ -96,7 +98,7 @@ async def evaluate_topologies(options: EvaluationRequest) -> dict[str, JsonValue
 
 
 @router.post("/sweep", responses=responses(), dependencies=[MAY_READ])
-async def sweep_dimensions(options: SweepRequest) -> dict[str, JsonValue]:
+async def sweep_dimensions(server: Server, options: SweepRequest) -> dict[str, JsonValue]:
     """Evaluate every combination of the given values, as rows for heat maps."""
     from teamwright.lab.parameter_sweep.sweep import sweep, sweep_axes
 
@@ -104,7 +106,7 @@ async def sweep_dimensions(options: SweepRequest) -> dict[str, JsonValue]:
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model
     if cells > MOST_CELLS:
         raise UsageError(f"The sweep has {cells} cells, and at most {MOST_CELLS} are served; name fewer values.")
-    return await anyio.to_thread.run_sync(lambda: sweep(**given).to_json())
+    return await _computed(server, lambda: sweep(**given).to_json())
 
 
 @router.post("/simulate", responses=responses(404), dependencies=[MAY_READ])
@@ -114,7 +116,7 @@ async def simulate_team(server: Server, wanted: SimulationRequest) -> dict[str, 
 
     team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
     work = partial(simulate, team, wanted.task, runs=wanted.runs, seed=wanted.seed, topologies=wanted.topologies)
-    return (await anyio.to_thread.run_sync(work)).to_json()
+    return await _computed(server, lambda: work().to_json())
 
 
 @router.post("/plan", responses=responses(404), dependencies=[MAY_READ])
@@ -126,7 +128,7 @@ async def plan_team(server: Server, wanted: PlanRequest) -> dict[str, JsonValue]
 
     team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
     plan, settings = preview_plan(wanted.team, spec_of(team), wanted.task or None)
-    return (await anyio.to_thread.run_sync(prepare, plan, settings)).to_json()
+    return await _computed(server, lambda: prepare(plan, settings).to_json())
 
 
 @router.post("/advise", responses=responses(404), dependencies=[MAY_READ])
@@ -136,4 +138,9 @@ async def advise_topology(server: Server, wanted: AdviceRequest) -> dict[str, Js
 
     team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
     options = wanted.model_dump(exclude={"team", "task"})
-    return (await anyio.to_thread.run_sync(lambda: advise(team, wanted.task, **options))).to_json()
+    return await _computed(server, lambda: advise(team, wanted.task, **options).to_json())
+
+
+async def _computed(server: Server, work: Callable[[], dict[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Compute in one of the few threads of the lab, and mask what looks like a secret."""
+    return masked(await anyio.to_thread.run_sync(work, limiter=server.lab_threads))

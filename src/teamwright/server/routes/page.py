@@ -32,10 +32,19 @@ async def page_file(path: str) -> Response:
     document = folder / "index.html"
     if not document.is_file():
         return PlainTextResponse(NOT_BUILT, 200 if path == "" else 404)
-    found = (folder / path).resolve()
-    if found.is_relative_to(folder) and found.is_file() and found != document:
+    found = _file_in(folder, path)
+    if found is not None and found != document:
         caching = HASHED if path.startswith("assets/") else "no-cache"
         return FileResponse(found, headers={"Cache-Control": caching})
     if "." in path.rpartition("/")[2]:
         raise HTTPException(404, "there is no such file")
     return FileResponse(document, headers={"Cache-Control": "no-cache"})
+
+
+def _file_in(folder: Path, path: str) -> Path | None:
+    """Return the file with this path inside a folder, if there is one."""
+    try:
+        found = (folder / path).resolve()
+        return found if found.is_relative_to(folder) and found.is_file() else None
+    except (OSError, ValueError):  # a name that no file can have: too long, or with a null character
+        return None

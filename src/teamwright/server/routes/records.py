@@ -15,8 +15,9 @@ from teamwright.history.kpis import read_kpis
 from teamwright.page.artifacts import list_artifacts, read_artifact
 from teamwright.server.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.errors import require_run, responses
-from teamwright.server.masked_json import masked
+from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.routes.runs import GivenLimits, StartedRun
+from teamwright.values.secrets.classification import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
 SAFE_TYPES = frozenset(("text/plain", "text/csv", "text/markdown", "application/json", "application/pdf", "image/png"))
@@ -46,7 +47,10 @@ async def list_checkpoints(server: Server, run_id: str) -> list[dict[str, JsonVa
 async def fork_run(server: Server, run_id: str, new: NewFork) -> StartedRun:
     """Fork a run with changes; this server drives the new run."""
     await require_run(server.engine, run_id)
-    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=new.task, limits=new.limits.limits())
+    task = new.task
+    if task is not None and HIDDEN in task:
+        task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
+    handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits.limits())
     return StartedRun(run_id=handle.run_id)
 
 

@@ -87,7 +87,7 @@ async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
     from teamwright.lab.simulation.forecast import forecast_run as forecast
 
     team = await anyio.to_thread.run_sync(server.catalogue.load, work.team)
-    return (await forecast(server.engine.journal, team, work.task, work.limits.limits())).to_json()
+    return masked((await forecast(server.engine.journal, team, work.task, work.limits.limits())).to_json())
 
 
 @router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from teamwright.server.access import COOKIE, MAY_READ, Reader, Server, stranger
+from teamwright.server.access import MAY_READ, Reader, Server, cookie_name, stranger
 from teamwright.server.errors import responses
 from teamwright.server.tokens import SESSION_SECONDS
 
@@ -27,8 +27,16 @@ async def begin(server: Server, request: Request, given: OneTimeCode) -> JSONRes
     visitor = server.sessions.visitor(session) if session is not None else None
     if session is None or visitor is None:
         raise stranger(request)
+    request.state.visitor = visitor
     response = JSONResponse({"name": visitor.name, "role": visitor.role})
-    response.set_cookie(COOKIE, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict", path="/")
+    response.set_cookie(
+        cookie_name(request),
+        session,
+        max_age=int(SESSION_SECONDS),
+        httponly=True,
+        samesite="strict",
+        secure=request.headers.get("origin", "").startswith("https:"),  # the page behind a proxy with TLS
+    )
     return response
 
 
@@ -41,7 +49,8 @@ async def read(visitor: Reader) -> dict[str, str]:
 @router.delete("", responses=responses(), dependencies=[MAY_READ])
 async def end(server: Server, request: Request) -> JSONResponse:
     """End the session."""
-    server.sessions.end(request.cookies.get(COOKIE, ""))
+    name = cookie_name(request)
+    server.sessions.end(request.cookies.get(name, ""))
     response = JSONResponse({})
-    response.delete_cookie(COOKIE)
+    response.delete_cookie(name)
     return response

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Annotated, cast
 
 import anyio
-from fastapi import APIRouter, Header, Query, WebSocket
+from fastapi import APIRouter, Header, Query, Request, WebSocket
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocketDisconnect
@@ -15,15 +15,16 @@ from starlette.websockets import WebSocketDisconnect
 from teamwright.errors import TeamwrightError
 from teamwright.server.access import MAY_READ, Server, need, state_of
 from teamwright.server.errors import NotAllowed, NotKnown, require_run, responses
+from teamwright.server.event_stream import SEND_SECONDS, EventStream
 from teamwright.server.feed import Feed, TooSlow
 from teamwright.server.projection import Form, Frame, Item, encode
 from teamwright.server.state import ServerState
+from teamwright.values.secrets.patterns import mask_text
 
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0
-SEND_SECONDS = 10.0
 AT_ONCE = 20
-"""How long a socket may take for so many items before its client is dropped."""
+"""How many items a client has to take within `SEND_SECONDS`."""
 REFUSED, NO_SUCH_RUN, TRY_AGAIN, GOING_AWAY, BAD_COMMAND, BROKEN = 1008, 4404, 1013, 1012, 4400, 4500
 MOST_FOLLOWED = 50
 """How many runs one socket may follow."""
@@ -44,28 +45,30 @@ class SocketCommand(BaseModel):
 @router.get(
     "/api/runs/{run_id}/stream",
     responses={**responses(404), 200: {"content": {"text/event-stream": {}}}},
-    response_class=StreamingResponse,
+    response_class=StreamingResponse,  # its errors are JSON
     dependencies=[MAY_READ],
 )
 async def stream_run(
     server: Server,
+    request: Request,
     run_id: str,
     after: After = 0,
     form: Form = "page",
     last_event_id: Annotated[str | None, Header()] = None,
-) -> StreamingResponse:
+) -> EventStream:
     """Follow a run by server-sent events; `Last-Event-ID` continues after an event."""
     await require_run(server.engine, run_id)
     known = last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) < 16
     start = int(last_event_id) if known and last_event_id is not None else after
-    return StreamingResponse(_sse(server, run_id, start, form), media_type="text/event-stream")
+    return EventStream(_sse(request, run_id, start, form))
 
 
-async def _sse(server: ServerState, run_id: str, after: int, form: Form) -> AsyncIterator[str]:
+async def _sse(request: Request, run_id: str, after: int, form: Form) -> AsyncGenerator[str]:
+    server = state_of(request)
     async with server.feeds.follow(run_id, after, form=form) as feed:
         ending = "end"
         try:
-            async for frame in _with_heartbeats(feed):
+            async for frame in _with_heartbeats(feed, request):
                 if frame is None:
                     yield ": still here\n\n"
                     continue
@@ -74,6 +77,8 @@ async def _sse(server: ServerState, run_id: str, after: int, form: Form) -> Asyn
                 yield f"{number}event: {frame.kind}\ndata: {frame.text}\n\n"
         except TooSlow:
             ending = "slow"
+        except (NotKnown, NotAllowed):
+            ending = "refused"
         except TeamwrightError as error:
             yield f"event: error\ndata: {encode({'kind': 'error', 'message': str(error)})}\n\n"
             return
@@ -82,12 +87,16 @@ async def _sse(server: ServerState, run_id: str, after: int, form: Form) -> Asyn
         yield f"event: {ending}\ndata: {json.dumps({'kind': ending, 'after': feed.number})}\n\n"
 
 
-async def _with_heartbeats(feed: Feed) -> AsyncGenerator[Frame | None]:
-    """Yield the items of a feed, and `None` where nothing happened for a while."""
+async def _with_heartbeats(feed: Feed, request: Request) -> AsyncGenerator[Frame | None]:
+    """Yield the items of a feed, and `None` where nothing happened for a while, as long as the visitor may read."""
+    checked = anyio.current_time()
     while True:
         frames = await feed.next(HEARTBEAT)
         if frames is None:
             return
+        if anyio.current_time() - checked >= HEARTBEAT:
+            need(request, "read")
+            checked = anyio.current_time()
         for frame in frames:
             yield frame
         if not frames:
@@ -282,6 +291,6 @@ def _closing(error: BaseException) -> tuple[int, str]:
         case _Refused(code=code, reason=reason):
             return code, reason
         case TeamwrightError():
-            return BROKEN, str(error)
+            return BROKEN, mask_text(str(error))
         case _:
             raise error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 from fastapi import APIRouter
 from pydantic import JsonValue
 
 from teamwright.server.access import MAY_READ, Server
 from teamwright.server.errors import responses
+from teamwright.server.masked_json import masked
 
 router = APIRouter(prefix="/api/teams", tags=["teams"])
 
@@ -14,4 +16,4 @@ router = APIRouter(prefix="/api/teams", tags=["teams"])
 @router.get("", responses=responses(), dependencies=[MAY_READ])
 async def list_teams(server: Server) -> list[dict[str, JsonValue]]:
     """Return all teams in the folders of the server; one that can't be loaded says why."""
-    return [entry.to_json() for entry in server.catalogue.entries()]
+    return [masked(entry.to_json()) for entry in await anyio.to_thread.run_sync(server.catalogue.entries)]
