@@ -57,7 +57,7 @@ class Audited:
             await self._app(scope, receive, sending)
         finally:
             line = _line(scope, status)
-            if line.by or status == UNAUTHORIZED:  # a stranger, whose tries are limited, can't fill the disk
+            if line.by or line.status == UNAUTHORIZED:  # a stranger, whose tries are limited, can't fill the disk
                 self._audit.write(line)
 
 

@@ -90,10 +90,11 @@ class Guard:
 
         async def bounded() -> Message:
             nonlocal read, until
-            with anyio.move_on_after(until - anyio.current_time()) as waiting:
-                message = await receive()
-            if waiting.cancelled_caught:
-                raise HTTPException(408, f"the body took longer than {BODY_SECONDS:g} seconds")
+            try:
+                with anyio.fail_after(until - anyio.current_time()):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the body took longer than {BODY_SECONDS:g} seconds") from None
             if not message.get("more_body"):
                 until = inf  # what comes next is that the client leaves
             read += len(message.get("body") or b"")

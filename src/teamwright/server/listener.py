@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -107,7 +108,7 @@ class TimedProtocol(H11Protocol):
     def _check(self) -> None:
         if self.transport.get_protocol() is not self:  # it is a socket now
             return
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle = cast("RequestResponseCycle | None", self.cycle)
         waits = (cycle is None or cycle.response_complete) and self.timeout_keep_alive_task is None
         if waits and self._waited and cycle is self._after:
             self.transport.abort()

@@ -56,16 +56,17 @@ def _restored(sent: JsonValue, shown: JsonValue, original: JsonValue, lines: dic
             entries = _entries(shown, original)
             restored: dict[str, JsonValue] = {}
             for key, item in sent.items():
-                name, *pair = entries.get(key) or (_line(key, lines) if HIDDEN in key else key, None, None)
-                restored[name] = _restored(item, *pair, lines)
+                name, seen, before = entries.get(key) or (_line(key, lines), None, None)
+                restored[name] = _restored(item, seen, before, lines)
             return restored
         case _:
             return sent
 
 
 def _items(shown: JsonValue, original: JsonValue) -> list[tuple[JsonValue, JsonValue]]:
-    both = isinstance(shown, list) and isinstance(original, list)
-    return list(zip(shown, original, strict=True)) if both else []
+    if not (isinstance(shown, list) and isinstance(original, list)):
+        return []
+    return list(zip(shown, original, strict=False))
 
 
 def _partner(item: JsonValue, index: int, pairs: list[tuple[JsonValue, JsonValue]]) -> tuple[JsonValue, JsonValue]:
