@@ -16,6 +16,7 @@ from tests.page.browser.kit import PageServer
 pytestmark = pytest.mark.experts
 MANIFESTS = {
     "shed": """
+models: {primary: "scripted:replies.yaml"}
 agents:
   lead: {scripted: replies.yaml}
   joiner: {scripted: replies.yaml, description: Builds the walls}
@@ -153,7 +154,7 @@ def test_an_expert_is_added_by_keyboard_and_takes_effect(server: PageServer, pag
     page.get_by_role("button", name="Add an expert").press("Enter")
     expect(page.get_by_label("Name")).to_be_focused()
     page.keyboard.type("painter")
-    page.get_by_label("Model").fill("scripted:replies.yaml")
+    page.get_by_label("Model").fill("primary")
     page.get_by_label("What it does").fill("Paints")
     page.get_by_label("Instructions").fill("Paint the walls.")
     page.get_by_label("What it does").press("Enter")
