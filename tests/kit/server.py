@@ -14,10 +14,10 @@ import httpx2
 from teamwright import Engine
 from teamwright.journal.protocol import Journal
 from teamwright.server.app import make_app
-from teamwright.server.guard import LOOPBACK
 from teamwright.server.listener import FeedServer, server_config
+from teamwright.server.security.guard import LOOPBACK
+from teamwright.server.security.tokens import Role
 from teamwright.server.state import ServerState, open_state
-from teamwright.server.tokens import Role
 
 
 @dataclass

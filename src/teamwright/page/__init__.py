@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         PageWait,
         PageWarning,
     )
+    from teamwright.page.page_reader import read_page_events
     from teamwright.page.prompts import PromptMessage, PromptRequest, PromptTool, TurnPrompt, rebuild_prompt
-    from teamwright.page.reading import read_page_events
     from teamwright.page.schema import page_schema
 
 __all__ = [
@@ -120,7 +120,7 @@ __getattr__, __dir__ = lazy_names(
             "PageUsage PageVerdict PageVote PageWait PageWarning"
         ),
         "teamwright.page.prompts": "PromptMessage PromptRequest PromptTool TurnPrompt rebuild_prompt",
-        "teamwright.page.reading": "read_page_events",
+        "teamwright.page.page_reader": "read_page_events",
         "teamwright.page.schema": "page_schema",
     },
 )

@@ -20,8 +20,8 @@ from pydantic import JsonValue
 from teamwright.errors import UsageError
 from teamwright.history.kpis import read_kpis
 from teamwright.page.page_events import PAGE_VERSION, encode
+from teamwright.page.page_reader import read_page_events
 from teamwright.page.prompts import PromptReplay, TurnPrompt
-from teamwright.page.reading import read_page_events
 from teamwright.values.secrets.patterns import mask_value
 
 if TYPE_CHECKING:

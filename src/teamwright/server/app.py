@@ -7,9 +7,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from teamwright.server.audit import Audited
 from teamwright.server.errors import add_handlers
-from teamwright.server.guard import LOOPBACK, Guard
 from teamwright.server.routes import (
     audit,
     chat_completions,
@@ -24,6 +22,8 @@ from teamwright.server.routes import (
     sockets,
     teams,
 )
+from teamwright.server.security.audit import Audited
+from teamwright.server.security.guard import LOOPBACK, Guard
 from teamwright.server.state import ServerState
 
 ROUTERS = (

@@ -22,7 +22,7 @@ from teamwright.errors import (
     UnknownName,
     UsageError,
 )
-from teamwright.server.tokens import Role, Visitor
+from teamwright.server.security.tokens import Role, Visitor
 from teamwright.values.secrets.patterns import mask_text
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from teamwright.journal.location import resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
-from teamwright.server.feed import Feeds
-from teamwright.server.guard import LOOPBACK
-from teamwright.server.recent_bodies import remembering
+from teamwright.server.feeds.feed import Feeds
+from teamwright.server.feeds.recent_bodies import remembering
+from teamwright.server.security.guard import LOOPBACK
+from teamwright.server.security.tokens import Visitor, tokens_file
 from teamwright.server.state import open_state
-from teamwright.server.tokens import Visitor, tokens_file
 
 LARGEST_MESSAGE = 64 * 1024
 """The largest message that a socket takes, in bytes."""

@@ -10,14 +10,14 @@ from pathlib import Path
 import anyio
 
 from teamwright.runtime.engine import Engine
-from teamwright.server.audit import Audit, AuditLine
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
-from teamwright.server.feed import Feeds
+from teamwright.server.feeds.feed import Feeds
+from teamwright.server.feeds.overview import Overview
 from teamwright.server.inbox import Inbox
-from teamwright.server.overview import Overview
-from teamwright.server.rate_limit import RateLimit
-from teamwright.server.tokens import Sessions, Tokens
+from teamwright.server.security.audit import Audit, AuditLine
+from teamwright.server.security.rate_limit import RateLimit
+from teamwright.server.security.tokens import Sessions, Tokens
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLine, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)

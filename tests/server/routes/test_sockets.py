@@ -16,8 +16,8 @@ from websockets.asyncio.client import ClientConnection
 from teamwright import FunctionAgent, Team
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server import channel
-from teamwright.server.feed import Feed
+from teamwright.server.feeds import channel
+from teamwright.server.feeds.feed import Feed
 from teamwright.server.routes import sockets
 from tests.kit.server import TestServer, serving
 

@@ -10,7 +10,7 @@ import typer
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result, write_text
 
 if TYPE_CHECKING:
-    from teamwright.server.tokens import Tokens
+    from teamwright.server.security.tokens import Tokens
 
 app = typer.Typer(
     help="Make, list and revoke the tokens with which programs use a server.",
@@ -66,6 +66,6 @@ def revoke(name: Name, json: Json = False) -> int:
 
 
 def _tokens() -> Tokens:
-    from teamwright.server.tokens import Tokens, tokens_file
+    from teamwright.server.security.tokens import Tokens, tokens_file
 
     return Tokens(tokens_file())

@@ -7,9 +7,9 @@ from typing import Annotated
 import anyio
 from fastapi import APIRouter, Query
 
-from teamwright.server.access import MAY_ADMIN, Server
-from teamwright.server.audit import AuditLine
 from teamwright.server.errors import responses
+from teamwright.server.security.access import MAY_ADMIN, Server
+from teamwright.server.security.audit import AuditLine
 from teamwright.server.webhook_notices import WebhookLine
 
 router = APIRouter(tags=["audit"])

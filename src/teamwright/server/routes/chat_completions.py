@@ -18,11 +18,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UsageError
-from teamwright.server.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.errors import error_response, responses
-from teamwright.server.event_stream import EventStream
-from teamwright.server.feed import TooSlow
+from teamwright.server.feeds.event_stream import EventStream
+from teamwright.server.feeds.feed import TooSlow
 from teamwright.server.routes.sockets import HEARTBEAT
+from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.turns.messages import Message

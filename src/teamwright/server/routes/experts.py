@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
-from teamwright.server.access import MAY_READ
 from teamwright.server.errors import responses
+from teamwright.server.security.access import MAY_READ
 
 router = APIRouter(prefix="/api/experts", tags=["experts"])
 

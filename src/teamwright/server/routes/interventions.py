@@ -15,11 +15,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers.receipt import Receipt
-from teamwright.server.access import MAY_READ, Answerer, Runner, Server
 from teamwright.server.errors import require_run, responses
 from teamwright.server.inbox import WaitingQuestion
-from teamwright.server.masked_json import contains_mask, masked, unmasked
 from teamwright.server.routes.runs import GivenLimits
+from teamwright.server.security.access import MAY_READ, Answerer, Runner, Server
+from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.values.people.questions import EDIT, Answer
 from teamwright.values.record_checks import plain_json
 from teamwright.values.secrets.patterns import mask_text, mask_value

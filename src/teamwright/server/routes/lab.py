@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.planning.topology.profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
-from teamwright.server.access import MAY_READ, Server
 from teamwright.server.errors import responses
-from teamwright.server.masked_json import masked
+from teamwright.server.security.access import MAY_READ, Server
+from teamwright.server.security.masked_json import masked
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
 MOST_CELLS = 20_000

@@ -9,10 +9,10 @@ from fastapi.responses import Response
 from pydantic import JsonValue
 
 from teamwright.page.page_events import encode
+from teamwright.page.page_reader import read_page_events
 from teamwright.page.prompts import rebuild_prompt
-from teamwright.page.reading import read_page_events
-from teamwright.server.access import MAY_READ, Server
 from teamwright.server.errors import require_run, responses
+from teamwright.server.security.access import MAY_READ, Server
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
 JSON = "application/json"

@@ -13,10 +13,10 @@ from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
 from teamwright.page.artifacts import list_artifacts, read_artifact
-from teamwright.server.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.errors import require_run, responses
-from teamwright.server.masked_json import masked, unmasked
 from teamwright.server.routes.runs import GivenLimits, StartedRun
+from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
+from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.values.secrets.classification import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])

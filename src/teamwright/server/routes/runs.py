@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from teamwright.server.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.errors import require_run, responses
-from teamwright.server.masked_json import masked
-from teamwright.server.overview import RunRow
-from teamwright.server.projection import EventProjection
+from teamwright.server.feeds.overview import RunRow
+from teamwright.server.feeds.projection import EventProjection
 from teamwright.server.routes.sockets import After
+from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
+from teamwright.server.security.masked_json import masked
 from teamwright.values.limits.limits import Limits
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from teamwright.server.access import MAY_READ, Reader, Server, cookie_name, stranger
 from teamwright.server.errors import responses
-from teamwright.server.tokens import SESSION_SECONDS
+from teamwright.server.security.access import MAY_READ, Reader, Server, cookie_name, stranger
+from teamwright.server.security.tokens import SESSION_SECONDS
 
 router = APIRouter(prefix="/api/session", tags=["session"])
 

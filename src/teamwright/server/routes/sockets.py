@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from teamwright.errors import TeamwrightError
-from teamwright.server.access import MAY_READ, Server, need, state_of
 from teamwright.server.errors import NotAllowed, NotKnown, require_run, responses
-from teamwright.server.event_stream import SEND_SECONDS, EventStream
-from teamwright.server.feed import Feed, TooSlow
-from teamwright.server.projection import Form, Frame, Item, encode
+from teamwright.server.feeds.event_stream import SEND_SECONDS, EventStream
+from teamwright.server.feeds.feed import Feed, TooSlow
+from teamwright.server.feeds.projection import Form, Frame, Item, encode
+from teamwright.server.security.access import MAY_READ, Server, need, state_of
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 

@@ -6,9 +6,9 @@ import anyio
 from fastapi import APIRouter
 from pydantic import JsonValue
 
-from teamwright.server.access import MAY_READ, Server
 from teamwright.server.errors import responses
-from teamwright.server.masked_json import masked
+from teamwright.server.security.access import MAY_READ, Server
+from teamwright.server.security.masked_json import masked
 
 router = APIRouter(prefix="/api/teams", tags=["teams"])
 

@@ -8,8 +8,8 @@ import pytest
 import websockets
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import guard
-from teamwright.server.guard import HEADERS
+from teamwright.server.security import guard
+from teamwright.server.security.guard import HEADERS
 from tests.kit.server import serving
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.server.masked_json import contains_mask, unmasked
+from teamwright.server.security.masked_json import contains_mask, unmasked
 from teamwright.values.secrets.classification import HIDDEN
 from teamwright.values.secrets.patterns import mask_value
 

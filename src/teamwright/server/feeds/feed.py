@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.runtime.background_tasks import BackgroundTasks
-from teamwright.server.channel import Channel
-from teamwright.server.projection import PROJECTIONS, Form, Frame
+from teamwright.server.feeds.channel import Channel
+from teamwright.server.feeds.projection import PROJECTIONS, Form, Frame
 from teamwright.values.events.event import AnyDelta, Event
 
 if TYPE_CHECKING:

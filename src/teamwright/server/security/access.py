@@ -8,8 +8,8 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from teamwright.server.errors import NotAllowed, NotKnown, TooManyTries
+from teamwright.server.security.tokens import Role, Visitor
 from teamwright.server.state import ServerState
-from teamwright.server.tokens import Role, Visitor
 
 COOKIE = "teamwright_session"
 BEARER = "bearer "

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from teamwright.server.projection import Frame, MakeProjection
+from teamwright.server.feeds.projection import Frame, MakeProjection
 from teamwright.values.events.event import AnyDelta, Event
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import websockets
 
 from teamwright.journal import MemoryJournal
-from teamwright.server.tokens import ROLES, Role, Sessions, Visitor
+from teamwright.server.security.tokens import ROLES, Role, Sessions, Visitor
 from tests.kit.server import TestServer, serving
 
 PUBLIC = {("post", "/api/session")}

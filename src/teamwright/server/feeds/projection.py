@@ -19,7 +19,7 @@ from teamwright.page.page_events import encode as encode_page_event
 from teamwright.page.page_events import kind_of
 from teamwright.page.projection.projection import PageProjection, needed_bodies
 from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.server.masked_deltas import MaskedDeltas
+from teamwright.server.feeds.masked_deltas import MaskedDeltas
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.secrets.patterns import mask_value

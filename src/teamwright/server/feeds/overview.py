@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from teamwright.errors import TeamwrightError
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
-from teamwright.server.projection import Item
+from teamwright.server.feeds.projection import Item
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.results import RunSummary
 

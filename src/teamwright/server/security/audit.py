@@ -10,9 +10,9 @@ from time import time
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from teamwright.server.guard import SAFE_METHODS
-from teamwright.server.json_lines import JsonLines
-from teamwright.server.tokens import Visitor
+from teamwright.server.security.guard import SAFE_METHODS
+from teamwright.server.security.json_lines import JsonLines
+from teamwright.server.security.tokens import Visitor
 from teamwright.values.results import iso
 
 UNAUTHORIZED = 401

@@ -1,0 +1,1 @@
+"""Who may do what: tokens, roles, hosts and origins, rates, masks and the audit."""
