@@ -15,9 +15,18 @@ async def test_an_item_is_never_visible_before_one_with_a_lower_id(postgres_serv
     async with await connect(address) as slow, await connect(address) as quick, await connect(address) as reader:
         await migrate(reader, address)
         async with anyio.create_task_group() as tasks, slow.transaction():
-            await send_item(slow, address, "run", Pause(by="first"), "slow")
-            tasks.start_soon(send_item, quick, address, "run", Pause(by="second"), "quick")
+            await send_item(slow, address, "run", Pause(by="first"), "slow", "1")
+            tasks.start_soon(send_item, quick, address, "run", Pause(by="second"), "quick", "2")
             await anyio.sleep(0.2)
             assert await read_inbox(reader, "run", 0) == [], "the second must wait for the first"
         items = await read_inbox(reader, "run", 0)
     assert [item.intervention for item in items] == [Pause(by="first"), Pause(by="second")]
+
+
+async def test_an_item_whose_sending_is_repeated_is_there_once(postgres_server: str, tmp_path: Path) -> None:
+    address = DatabaseAddress.parse(schema_url(postgres_server, tmp_path))
+    async with await connect(address) as connection:
+        await migrate(connection, address)
+        for sending in ("1", "1", "2"):
+            await send_item(connection, address, "run", Pause(), "sender", sending)
+        assert len(await read_inbox(connection, "run", 0)) == 2

@@ -11,9 +11,9 @@ from teamwright.values.people.interventions import Intervention
 
 
 async def send_item(
-    connection: Connection, address: DatabaseAddress, run_id: str, intervention: Intervention, sender: str
+    connection: Connection, address: DatabaseAddress, run_id: str, intervention: Intervention, sender: str, sending: str
 ) -> None:
-    """Add an intervention to a run's inbox, and notify other processes.
+    """Add an intervention to a run's inbox, once for each `sending`, and notify other processes.
 
     The lock lets a second sender wait for its id: else its item could become visible before one with a lower id, which
     a driver would then never read.
@@ -21,7 +21,10 @@ async def send_item(
     text = inbox_item_to_text(intervention)
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock_key(f"inbox\0{run_id}"),))
-        await connection.execute("INSERT INTO inbox (run_id, data) VALUES (%s, %s)", (run_id, text))
+        await connection.execute(
+            "INSERT INTO inbox (run_id, data, sending) VALUES (%s, %s, %s) ON CONFLICT (sending) DO NOTHING",
+            (run_id, text, sending),
+        )
         await connection.execute("SELECT pg_notify(%s, %s)", (address.channel, sender))
 
 

@@ -153,7 +153,12 @@ class PostgresJournal:
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Add an intervention to a run's inbox, and notify its driver."""
-        await self._use(lambda connection: send_item(connection, self._address, run_id, intervention, self._name))
+        sending = uuid4().hex
+
+        async def work(connection: Connection) -> None:
+            await send_item(connection, self._address, run_id, intervention, self._name, sending)
+
+        await self._use(work)
         self._hearing.wake()
 
     async def restore(self, item: InboxItem) -> None:

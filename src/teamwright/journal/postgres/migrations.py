@@ -54,11 +54,12 @@ _FIRST: LiteralString = """
     CREATE TABLE body_uses (run text NOT NULL, hash text NOT NULL, PRIMARY KEY (run, hash));
     CREATE INDEX uses_of_body ON body_uses (hash);
 
-    -- Ids grow within a run. Those of a run that was copied from another journal stay as they are.
+    -- Ids grow within a run. Those of a run that was copied from another journal stay as they are. `sending` identifies
+    -- one sending, which is repeated where its reply was lost.
     CREATE SEQUENCE inbox_ids;
     CREATE TABLE inbox (
         run_id text NOT NULL, id bigint NOT NULL DEFAULT nextval('inbox_ids'), data text NOT NULL,
-        PRIMARY KEY (run_id, id)
+        sending text UNIQUE, PRIMARY KEY (run_id, id)
     );
 
     CREATE TABLE notes (
