@@ -1,0 +1,1 @@
+"""Limits of the whole cluster: rates of models, and budgets of tenants across runs."""
