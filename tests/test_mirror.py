@@ -14,6 +14,8 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "journal/postgres/pace_tables.py": "cluster/limits/test_paces.py",
+    "journal/postgres/paces.py": "cluster/limits/test_paces.py",
     "cli/server/package.py": "cli/server/test_app.py",
     "cli/server/token.py": "cli/server/test_app.py",
     "server/app.py": "server/routes/test_runs.py",

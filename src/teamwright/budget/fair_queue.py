@@ -6,7 +6,7 @@ Pure and deterministic: the order in which items come out depends only on the or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -29,6 +29,12 @@ class FairQueue(Generic[T]):
 
     def __bool__(self) -> bool:
         return bool(self._turns)
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield all items, branch by branch."""
+        yield from self._items
+        for branch in self._children.values():
+            yield from branch
 
     def push(self, path: Sequence[Hashable], item: T, depth: int = 0) -> None:
         """Queue an item under a path."""

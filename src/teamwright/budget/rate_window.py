@@ -113,11 +113,13 @@ class ConcurrencyLimit:
         self.maximum = maximum
         self._limit = float(maximum)
         self.epoch: int = 0
+        self.share: int | None = None
+        """The part of the calls that this process may make, if it shares the limit with others."""
 
     @property
     def current(self) -> int:
         """The limit as it is now."""
-        return int(self._limit)
+        return int(self._limit) if self.share is None else min(int(self._limit), self.share)
 
     def set_maximum(self, maximum: int) -> None:
         """Set another maximum; a limit that has not been decreased rises with it."""

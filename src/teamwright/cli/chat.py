@@ -62,10 +62,10 @@ def chat(
     from anyio.from_thread import start_blocking_portal
 
     from teamwright.cli.interactive.chat import Chat
+    from teamwright.cli.interactive.open import new_engine
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
     from teamwright.cli.validate import validate_on_error
     from teamwright.runtime.driver.cancellation import has_abandoned_tasks
-    from teamwright.runtime.engine import Engine
 
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
     paths = [manifest, *(more or ())] if manifest is not None else []
@@ -76,7 +76,7 @@ def chat(
         validate_on_error(paths, model, roots),
         raise_on_interrupt(),
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(Engine()) as engine,
+        portal.wrap_async_context_manager(new_engine()) as engine,
     ):
         session = portal.call(_open, engine, paths, conversation, team, model, roots, limits)
         session.json, session.quiet = json, quiet

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
-from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.interactive.open import new_engine, run_on_loop
 from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
 from teamwright.cli.show import draw
 from teamwright.cli.terminal.options import (
@@ -204,14 +204,13 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, local_hint, report_end
     from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
     paths = [] if request.manifest is None else [request.manifest, *request.more]
     loaded = load_manifest(paths, request.model) if paths else None
-    async with Engine() as engine:
+    async with new_engine() as engine:
         continues = None
         if request.continues is not None:
             continues = await _finished_run_id(engine, request.continues)

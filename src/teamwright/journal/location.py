@@ -49,6 +49,12 @@ def is_url(journal: object) -> TypeGuard[str]:
     return isinstance(journal, str) and journal.startswith(POSTGRES_SCHEMES)
 
 
+def database_url(journal: object = None) -> str | None:
+    """The URL of the Postgres database that a journal, by default the user's, is in; `None` if it is elsewhere."""
+    named = os.environ.get(JOURNAL_VARIABLE) if journal is None else journal
+    return named if is_url(named) else None
+
+
 def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float = BUSY_TIMEOUT) -> Journal:
     """Return a journal that is not yet open: `None` is the default journal, `"memory"` a new one in memory.
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
+    from teamwright.runtime.admission.shared_limits import SharedLimits
     from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
@@ -65,7 +66,8 @@ class Engine:
     driven. `journal` is `"memory"`, a path to a database, or a `Journal`; by default a database in the user's data
     folder. `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
     `grace` is how many seconds cancelled members have to end; one that takes longer is abandoned. `deps` are objects,
-    such as a database, that tools get from their context by type: `ctx.dep(Database)`.
+    such as a database, that tools get from their context by type: `ctx.dep(Database)`. `shared` are limits that
+    several engines keep together; without it, each engine keeps its own.
     """
 
     @checked_call("engine")
@@ -78,6 +80,7 @@ class Engine:
         monotonic: Callable[[], float] | None = None,
         grace: float | None = None,
         deps: Sequence[object] = (),
+        shared: SharedLimits | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.clients.models import Models
@@ -105,7 +108,7 @@ class Engine:
         self.bus = Bus()
         self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
         self._mcp = McpPool()
-        self._limiters, self._prompt_meter = RateLimiters(), PromptMeter()
+        self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
@@ -127,12 +130,17 @@ class Engine:
         async with AsyncExitStack() as stack:
             await self.journal.open()
             stack.push_async_callback(self.journal.close)
+            if self._shared is not None:
+                await self._shared.open()
+                stack.push_async_callback(self._shared.close)
             await stack.enter_async_context(self.models)
             stack.push_async_callback(self._mcp.close)
             self._deliveries.open()
             await self._tasks.open()
             stack.push_async_callback(self._tasks.close)
             self._tasks.group().start_soon(self._live.watch_inboxes)
+            if self._shared is not None:
+                self._tasks.group().start_soon(self._shared.keep)
             self._stack = stack.pop_all()
         return self
 

@@ -16,7 +16,8 @@ from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from teamwright.errors import UsageError
-from teamwright.journal.location import resolve_journal
+from teamwright.journal.location import database_url, resolve_journal
+from teamwright.runtime.admission.shared_limits import SharedLimits
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
@@ -44,13 +45,22 @@ class ServerSettings:
     journal: Path | None = None
 
 
+def _shared_limits(journal: Path | None) -> SharedLimits | None:
+    """The limits that the server keeps together with other processes, if the journal is in Postgres."""
+    if (url := database_url(journal)) is None:
+        return None
+    from teamwright.cluster.limits.limits import ClusterLimits
+
+    return ClusterLimits(url)
+
+
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     """Serve until a signal arrives; `started` gets the address to open, with a code that works once."""
     host = settings.host
     listener = _listen(host, settings.port)
     data = tokens_file(settings.journal).parent
     async with (
-        Engine(remembering(resolve_journal(settings.journal))) as engine,
+        Engine(remembering(resolve_journal(settings.journal)), shared=_shared_limits(settings.journal)) as engine,
         open_state(engine, settings.folders, data) as state,
     ):
         app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})

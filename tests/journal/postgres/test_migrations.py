@@ -13,7 +13,8 @@ from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
 from tests.kit.postgres import schema_url
 
-MINOR = Migration(Version(1, 1), "ALTER TABLE runs ADD COLUMN queue text NOT NULL DEFAULT ''")
+NEXT = Version(1, MIGRATIONS[-1].version.minor + 1)
+MINOR = Migration(NEXT, "ALTER TABLE runs ADD COLUMN queue text NOT NULL DEFAULT ''")
 MAJOR = Migration(Version(2, 0), "ALTER TABLE events RENAME COLUMN data TO fact")
 
 
@@ -58,7 +59,7 @@ async def test_a_newer_major_layout_is_refused(address: DatabaseAddress, connect
 
 async def test_a_migration_that_fails_changes_nothing(address: DatabaseAddress, connection: Connection) -> None:
     await migrate(connection, address)
-    broken = Migration(Version(1, 1), "CREATE TABLE extra (a int); SELECT nothing FROM nowhere")
+    broken = Migration(NEXT, "CREATE TABLE extra (a int); SELECT nothing FROM nowhere")
     with pytest.raises(Exception, match="nowhere"):
         await migrate(connection, address, (*MIGRATIONS, broken))
     assert await migrate(connection, address) == MIGRATIONS[-1].version

@@ -133,7 +133,7 @@ def ask(
 
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, report_end
-    from teamwright.runtime.engine import Engine
+    from teamwright.cli.interactive.open import new_engine
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
@@ -141,7 +141,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
         from teamwright.experts.routing.request import parse_request
 
     request = parse_request(options.text)
-    async with Engine() as engine:
+    async with new_engine() as engine:
         router = _router(engine, options)
         if options.run_id is not None and await engine.journal.find(options.run_id) is not None:
             return await _follow(engine, options.run_id, shown)

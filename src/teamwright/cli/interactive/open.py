@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from teamwright.cli.terminal.output import flush_all, redirect_prints
-from teamwright.journal.location import BUSY_TIMEOUT, resolve_journal
+from teamwright.journal.location import BUSY_TIMEOUT, database_url, resolve_journal
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -32,12 +32,22 @@ def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float
     return anyio.run(opened)
 
 
-def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
-    """Call `work` with an engine over the user's journal, and return its exit code."""
+def new_engine() -> Engine:
+    """An engine over the user's journal, which is not open; in Postgres, it keeps limits together with the others."""
     from teamwright.runtime.engine import Engine
 
+    if (url := database_url()) is None:
+        return Engine()
+    from teamwright.cluster.limits.limits import ClusterLimits
+
+    return Engine(url, shared=ClusterLimits(url))
+
+
+def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
+    """Call `work` with an engine over the user's journal, and return its exit code."""
+
     async def opened() -> int:
-        async with Engine() as engine:
+        async with new_engine() as engine:
             return await work(engine)
 
     with redirect_prints():

@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.pace_tables import PACE_TABLES
 
 
 class Version(NamedTuple):
@@ -69,7 +70,10 @@ _FIRST: LiteralString = """
     CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL;
 """
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(Version(1, 0), _FIRST),)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(Version(1, 0), _FIRST),
+    Migration(Version(1, 1), PACE_TABLES),
+)
 
 
 async def migrate(

@@ -14,6 +14,7 @@ from teamwright.budget.fair_queue import FairQueue
 from teamwright.budget.ledger import Unavailable
 from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.errors import AgentError, LimitReached, RateLimited
+from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, Window
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import Usage
@@ -25,16 +26,22 @@ MIN_REPORTED_GROWTH = 1.0
 
 
 class RateLimiters:
-    """The rate limiters of one engine, each created when its model is first called."""
+    """The rate limiters of one engine, each created when its model is first called.
 
-    def __init__(self) -> None:
+    With `shared`, the engine keeps the pace of each model together with other processes.
+    """
+
+    def __init__(self, shared: SharedLimits | None = None) -> None:
         self._limiters: dict[str, RateLimiter] = {}
+        self._shared = shared
 
     def for_effect(self, effect: Effect) -> RateLimiter:
         """Return the limiter of the model that an effect calls, with the pace that the effect declares applied."""
         limiter = self._limiters.get(effect.model)
         if limiter is None:
             limiter = self._limiters[effect.model] = RateLimiter(effect.name)
+            if self._shared is not None:
+                limiter.window = limiter.share = self._shared.join(effect.model, limiter)
         if effect.pace is not None and effect.pace is not limiter.pace:
             limiter.declare(effect.pace)
         return limiter
@@ -118,7 +125,9 @@ class RateLimiter:
         self.pace: Pace | None = None
         self.in_flight = 0
         self.concurrency = ConcurrencyLimit()
-        self.window = RateWindow()
+        self.window: Window = RateWindow()
+        self.share: PaceShare | None = None
+        """What this process may use of the pace, if it shares the pace with others; then it is the window too."""
         self._cooldown_until = self._usual_cooldown = 0.0
         self._reported_limit, self._reported_at, self._slowed = 0, -MINUTE, False
         self._waiting: FairQueue[_SlotWaiter] = FairQueue()
@@ -169,8 +178,21 @@ class RateLimiter:
         slot.waited = loop.time() - started
         return slot
 
+    @property
+    def waiting(self) -> list[int]:
+        """The estimated tokens of each waiting call; the call that is served next comes first."""
+        if not self._waiting:
+            return []
+        first = self._waiting.peek()
+        return [first.tokens, *(one.tokens for one in self._waiting if one is not first)]
+
     def serve(self) -> None:
         """Grant slots to waiting calls while there are any, and schedule the next check for the others."""
+        self._serve()
+        if self.share is not None:
+            self.share.calls_changed()
+
+    def _serve(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -216,6 +238,8 @@ class RateLimiter:
             self._usual_cooldown = wait
         most = LONGEST_COOLDOWN if longest is None else min(longest, LONGEST_COOLDOWN)
         cooldown = min(error.retry_after or (self._usual_cooldown if alone else 0.0), most)
+        if self.share is not None:
+            self.share.throttled(cooldown)
         known = max(now, self._cooldown_until)
         self._cooldown_until = max(known, now + cooldown)
         current = self.concurrency.current
@@ -226,9 +250,19 @@ class RateLimiter:
         seconds = round(self._cooldown_until - now, 3)
         return BudgetThrottled(model=self.name, before=before, after=current, seconds=seconds)
 
+    def allow(self, slots: int | None) -> None:
+        """Have at most so many calls in flight, because other processes call the model as well."""
+        self.concurrency.share = slots
+
+    def cool_down(self, seconds: float) -> None:
+        """Make no call for so long, because the provider has asked another process to slow down."""
+        self._cooldown_until = max(self._cooldown_until, asyncio.get_running_loop().time() + seconds)
+
     def speed_up(self, epoch: int) -> BudgetEased | None:
         """Raise concurrency after a call that succeeded; returns the fact to record once it is fully restored."""
         self._usual_cooldown = 0.0
+        if self.share is not None:
+            self.share.answered()
         if not self.concurrency.increase(epoch) or not self._slowed:
             return None
         self._slowed = False

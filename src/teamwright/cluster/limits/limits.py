@@ -1,0 +1,32 @@
+"""The limits that the engines of all processes keep together through a journal in Postgres."""
+
+from __future__ import annotations
+
+from teamwright.cluster.limits.paces import ClusterPaces
+from teamwright.journal.postgres.paces import PostgresPaces
+from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
+
+
+class ClusterLimits:
+    """What an engine on a journal in Postgres gets as `shared`; `url` is the address of the journal.
+
+    It connects when a model is first called.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._paces = ClusterPaces(PostgresPaces(url))
+
+    async def open(self) -> None:
+        """Do nothing yet: an engine that calls no model needs no connection."""
+
+    async def keep(self) -> None:
+        """Renew the shares of this process in the paces of models, until cancelled."""
+        await self._paces.keep()
+
+    async def close(self) -> None:
+        """Give back what this process holds."""
+        await self._paces.close()
+
+    def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
+        """Return the share of this process in the pace of a model."""
+        return self._paces.join(model, limiter)

@@ -1,0 +1,254 @@
+"""The part of one model's pace that this process may use: slots for calls in flight, and requests and tokens to spend.
+
+It is valid for a few seconds after the request that renewed it was sent, measured on this machine, so it ends here
+before it ends at the server. A share that is not renewed admits nothing. Nothing here awaits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from teamwright.budget.rate_window import MINUTE, Departure, RateWindow
+from teamwright.runtime.admission.shared_limits import SharingLimiter
+from teamwright.values.limits.limits import Pace
+from teamwright.values.models import JsonValue
+
+LEASE_SECONDS = 4.0
+"""How long a share is valid at the server, as in `renew_share`."""
+MARGIN_SECONDS = 0.5
+"""How much earlier it ends here: more than two clocks can drift apart in that time."""
+RECHECK_SECONDS = 1.0
+
+
+def lease_clock() -> float:
+    """Seconds that go on while the machine sleeps."""
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+
+
+def model_digest(model: str) -> str:
+    """The name under which processes share the pace of a model: its key may hold the address of a private server."""
+    return blake2b(model.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True, eq=False)
+class Grant:
+    """Requests and tokens that the server has granted, and how many of them were used."""
+
+    number: int
+    expires: float
+    requests: int = 0
+    tokens: int = 0
+    changed: bool = True
+    """Whether the server has yet to learn how much was used."""
+
+
+@dataclass(slots=True, eq=False)
+class GrantedDeparture(Departure):
+    """A dispatched call, and the grant that it used."""
+
+    grant: Grant = field(default_factory=lambda: Grant(0, 0.0))
+
+
+class ModelShare:
+    """The share of this process in one model's pace.
+
+    Invariant: between two renewals it only shrinks, so what was reported at the last one bounds what is used.
+    """
+
+    def __init__(
+        self, model: str, limiter: SharingLimiter, wake: Callable[[], None], clock: Callable[[], float]
+    ) -> None:
+        self.model, self._limiter, self._wake, self._clock = model, limiter, wake, clock
+        self._pace: Pace | None = None
+        self._slots: int | None = None
+        self._requests_left: int | None = None
+        self._tokens_left: int | None = None
+        self._valid_until = float("-inf")
+        self._grant: Grant | None = None
+        self._past: list[Grant] = []
+        self._outputs = RateWindow()
+        self._departed = self._answers = 0
+        self._throttled: float | None = None
+        self._contended = False
+        self._registered = False
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the pace has any bound; all bounds depend on a valid share."""
+        return self._pace is not None
+
+    def set_limits(self, pace: Pace) -> None:
+        """Declare the pace of the model; without any bound, only cooldowns are shared."""
+        bounds = (pace.concurrency, pace.requests_per_minute, pace.tokens_per_minute)
+        self._pace = pace if any(bounds) else None
+        self._outputs.set_limits(pace)
+        if self._pace is None:
+            self._limiter.allow(None)
+        elif self._valid_until < self._clock():
+            self._limiter.allow(0 if pace.concurrency else None)
+
+    def estimate(self, prompt_bytes: int, cap: int | None) -> int:
+        """Estimate a call's tokens as a window of one process does."""
+        return self._outputs.estimate(prompt_bytes, cap)
+
+    def learn_output(self, output: int) -> None:
+        """Update the average output length with that of a new reply."""
+        self._outputs.learn_output(output)
+
+    def opens_at(self, now: float, tokens: int) -> float:
+        """Return `now` if the share admits a call; else a later check, although a renewal comes first."""
+        admits = self._clock() < self._valid_until and (self._requests_left is None or self._requests_left > 0)
+        if admits and (self._tokens_left is None or self._tokens_left >= tokens):
+            return now
+        return now + RECHECK_SECONDS
+
+    def record_departure(self, now: float, tokens: int) -> Departure:
+        """Take a call's request and tokens from the grant."""
+        grant = self._grant or Grant(0, 0.0)
+        grant.requests += 1
+        grant.tokens += tokens
+        if self._requests_left is not None:
+            self._requests_left -= 1
+        if self._tokens_left is not None:
+            self._tokens_left -= tokens
+        self._departed += 1
+        return GrantedDeparture(now, tokens, grant=grant)
+
+    def settle(self, departure: Departure, tokens: int) -> None:
+        """Replace a call's estimate by the tokens it really used."""
+        if isinstance(departure, GrantedDeparture):
+            departure.grant.tokens += tokens - departure.tokens
+            departure.grant.changed = True
+        departure.tokens = tokens
+
+    def remove(self, departure: Departure) -> None:
+        """Give back what a call has taken that was never sent."""
+        if isinstance(departure, GrantedDeparture):
+            grant = departure.grant
+            grant.requests -= 1
+            grant.tokens -= departure.tokens
+            grant.changed = True
+            if grant is self._grant:
+                self._requests_left = None if self._requests_left is None else self._requests_left + 1
+                self._tokens_left = None if self._tokens_left is None else self._tokens_left + departure.tokens
+
+    def calls_changed(self) -> None:
+        """Renew soon if calls wait, or if another process waits for what this one no longer uses."""
+        if self.is_waiting or (self._contended and self._pace is not None):
+            self._wake()
+
+    def throttled(self, seconds: float) -> None:
+        """Tell the others at once that the provider asked to slow down."""
+        self._throttled = max(self._throttled or 0.0, seconds)
+        self._wake()
+
+    def answered(self) -> None:
+        """Count a call that succeeded."""
+        self._answers += 1
+
+    def leave(self) -> None:
+        """Expect no more calls, so that the next renewal gives everything back."""
+        self._departed = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether calls wait for a part of the pace."""
+        return self._pace is not None and bool(self._limiter.waiting)
+
+    @property
+    def needs_renewal(self) -> bool:
+        """Whether the server has to hear of this share."""
+        if self._throttled is not None or self._limiter.in_flight or self._limiter.waiting or self._departed:
+            return True
+        return self._registered or any(grant.changed for grant in self._past)
+
+    def request(self) -> JsonValue:
+        """What to tell the server: the declared pace, what is held, what is wanted, and what was used of grants."""
+        waiting, flying, pace = self._limiter.waiting, self._limiter.in_flight, self._pace or Pace()
+        need, soon = flying + len(waiting), self._departed
+        # Room for a few more calls, so that each new one need not wait for a renewal.
+        want = need + (need + 1) // 2 if need else min(soon, 1)
+        self._shrink(want)
+        average = sum(waiting) // len(waiting) if waiting else self._outputs.estimate(0, None)
+        throttled, self._throttled = self._throttled, None
+        answers, self._answers, self._departed = self._answers, 0, 0
+        return {
+            "model": self.model,
+            "name": self._limiter.name,
+            "concurrency": pace.concurrency,
+            "requests": pace.requests_per_minute,
+            "tokens": pace.tokens_per_minute,
+            "in_flight": flying,
+            "held": max(flying, self._slots or 0),
+            "want": want,
+            "waiting": len(waiting) + soon,
+            "head": waiting[0] if waiting else 0,
+            "waiting_tokens": sum(waiting) + soon * average,
+            "used": [[grant.number, grant.requests, grant.tokens] for grant in self._reported()],
+            "throttled": throttled,
+            "answers": answers,
+        }
+
+    def _shrink(self, want: int) -> None:
+        """Give up what is not wanted, or no longer valid, before the server hears of it."""
+        if self._slots is not None:
+            self._slots = min(self._slots, want) if self._clock() < self._valid_until else 0
+            self._limiter.allow(self._slots)
+        if not want:
+            self._close_grant()
+
+    def _reported(self) -> list[Grant]:
+        """The grants whose use the server has yet to learn; the one in use is reported when it has expired."""
+        now = self._clock()
+        if self._grant is not None and self._grant.expires <= now:
+            self._close_grant()
+        self._past = [grant for grant in self._past if grant.expires + MINUTE > now]
+        return [grant for grant in self._past if grant.changed]
+
+    def _close_grant(self) -> None:
+        if self._grant is not None:
+            self._grant.changed = True
+            self._past.append(self._grant)
+            self._grant = None
+        self._requests_left = None if self._requests_left is None else 0
+        self._tokens_left = None if self._tokens_left is None else 0
+
+    def renewed(self, number: int, sent: float, given: dict[str, JsonValue], reported: JsonValue) -> None:
+        """Apply the server's answer to the request that was sent at that time."""
+        self._mark_reported(reported)
+        self._valid_until = until = sent + LEASE_SECONDS - MARGIN_SECONDS
+        self._slots = _number(given["slots"])
+        self._limiter.allow(self._slots)
+        self._contended = given["contended"] is True
+        requests, tokens = _number(given["requests"]), _number(given["tokens"])
+        if (most := _number(given["most_tokens"])) is not None:
+            self._outputs.set_limits(Pace(tokens_per_minute=most))
+        if requests or tokens:
+            self._close_grant()
+            self._grant, self._requests_left, self._tokens_left = Grant(number, until), requests, tokens
+        elif self._grant is None:
+            self._requests_left, self._tokens_left = requests, tokens
+        if (cooldown := given["cooldown"]) and isinstance(cooldown, int | float):
+            self._limiter.cool_down(float(cooldown))
+        self._registered = bool(self._slots or self._limiter.in_flight or self._limiter.waiting or self._grant)
+        self._limiter.serve()
+
+    def failed(self, number: int, request: dict[str, JsonValue]) -> None:
+        """Note that no answer arrived: what it may have granted is reported as unused."""
+        self._past.append(Grant(number, self._clock() + LEASE_SECONDS))
+        if isinstance(throttled := request["throttled"], int | float):
+            self._throttled = max(self._throttled or 0.0, float(throttled))
+
+    def _mark_reported(self, reported: JsonValue) -> None:
+        sent = reported if isinstance(reported, list) else []
+        for grant in self._past:
+            if [grant.number, grant.requests, grant.tokens] in sent:
+                grant.changed = False
+
+
+def _number(value: JsonValue) -> int | None:
+    return int(value) if isinstance(value, int | float) else None

@@ -1,0 +1,125 @@
+"""The law of shares: whatever processes do, and whatever happens to them, together they stay within the pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from teamwright.values.limits.limits import Pace
+from tests.cluster.limits.simulated_processes import Cluster, Process
+from tests.kit.postgres import schema_url
+
+T = TypeVar("T")
+LEASE = 4.0
+WHICH = st.integers(0, 3)
+bounds = st.none() | st.integers(1, 6)
+paces = st.builds(
+    Pace, concurrency=bounds, requests_per_minute=bounds, tokens_per_minute=st.none() | st.integers(50, 300)
+).filter(lambda pace: pace != Pace())
+
+
+class Processes(RuleBasedStateMachine):
+    """Four processes with one model; a process that died is replaced by a new one."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.cluster: Cluster | None = None
+
+    def _do(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def main() -> T:
+            return await work()
+
+        return self.runner.run(main())
+
+    @initialize(pace=paces)
+    def open(self, pace: Pace) -> None:
+        self.cluster = cluster = self._do(lambda: Cluster.open(self.url, pace))
+        for _ in range(4):
+            cluster.start()
+
+    def _process(self, which: int) -> Process:
+        assert self.cluster is not None
+        return self.cluster.processes[which]
+
+    @rule(which=WHICH, size=st.integers(0, 1000))
+    def call(self, which: int, size: int) -> None:
+        self._do(lambda: self._process(which).call(size))
+
+    @rule(which=WHICH)
+    def end_call(self, which: int) -> None:
+        self._do(self._process(which).end_call)
+
+    @rule(which=WHICH)
+    def renew(self, which: int) -> None:
+        self._do(self._process(which).renew)
+
+    @rule()
+    def renew_all(self) -> None:
+        for which in range(4):
+            self.renew(which)
+
+    @rule(which=WHICH)
+    def lose_answer(self, which: int) -> None:
+        self._process(which).network.lose_answer = True
+        self.renew(which)
+
+    @rule(which=WHICH)
+    def hold_back(self, which: int) -> None:
+        self._process(which).network.hold_back = True
+        self.renew(which)
+
+    @rule(which=WHICH)
+    def deliver_late(self, which: int) -> None:
+        self._do(self._process(which).network.deliver_late)
+
+    @rule(which=WHICH)
+    def die(self, which: int) -> None:
+        self._do(self._process(which).die)
+        assert self.cluster is not None
+        self.cluster.start()
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 2.0, 5.0, 30.0, 61.0]))
+    def advance(self, seconds: float) -> None:
+        cluster = self.cluster
+        assert cluster is not None
+        for process in cluster.processes:  # its calls end, since they could not be counted for longer
+            if cluster.time + seconds > process.renewed + LEASE:
+                while process.flying:
+                    self._do(process.end_call)
+        self._do(lambda: cluster.advance(seconds))
+
+    @invariant()
+    def stays_within_the_pace(self) -> None:
+        cluster = self.cluster
+        if cluster is None:
+            return
+        pace, (requests, tokens) = cluster.pace, cluster.in_a_minute()
+        assert pace.concurrency is None or cluster.in_flight <= pace.concurrency
+        assert pace.requests_per_minute is None or requests <= pace.requests_per_minute
+        assert pace.tokens_per_minute is None or tokens <= pace.tokens_per_minute
+
+    def teardown(self) -> None:
+        if self.cluster is not None:
+            self._do(self.cluster.close)
+        self.runner.close()
+
+
+def test_together_processes_stay_within_the_pace(
+    postgres_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    Processes.url = schema_url(postgres_server, Path(str(tmp_path_factory.getbasetemp()), "paces"))
+    given = settings()
+    run_state_machine_as_test(
+        Processes,
+        settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=40),
+    )
