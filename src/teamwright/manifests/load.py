@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.functions.own_modules import modules_of
-from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
 from teamwright.documents.problems import ProblemReport, sort_problems
 from teamwright.documents.reader import read_file
@@ -25,13 +24,13 @@ from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declaration, Declarations, Query
 from teamwright.manifests.experts import expand_experts
 from teamwright.manifests.native import read_native
+from teamwright.manifests.relocation import relocate
 from teamwright.manifests.task_file import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.validation_messages import misfits_of
 
 SUFFIXES = {".yaml", ".yml"}
-FILE_PREFIXES = ("scripted:", "local:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,47 +182,12 @@ def _build(declared: Declarations, base: Path, report: ProblemReport) -> Manifes
 def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
     """The plain data of a declaration, with defaults filled in and paths made relative to `base`."""
     value = plain(one.node)
-    if one.kind == "model":
-        return _relocate_model(value, one.folder, base)
-    if not isinstance(value, dict):
-        return value
-    if one.kind == "agent":
-        if not any(value.get(name) is not None for name in ANSWERERS):
-            # This model may be undeclared if ARK's cluster or --model supplies it.
-            value["model"] = model or "default"
-        for name in ("model", "fallback"):
-            if name in value:
-                value[name] = _relocate_model(value[name], one.folder, base)
-        if isinstance(script := value.get("scripted"), str):
-            value["scripted"] = _relocate(script, one.folder, base)
-        if isinstance(tools := value.get("tools"), list):
-            value["tools"] = [_relocate_tool(tool, one.folder, base) for tool in tools]
-    if one.kind == "tool":
-        return _relocate_tool(value, one.folder, base)
-    if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
+    if one.kind == "agent" and isinstance(value, dict) and not any(value.get(name) is not None for name in ANSWERERS):
+        # This model may be undeclared if ARK's cluster or --model supplies it.
+        value["model"] = model or "default"
+    if one.kind == "team" and isinstance(value, dict) and isinstance(strategy := value.get("strategy"), str):
         value["strategy"] = plain_strategy_name(strategy)
-    return value
-
-
-def _relocate_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
-    """A model with its file relative to `base`; in the long forms, its name is under `model`."""
-    if isinstance(model, dict) and "model" in model:
-        return {**model, "model": _relocate_model(model["model"], folder, base)}
-    for prefix in FILE_PREFIXES:
-        if isinstance(model, str) and model.startswith(prefix):
-            return prefix + _relocate(model.removeprefix(prefix), folder, base)
-    return model
-
-
-def _relocate_tool(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
-    """A tool with its paths relative to `base`."""
-    if not isinstance(tool, dict):
-        return tool
-    moved = dict(tool)
-    for name in kinds_in(tool):
-        kind = find_kind(name)
-        moved[name] = kind.pin(kind.relocate(tool[name], lambda file: _relocate(file, folder, base)), base.joinpath)
-    return moved
+    return relocate(one.kind, value, lambda _, file: _relocate(file, one.folder, base), base.joinpath)
 
 
 def _relocate(file: str, folder: Path, base: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import anyio
@@ -62,7 +62,7 @@ from teamwright.values.people.interventions import ActionClaim, Answered, Cancel
 from teamwright.values.people.questions import Answer, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
-from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.artifacts import Artifact, stored_content
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
@@ -89,6 +89,10 @@ class RunInput:
     """The forecast that a person confirms before the run spends anything."""
     confirmation: Answer | None = None
     """The answer to it, where the caller has it already."""
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The files that travel with the run, by their paths in the folder of its manifest."""
+    code: str = ""
+    """The digest of the folder with the run's Python code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ class Run:
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
         self.interactive = False
-        self.module_folder = team.declared.base if team.declared is not None else ""
+        self.module_folder = team.declared.module_folder if team.declared is not None else ""
         """The folder of the manifest, whose modules its code may import while the run is driven."""
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
@@ -335,6 +339,8 @@ class Run:
             conversation=run_input.conversation,
             attachments=attachments,
             confirm=run_input.confirm,
+            files={path: recorder.store(stored_content(content)) for path, content in run_input.files.items()},
+            code=run_input.code,
         )
         self._forecast = run_input.confirm
         if run_input.confirmation is not None:

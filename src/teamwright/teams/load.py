@@ -80,7 +80,7 @@ def source_with_roots(source: Source, allow_roots: Sequence[Path | str]) -> Sour
 def team_from_source(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
     """Build the team of a source, with secrets from the environment; one that is `recorded` is not checked again."""
     manifest, secrets = resolve_secrets(source.manifest)
-    with modules_of(source.base):
+    with modules_of(source.module_folder):
         team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
     team.declared, team.secrets = source, secrets
     return team

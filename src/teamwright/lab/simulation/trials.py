@@ -32,7 +32,7 @@ OWN = "as declared"
 
 def declared_team(source: Source) -> Team:
     """Build the team of a source. No model is called, so no provider key is needed."""
-    with modules_of(source.base):
+    with modules_of(source.module_folder):
         team = Builder(source.manifest, Path(source.base), roots=source.roots).team(source.team)
     team.declared = source
     return team

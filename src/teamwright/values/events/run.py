@@ -55,6 +55,10 @@ class RunStarted(Record, frozen=True):
     attachments: tuple[Artifact, ...] = ()
     confirm: SpendForecast | None = None
     """The forecast that a person confirms before the run spends anything; `None` if it needs no confirmation."""
+    files: dict[str, Body] = {}
+    """The files that travel with the run, by their paths in the folder of its manifest; each is a stored content."""
+    code: str = ""
+    """The digest of the folder with the run's Python code; empty if the run needs installed packages alone."""
 
 
 class RunResumed(Record, frozen=True):

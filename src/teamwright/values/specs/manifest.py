@@ -429,10 +429,18 @@ class Source(Value):
         default=None,
         description="folders outside the base that its file tools may use; None where it was never asked",
     )
+    modules: str | None = Field(
+        default=None, description="the folder of its Python modules, empty for none; that of the manifest by default"
+    )
     bundle: dict[str, JsonValue] | None = Field(
         default=None, description="how the topology was chosen automatically, with its schedule"
     )
     formation: Formation | None = Field(default=None, description="how a team of experts was formed for the run")
+
+    @property
+    def module_folder(self) -> str:
+        """The folder whose Python modules are found before installed ones; empty if there is none."""
+        return self.base if self.modules is None else self.modules
 
     def to_json(self) -> dict[str, JsonValue]:
         """The fields that are set, as JSON data. Agents without settings, most of thousands, take a fast path."""

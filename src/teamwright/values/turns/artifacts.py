@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+
 from teamwright.values.models import JsonValue, Record
 
 POINTER = "artifact://"
 BYTES = "$bytes"
 """The only field of a stored body that is no text: its bytes, in base64."""
+
+
+def stored_content(content: bytes) -> JsonValue:
+    """Return the content of a file as it is stored: as a text, where it is UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {BYTES: b64encode(content).decode()}
+
+
+def content_of(stored: JsonValue) -> bytes:
+    """Return the content of a file from what is stored of it; raises `ValueError` if that is something else."""
+    match stored:
+        case str():
+            return stored.encode("utf-8", "surrogatepass")
+        case {"$bytes": str() as encoded} if len(stored) == 1:
+            return b64decode(encoded, validate=True)
+        case _:
+            raise ValueError("it is neither a text nor bytes")
 
 
 class SharedValue(Record, frozen=True):

@@ -1,0 +1,56 @@
+"""Prepares a team for a run on another machine: what travels with the run, and what workers must have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from teamwright.agents.clients.models import Models
+from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.packed_source import pack
+from teamwright.cluster.submission.team_code import check_code
+from teamwright.errors import NotResumable, UsageError
+from teamwright.manifests.secrets import resolve_secrets
+from teamwright.teams.load import team_from_source
+from teamwright.teams.team import Team
+from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.specs.manifest import Source
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTeam:
+    """A team, the files that travel with its run, and the digest of its code; empty if it needs no folder with code."""
+
+    team: Team
+    files: Mapping[str, bytes]
+    code: str = ""
+
+
+def prepare_team(
+    source: Source, models: Models, *, code: CodeFolder | None = None, allow: Sequence[Path] = ()
+) -> PreparedTeam:
+    """Build the team of a source as workers will; raises `UsageError` for what they could not build.
+
+    `allow` are folders outside the manifest's whose files may travel, besides those of the source.
+    """
+    if code is not None:
+        source = source.model_copy(update={"modules": str(code.folder)})
+    check_code(source, code)
+    team = team_from_source(source, models)
+    packed = pack(source, allow=allow, secrets=team.secrets)
+    _check_resumable(packed.source)
+    team.declared = packed.source
+    return PreparedTeam(team, packed.files, "" if code is None else code.digest)
+
+
+def _check_resumable(source: Source) -> None:
+    """Raise `UsageError` for a secret in the manifest itself: records store none, so that no worker would have it."""
+    recorded = Source.model_validate(without_secrets(source.to_json()))
+    try:
+        resolve_secrets(recorded.manifest)
+    except NotResumable as error:
+        raise UsageError(
+            "The manifest contains a secret itself, and records store no secrets: write it as ${NAME}, which workers read"
+            " from their environment."
+        ) from error
