@@ -14,6 +14,9 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "cluster/submission/team_loader.py": "cluster/submission/test_needs.py",
+    "cluster/submission/team_code.py": "cluster/submission/test_prepared_team.py",
+    "manifests/relocation.py": "cluster/submission/test_packed_source.py",
     "journal/postgres/pace_tables.py": "cluster/limits/test_paces.py",
     "journal/postgres/paces.py": "cluster/limits/test_paces.py",
     "cli/server/package.py": "cli/server/test_app.py",

@@ -51,6 +51,6 @@ def _check_resumable(source: Source) -> None:
         resolve_secrets(recorded.manifest)
     except NotResumable as error:
         raise UsageError(
-            "The manifest contains a secret itself, and records store no secrets: write it as ${NAME}, which workers read"
-            " from their environment."
+            "The manifest contains a secret itself, and records store no secrets: write it as ${NAME}, which workers"
+            " read from their environment."
         ) from error
