@@ -16,7 +16,7 @@ PACKAGE_ROOT = Path("src/teamwright/__init__.py")
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_ROOT_NAMES = 25
-MAX_ENTRIES = 23
+MAX_ENTRIES = 25
 """Most files and folders in a folder of the package; from fifteen on, look for families."""
 EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         RunMeasured,
         RunNotified,
         RunPaused,
+        RunQueued,
         RunRefused,
         RunResumed,
         RunStarted,
@@ -145,6 +146,7 @@ __all__ = [
     "RunMeasured",
     "RunNotified",
     "RunPaused",
+    "RunQueued",
     "RunRefused",
     "RunResumed",
     "RunStarted",
@@ -211,7 +213,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """
             Origin RunAborted RunApplied RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
-            RunNotified RunPaused RunRefused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired TimerSet
+            RunNotified RunPaused RunQueued RunRefused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired
+            TimerSet
         """,
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """

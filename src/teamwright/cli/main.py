@@ -17,6 +17,8 @@ import typer
 
 from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
 from teamwright.cli import journal as journal_app
+from teamwright.cli.cluster import app as cluster
+from teamwright.cli.cluster import submit, worker
 from teamwright.cli.experts import app as experts
 from teamwright.cli.experts import ask
 from teamwright.cli.lab import app as lab
@@ -47,6 +49,9 @@ app.command("validate")(validate.validate)
 app.command("schema")(validate.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
+app.command("submit")(submit.submit)
+app.command("worker")(worker.worker)
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(runs.app, name="runs")
 app.add_typer(lab.app, name="lab")
 app.add_typer(experts.app, name="experts")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import inf
 
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunInterrupted, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.run import RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
 
 Span = tuple[float, float]
-DRIVER_CHANGES = (RunStarted, RunResumed, RunPaused, RunInterrupted)
+DRIVER_CHANGES = (RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued)
 """Facts that attach or detach a driver; a crashed driver counts as attached until its last event."""
 
 
@@ -41,7 +41,7 @@ class DriverTime:
         match event.fact:
             case RunStarted(origin=origin) if origin is not None and origin.how == "fork":
                 self.copying = True
-            case RunPaused() | RunInterrupted():
+            case RunPaused() | RunInterrupted() | RunQueued():
                 self._detach(event.time)
             case _:
                 if self.copying:

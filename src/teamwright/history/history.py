@@ -54,6 +54,7 @@ from teamwright.values.events.run import (
     RunIntervened,
     RunNotified,
     RunPaused,
+    RunQueued,
     RunRefused,
     RunResumed,
     RunStarted,
@@ -76,8 +77,8 @@ ENDINGS = ("agent.replied", "agent.failed")
 REFUSED_TASK = "(This message was refused: {reason})"
 """Stands in later turns for a task that a member's `check_input` refused."""
 DRIVER_FACTS = (
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunRefused, RunAborted, RunNotified,
-    ScopeWaited, BudgetRaised,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded, RunIntervened, RunRefused, RunAborted,
+    RunNotified, ScopeWaited, BudgetRaised,
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, ThinkingDelta
 from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunQueued, RunResumed, RunStarted
 from teamwright.values.events.team import TeamStarted
 from teamwright.values.key import key_and_parents, nearest_key
 from teamwright.values.secrets.patterns import MaskedStream
@@ -115,7 +115,7 @@ class Board:
                 self._top.since = item.time
             case RunResumed():
                 self._resume(item.time)
-            case RunPaused() | RunInterrupted() | RunEnded():
+            case RunPaused() | RunInterrupted() | RunQueued() | RunEnded():
                 self._stop(item)
             case AgentAsked():
                 self._asked(item, item.fact)

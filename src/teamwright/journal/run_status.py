@@ -6,11 +6,19 @@ from dataclasses import dataclass, fields
 
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted, ScopeWaited
+from teamwright.values.events.run import (
+    RunEnded,
+    RunInterrupted,
+    RunPaused,
+    RunQueued,
+    RunResumed,
+    RunStarted,
+    ScopeWaited,
+)
 from teamwright.values.limits.usage import add_usd
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 
-STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
+STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunEnded))
 """Facts that change the status of a run, or attach or detach its driver."""
 SUMMED_FACTS = STATUS_FACTS | {AgentReturned, ScopeWaited}
 """Facts that change more than the number and the time."""
@@ -69,6 +77,9 @@ class RunStatus:
             case RunInterrupted():
                 self.seconds, self.since = self._elapsed(time), time
                 self.status = "interrupted"
+            case RunQueued():
+                self.seconds, self.since = self._elapsed(time), time
+                self.status = "queued"
             case RunEnded():
                 self.seconds, self.since = fact.seconds, time
                 self.status, self.stop_reason = fact.status, fact.stop_reason

@@ -169,9 +169,9 @@ class _PageEvent(PageValue, frozen=True, tag_field="kind", tag=kind_of):
 
 
 class PageRun(_PageEvent, frozen=True):
-    """The run started, paused, was resumed or interrupted, or ended; later ones leave out what has not changed."""
+    """The run started, paused, was resumed, interrupted or queued, or ended; later ones leave out what is unchanged."""
 
-    state: Literal["started", "paused", "resumed", "interrupted", "ended"]
+    state: Literal["started", "paused", "resumed", "interrupted", "queued", "ended"]
     status: Status
     reason: str = ""
     team: str = ""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
-    from teamwright.journal.protocol import Journal
+    from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.admission.shared_limits import SharedLimits
     from teamwright.runtime.run import Run, RunInput
@@ -247,13 +247,8 @@ class Engine:
         the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
         `attachments` are read now; the run never reads them again. `confirm` and `confirm_above` are those of `run`.
         """
-        _check_start(task, history)
-        limits = value_of("The run", "limits", limits, Limits)
+        limits = _check_start(task, history, limits)
         request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
-        if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
-            raise UsageError(
-                f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
-            )
         self._tasks.group()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
             return Handle(self, run_id)
@@ -290,8 +285,7 @@ class Engine:
         from teamwright.runtime.run import RunInput
 
         made = require_team(team)
-        own = made.attachments if continues is None else ()
-        files = await self._read_attachments(made, own, attachments) if own or attachments else ()
+        files = await self._files_of(made, attachments, continues=continues is not None)
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
         forecast = answer = None
@@ -317,6 +311,27 @@ class Engine:
             handle.interrupt()
             raise
         return self._hand_out(handle)
+
+    @checked_call("run", acts=True)
+    async def enqueue(
+        self,
+        team: AgentLike,
+        task: str,
+        *,
+        queue: str,
+        run_id: str | None = None,
+        limits: Limits | None = None,
+        attachments: Sequence[AttachmentLike] = (),
+    ) -> Batch:
+        """Return the first batch of a run that workers of a queue drive. Who commits it has submitted the run."""
+        from teamwright.runtime.run import RunInput
+
+        limits = _check_start(task, (), limits)
+        made = require_team(team)
+        files = await self._files_of(made, attachments)
+        run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
+        given = RunInput(task, self._seed(), limits=limits, attachments=files)
+        return run.enqueue(given, queue)
 
     @checked_call("run", acts=True)
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
@@ -411,8 +426,8 @@ class Engine:
 
         return await read_texts(self.journal, event)
 
-    async def _read_attachments(
-        self, team: Team, own: Sequence[AttachmentLike], given: Sequence[AttachmentLike]
+    async def _files_of(
+        self, team: Team, given: Sequence[AttachmentLike], *, continues: bool = False
     ) -> Sequence[Attachment]:
         """Read the files of a team and of its task, and check that the team's models can take them.
 
@@ -421,7 +436,10 @@ class Engine:
         from teamwright.agents.files.attachment import Attachment, read_attachments
         from teamwright.teams.preflight import check_attachments
 
+        own = () if continues else team.attachments
         wanted = (*own, *listed("The run", "attachments", given))
+        if not wanted:
+            return ()
         if all(isinstance(one, Attachment) for one in wanted):
             files = read_attachments(wanted)
         else:
@@ -517,8 +535,8 @@ class Engine:
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
 
 
-def _check_start(task: object, history: object) -> None:
-    """Raise `UsageError` for arguments of a start that are of the wrong type."""
+def _check_start(task: object, history: object, limits: Limits | None) -> Limits | None:
+    """Return the limits of a run; raises `UsageError` for arguments that are of the wrong type or too large."""
     if not isinstance(task, str):
         raise UsageError(f"The task must be a text, and is {task!r}.")
     if not isinstance(history, Sequence) or not all(
@@ -528,6 +546,11 @@ def _check_start(task: object, history: object) -> None:
     for one in cast("Sequence[Message]", history):
         if (wrong := misfit_of(one)) is not None:
             raise UsageError(f"A message of the history can't be used: {wrong}")
+    if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
+        raise UsageError(
+            f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
+        )
+    return value_of("The run", "limits", limits, Limits)
 
 
 def new_run_id(now: float) -> str:

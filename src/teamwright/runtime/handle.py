@@ -125,6 +125,11 @@ class Handle:
         if self._run is not None:
             self._run.interrupt()
 
+    def hand_back(self, queue: str) -> None:
+        """Stop driving once in-flight calls have finished; the run then waits in a queue for another driver."""
+        if self._run is not None:
+            self._run.hand_back(queue)
+
     async def result(self) -> RunResult:
         """Wait for the end of the run. Cancelling the wait interrupts the run, which can be resumed.
 

@@ -20,7 +20,7 @@ from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.protocol import InboxItem, Journal
+from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
@@ -52,6 +52,7 @@ from teamwright.values.events.run import (
     RunInterrupted,
     RunIntervened,
     RunPaused,
+    RunQueued,
     RunResumed,
     RunStarted,
 )
@@ -125,6 +126,7 @@ class Run:
         if record is None:
             team.check_start(self._agents)
         self._pause_reason: StopReason | None = None
+        self._next_queue: str | None = None
         self._is_over = False
         self._cancel_request: Cancel | None = None
         self._ended = False
@@ -188,6 +190,14 @@ class Run:
                 with suppress(asyncio.CancelledError):  # which has stopped the root task already
                     await root.wait()
             return await self._finish(root, opened.scope)
+
+    def enqueue(self, run_input: RunInput, queue: str) -> Batch:
+        """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
+        recorder = self._state.recorder
+        recorder.held = True
+        self._begin(run_input)
+        recorder.add("", "", RunQueued(queue=queue))
+        return recorder.take_held()
 
     def _start_root_task(self, opening: asyncio.Future[OpenedRun]) -> ContainedTask[RunResult | None]:
         """Start the root task of the run, which ends the run unless something stops it first.
@@ -442,10 +452,11 @@ class Run:
             self.webhook_delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
     async def _record_interruption(self) -> None:
-        """Record that the driver was stopped, and flush what is recorded so far."""
+        """Record that the driver was stopped, or that the run waits for another one, and flush what is recorded."""
+        queue = self._next_queue
         if not self._state.recorder.held:
             self._is_over = True
-            self._state.recorder.add("", "", RunInterrupted())
+            self._state.recorder.add("", "", RunInterrupted() if queue is None else RunQueued(queue=queue))
             await self.flush()
 
     def is_past_deadline(self, seconds: float) -> bool:
@@ -458,6 +469,14 @@ class Run:
         """Stop driving; the run can be resumed."""
         self._state.closing = True
         self._state.stop()
+
+    def hand_back(self, queue: str) -> None:
+        """Stop driving once in-flight calls have finished; the run then waits in this queue for another driver."""
+        self._next_queue = queue
+        self._state.pausing = True
+        if self._state.delivery.is_replaying:
+            self.interrupt()
+        self._check_pause()
 
     async def flush(self) -> None:
         """Wait, shielded from cancellation, until everything recorded so far is durable."""
@@ -520,8 +539,14 @@ class Run:
 
     def _check_pause(self) -> None:
         """Pause the run if that was requested and no call is in flight."""
-        if self._state.pausing and not self._state.open_calls and not self._state.delivery.is_replaying:
+        state = self._state
+        if not state.pausing or state.open_calls or state.delivery.is_replaying:
+            return
+        if self._next_queue is None:
             self._pause("pause")
+        elif not state.closing:
+            state.closing = True
+            asyncio.get_running_loop().call_soon(state.stop)
 
     def _on_idle(self) -> None:
         """Pause the run if every branch waits for people and the run is not interactive."""

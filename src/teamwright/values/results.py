@@ -15,7 +15,9 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure
 from teamwright.values.typed_data import read_as
 
-Status = Literal["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "running"]
+Status = Literal[
+    "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",
+]  # fmt: skip
 StopReason = Literal[
     "done", "terminated", "max_turns", "error", "budget", "deadline", "cancelled", "person", "approval",
     "retries_exhausted", "pause", "review_exceeded", "planning", "gate",
@@ -84,7 +86,7 @@ class RunResult(Record, frozen=True):
     def exit_code(self) -> int:
         """The exit code of the command line for this result."""
         match self.status:
-            case "completed" | "running":
+            case "completed" | "running" | "queued":
                 return 0
             case "failed":
                 return 1

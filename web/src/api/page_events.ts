@@ -324,7 +324,7 @@ export interface PageQuestion {
   turn: string;
 }
 
-/** The run started, paused, was resumed or interrupted, or ended; later ones leave out what has not changed. */
+/** The run started, paused, was resumed, interrupted or queued, or ended; later ones leave out what is unchanged. */
 export interface PageRun {
   kind: "run";
   number: number;
@@ -333,8 +333,8 @@ export interface PageRun {
   scope: string;
   key: string;
   expert: PageExpert | null;
-  state: "ended" | "interrupted" | "paused" | "resumed" | "started";
-  status: "cancelled" | "completed" | "degraded" | "failed" | "interrupted" | "paused" | "running" | "timeout";
+  state: "ended" | "interrupted" | "paused" | "queued" | "resumed" | "started";
+  status: "cancelled" | "completed" | "degraded" | "failed" | "interrupted" | "paused" | "queued" | "running" | "timeout";
   reason: string;
   team: string;
   strategy: string;

@@ -26,7 +26,7 @@ export interface Summary {
   experts: Map<string, ExpertState>
 }
 
-const STATUSES: Record<string, string> = { started: 'running', resumed: 'running', paused: 'paused', interrupted: 'interrupted' }
+const STATUSES: Record<string, string> = { started: 'running', resumed: 'running', paused: 'paused', interrupted: 'interrupted', queued: 'queued' }
 
 function stateOf(state: Summary, expert: PageExpert): ExpertState {
   let found = state.experts.get(expert.id)

@@ -51,6 +51,7 @@ WHY: dict[tuple[Status, StopReason | None], str] = {
     ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person decides what to do.",
     ("paused", None): "The run is paused and can be resumed.",
     ("interrupted", None): "The process that drove the run stopped before its end; nothing recorded is lost.",
+    ("queued", None): "The run waits in a queue for a worker.",
     ("running", None): "The run is in progress.",
 }
 """Why a run has its status; the entry under `None` serves every stop reason without an entry of its own."""
@@ -101,7 +102,7 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
             return _steps_of_questions(run, questions, resume)
         case "paused" | "interrupted":
             return [f"resume with: {resume}", f"or cancel it with: teamwright runs cancel {run}"]
-        case "running":
+        case "running" | "queued":
             return [f"follow with: teamwright runs tail {run}", f"or cancel it with: teamwright runs cancel {run}"]
         case "failed" if result.stop_reason != "max_turns" and retries:
             return [f"retry from the failure: {fork} --retry"]

@@ -53,6 +53,7 @@ from teamwright.values.events.run import (
     RunInterrupted,
     RunIntervened,
     RunPaused,
+    RunQueued,
     RunRefused,
     RunResumed,
     RunStarted,
@@ -209,7 +210,7 @@ class RunRecord:
         self.paused = fact
         self.driver_time.apply_change(event)
 
-    def _interrupted(self, event: Event, fact: RunInterrupted) -> None:
+    def _interrupted(self, event: Event, fact: RunInterrupted | RunQueued) -> None:
         self.driver_time.apply_change(event)
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
@@ -342,6 +343,7 @@ class RunRecord:
         RunResumed: _resumed,
         RunPaused: _paused,
         RunInterrupted: _interrupted,
+        RunQueued: _interrupted,
         RunIntervened: _intervened,
         RunApplied: _applied,
         RunRefused: _steer_refused,

@@ -36,7 +36,7 @@ from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_ite
 from teamwright.journal.postgres.migrations import migrate
 from teamwright.journal.postgres.notes import PostgresNotes
 from teamwright.journal.postgres.notifications import Notifications
-from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_summaries
+from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_last_items, read_summaries
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -118,6 +118,23 @@ class PostgresJournal:
         """Whether any process holds the run's driver lock now."""
         return bool(await self._use(lambda connection: read_driven(connection, self._address, [run_id])))
 
+    @property
+    def address(self) -> DatabaseAddress:
+        """Where the tables of the journal are."""
+        return self._address
+
+    async def driven(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of these runs whose driver lock is held by any process."""
+        return await self._use(lambda connection: read_driven(connection, self._address, list(run_ids)))
+
+    async def summaries(self, run_ids: Collection[str]) -> dict[str, RunSummary]:
+        """Return the summaries of those of these runs that exist."""
+        return {one.id: one for one in await self._summaries("WHERE id = ANY(%s::text[])", list(run_ids))}
+
+    async def last_inbox_items(self, run_ids: Collection[str]) -> dict[str, int]:
+        """Return the id of the last inbox item of those of these runs that have one."""
+        return await self._use(lambda connection: read_last_items(connection, list(run_ids)))
+
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
@@ -144,7 +161,7 @@ class PostgresJournal:
         """Return the summary of a run, or None."""
         return next(iter(await self._summaries("WHERE id = %s", run_id)), None)
 
-    async def _summaries(self, which: LiteralString, *parameters: str | int | None) -> list[RunSummary]:
+    async def _summaries(self, which: LiteralString, *parameters: str | int | list[str] | None) -> list[RunSummary]:
         return await self._use(lambda connection: read_summaries(connection, self._address, which, parameters))
 
     async def delete(self, run_ids: Collection[str]) -> int:

@@ -76,6 +76,14 @@ async def _summary(connection: Connection, run_id: str, columns: Sequence[object
     return status.summary(run_id, driven=driven)
 
 
+async def read_last_items(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return the id of the last inbox item of those of these runs that have one."""
+    cursor = await connection.execute(
+        "SELECT run_id, max(id) FROM inbox WHERE run_id = ANY(%s::text[]) GROUP BY run_id", (list(run_ids),)
+    )
+    return dict(await cursor.fetchall())
+
+
 async def read_driven(connection: Connection, address: DatabaseAddress, run_ids: Sequence[str]) -> set[str]:
     """Return those of these runs whose driver lock is held by any process."""
     keys = {address.lock_key(run_id): run_id for run_id in run_ids}

@@ -9,6 +9,7 @@ from teamwright.journal.encoder import references, to_row
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
+from teamwright.values.events.fold import fold
 
 _EVENTS: LiteralString = (
     "INSERT INTO events (run, number, time, scope, place, kind, data, version) SELECT * FROM unnest"
@@ -74,6 +75,15 @@ class CommitRows:
             parts += f"statuses AS ({_STATUSES}), "
             parameters += _columns(self._statuses)
         return f"WITH {parts} events AS ({_EVENTS}) SELECT 1" if parts else _EVENTS, parameters + _columns(self._events)
+
+
+def first_commit(batch: Batch) -> tuple[LiteralString, list[Sequence[object]]]:
+    """The statement that inserts a new run with its first batch, and its parameters."""
+    rows, status = CommitRows(), RunStatus()
+    rows.add(batch, ())
+    fold(batch.events, status)
+    rows.save(batch.run_id, status)
+    return rows.statement()
 
 
 def _columns(rows: Iterable[tuple[object, ...]]) -> list[Sequence[object]]:

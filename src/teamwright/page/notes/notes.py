@@ -48,6 +48,7 @@ from teamwright.values.events.run import (
     RunLogged,
     RunNotified,
     RunPaused,
+    RunQueued,
     RunRefused,
     RunResumed,
     RunStarted,
@@ -248,6 +249,8 @@ def _note_of_people(event: Event) -> str | None:
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
         case RunInterrupted():
             return "the process that drives the run was asked to stop"
+        case RunQueued(queue=queue):
+            return f"waits in the queue {visible(queue)!r} for a worker"
         case RunNotified() as fact:
             return _note_of_webhook(fact)
         case _:

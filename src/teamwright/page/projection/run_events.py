@@ -24,6 +24,7 @@ from teamwright.values.events.run import (
     RunInterrupted,
     RunIntervened,
     RunPaused,
+    RunQueued,
     RunRefused,
     RunResumed,
     RunStarted,
@@ -43,6 +44,8 @@ def project_run(draft: PageDraft, fact: Fact) -> bool:
             draft.add(PageRun(**draft.head(), state="resumed", status="running"))
         case RunInterrupted():
             draft.add(PageRun(**draft.head(), state="interrupted", status="interrupted"))
+        case RunQueued():
+            draft.add(PageRun(**draft.head(), state="queued", status="queued"))
         case RunEnded():
             _ended(draft, fact)
         case RunCheckpoint(name=name, by=by):

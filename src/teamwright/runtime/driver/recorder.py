@@ -132,6 +132,12 @@ class Recorder:
         if self._events:
             self._submit()
 
+    def take_held(self) -> Batch:
+        """Return what was held back as one batch, for a caller that commits it by itself."""
+        batch = Batch(self._events, self._bodies)
+        self._events, self._bodies = [], {}
+        return batch
+
     def discard(self) -> None:
         """Discard what has not been submitted to the journal."""
         self._events, self._bodies, self.stored_texts, self._latest = [], {}, {}, (None, "")

@@ -24,7 +24,9 @@ EVENTS: dict[int | str, dict[str, Any]] = {
         "description": "journal events",
     }
 }
-StatusFilter = Literal["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "running"]
+StatusFilter = Literal[
+    "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",
+]  # fmt: skip
 
 
 class GivenLimits(BaseModel):

@@ -58,6 +58,7 @@ from teamwright.values.events.run import (
     RunMeasured,
     RunNotified,
     RunPaused,
+    RunQueued,
     RunRefused,
     RunResumed,
     RunStarted,
@@ -100,7 +101,7 @@ SCHEMA_VERSION = 3
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 
 Fact = (
-    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunApplied | RunRefused
+    RunStarted | RunResumed | RunPaused | RunInterrupted | RunQueued | RunIntervened | RunApplied | RunRefused
     | RunAborted | RunEnded | RunNotified
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
@@ -124,8 +125,8 @@ Fact = (
 
 
 ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunApplied, RunRefused, RunAborted, RunEnded,
-    RunNotified,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunQueued, RunIntervened, RunApplied, RunRefused, RunAborted,
+    RunEnded, RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
     AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed, AgentProgressed,
     BudgetOpened, BudgetRaised, BudgetRefused, BudgetExceeded, BudgetMisreported, PersonAsked, PersonAnswered,

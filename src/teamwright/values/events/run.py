@@ -78,6 +78,13 @@ class RunInterrupted(Record, frozen=True):
     kind: ClassVar = "run.interrupted"
 
 
+class RunQueued(Record, frozen=True):
+    """The run waits in a queue for a worker that drives it; the time until now counts as time with a driver."""
+
+    kind: ClassVar = "run.queued"
+    queue: str = ""
+
+
 class RunIntervened(Record, frozen=True):
     """The run accepted an intervention from its inbox."""
 

@@ -123,6 +123,7 @@ export const conversation = {
   'event.run.started': 'The run starts',
   'event.run.paused': 'The run is paused',
   'event.run.resumed': 'The run is resumed',
+  'event.run.queued': 'The run waits in a queue for a worker',
   'event.run.interrupted': 'The run was interrupted',
   'event.run.ended': 'The run ends: {status}',
   'prompt.loading': 'Reading the record…',

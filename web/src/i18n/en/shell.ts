@@ -61,6 +61,7 @@ export const shell = {
   'status.timeout': 'Timed out',
   'status.cancelled': 'Cancelled',
   'status.paused': 'Waiting',
+  'status.queued': 'Queued',
   'status.interrupted': 'Interrupted',
   'status.unknown': 'Unknown',
   'view.conversation': 'Conversation',

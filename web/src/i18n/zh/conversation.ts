@@ -125,6 +125,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'event.run.started': '运行开始',
   'event.run.paused': '运行已暂停',
   'event.run.resumed': '运行已恢复',
+  'event.run.queued': '运行在队列中等待工作进程',
   'event.run.interrupted': '运行被中断',
   'event.run.ended': '运行结束：{status}',
   'prompt.loading': '正在读取记录…',

@@ -63,6 +63,7 @@ export const shell: Record<keyof typeof english, string> = {
   'status.timeout': '超时',
   'status.cancelled': '已取消',
   'status.paused': '等待中',
+  'status.queued': '排队中',
   'status.interrupted': '已中断',
   'status.unknown': '未知',
   'view.conversation': '对话',

@@ -1,0 +1,71 @@
+"""`teamwright worker`: drives queued runs until it is stopped."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.cluster.package import needs_cluster
+from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.terminal.output import one_line, redirect_prints, say
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from teamwright.cluster.worker.worker import Worker
+
+QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The queue of the runs.")]
+
+
+def worker(
+    queue: QueueName = "default",
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="How many runs to drive at a time.")] = 4,
+    name: Annotated[
+        str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
+    ] = "",
+) -> int:
+    """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
+
+    A worker that is stopped lets calls in flight finish and hands its runs back to the queue; a second signal cuts them
+    off. The runs of a worker that dies are taken over by others within seconds. The journal must be in Postgres.
+    """
+    with needs_cluster():
+        from teamwright.cluster.journal import cluster_journal
+        from teamwright.cluster.worker.worker import Worker
+    from teamwright.cli.interactive.sys_path import extend_sys_path
+
+    async def work() -> int:
+        extend_sys_path()
+        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, report=_report)
+        stop = _stop_on_signals(made)
+        async with made:
+            say(f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time")
+            await stop.wait()
+            say("stopping: calls in flight finish, and runs go back to the queue")
+            await made.drain()
+        return 0
+
+    with redirect_prints():
+        return run_on_loop(work)
+
+
+def _report(line: str) -> None:
+    say(one_line(line))
+
+
+def _stop_on_signals(made: Worker) -> asyncio.Event:
+    """Return an event that the first signal sets; later signals also cut off calls in flight."""
+    import asyncio
+
+    stop = asyncio.Event()
+
+    def stopped() -> None:
+        if stop.is_set():
+            made.interrupt()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped)
+    return stop

@@ -1,0 +1,256 @@
+"""The queue of runs, for every process: submits, lists, re-enqueues and parks entries. It drives nothing.
+
+An entry is a DBOS workflow whose id is the run's id. What happened in a run is in its journal alone; an entry
+only says whether a worker is to drive it: it is queued, claimed by a worker, parked until there is work, or done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from teamwright.cluster.queue.settings import (
+    APPLICATION,
+    DEFAULT_QUEUE,
+    MOST_PRIORITY,
+    VERSION,
+    WORKFLOW,
+    check_queue,
+    queue_schema,
+    stored_priority,
+)
+from teamwright.errors import JournalUnavailable, MissingExtra, UsageError
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import settings_of
+from teamwright.journal.postgres.rows import first_commit
+from teamwright.journal.protocol import Batch
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from dbos import DBOSClient, Queue, WorkflowStatus
+
+T = TypeVar("T")
+EntryState = Literal["queued", "claimed", "parked"]
+_STATES: dict[EntryState, list[str]] = {
+    "queued": ["ENQUEUED", "DELAYED"],
+    "claimed": ["PENDING"],
+    "parked": ["CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
+}
+RETRY_AT = "retry_at"
+REASON = "reason"
+POLL_SECONDS = 0.5
+"""How often an idle worker looks for new entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """One run in a queue. Times are in seconds since 1970, by the database's clock."""
+
+    run_id: str
+    queue: str
+    state: EntryState
+    priority: int = 0
+    created: float = 0.0
+    claimed: float | None = None
+    """When a worker claimed the entry the last time."""
+    worker: str = ""
+    reason: str = ""
+    """Why a worker parked the entry, where the run could not go on there."""
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """The limits of one queue for the whole cluster; `None` is no limit."""
+
+    name: str
+    at_once: int | None = None
+    per_minute: int | None = None
+
+
+def make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
+    """A pool of connections to the database of the journal, which notice a dead peer."""
+    try:
+        import sqlalchemy as sa
+    except ModuleNotFoundError as error:
+        raise MissingExtra("cluster", "queues and workers") from error
+    settings = settings_of(address, name)
+    del settings["autocommit"], settings["options"]
+    url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
+    return sa.create_engine(url, connect_args=settings, pool_size=5, max_overflow=5, pool_pre_ping=True)
+
+
+class QueueClient:
+    """Submits runs and changes entries of queues; methods wait in threads, since DBOS's own database is synchronous."""
+
+    def __init__(self, address: DatabaseAddress, name: str = "teamwright-queue") -> None:
+        self._address = address
+        self._engine = make_engine(address, name)
+        self._opened: DBOSClient | None = None
+        self._registered: set[str] = set()
+
+    async def open(self) -> None:
+        """Connect; create or upgrade the tables of the queue first where needed."""
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
+        from sqlalchemy.exc import SQLAlchemyError
+
+        schema = queue_schema(self._address)
+        try:
+            DBOS.migrate(self._engine.url.render_as_string(hide_password=False), schema=schema)
+            self._opened = DBOSClient(
+                system_database_engine=self._engine,
+                dbos_system_schema=schema,
+                serializer=DBOSPortableJSONSerializer(),
+                application_name=APPLICATION,
+                retry_connection_errors=False,
+            )
+        except SQLAlchemyError as error:
+            raise self._unavailable(error) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        client, self._opened = self._opened, None
+        if client is not None:
+            await asyncio.to_thread(client.destroy)
+        await asyncio.to_thread(self._engine.dispose)
+
+    async def submit(self, batch: Batch, queue: str = DEFAULT_QUEUE, *, priority: int = 0, delay: float = 0.0) -> bool:
+        """Commit the first batch of a run and its entry as one; returns False if there is a run of this id already."""
+        return await asyncio.to_thread(self._submit, batch, check_queue(queue), stored_priority(priority), delay)
+
+    def _submit(self, batch: Batch, queue: str, priority: int, delay: float) -> bool:
+        from dbos import EnqueueOptions
+        from sqlalchemy.exc import IntegrityError
+
+        statement, parameters = first_commit(batch)
+        options = EnqueueOptions(
+            workflow_name=WORKFLOW,
+            queue_name=queue,
+            workflow_id=batch.run_id,
+            priority=priority,
+            app_version=VERSION,
+        )
+        if delay > 0:
+            options["delay_seconds"] = delay
+        self._register(queue)
+
+        def work(client: DBOSClient) -> None:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql(f'SET LOCAL search_path = "{self._address.schema}"')
+                connection.exec_driver_sql(statement, tuple(parameters))
+                client.enqueue_in_transaction(connection, options, batch.run_id, queue)
+                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self._address.channel, "queue"))
+
+        try:
+            self._call(work)
+        except JournalUnavailable as error:
+            if isinstance(error.__cause__, IntegrityError):
+                return False
+            raise
+        return True
+
+    async def entries(self, *states: EntryState, queue: str | None = None) -> list[QueueEntry]:
+        """Return the entries in these states, in the order in which they were submitted."""
+        return await asyncio.to_thread(self._entries, states, queue)
+
+    def _entries(self, states: Sequence[EntryState], queue: str | None) -> list[QueueEntry]:
+        found = self._call(
+            lambda client: client.list_workflows(
+                name=WORKFLOW, status=[one for state in states for one in _STATES[state]], load_output=False
+            )
+        )
+        entries = [_entry_of(one) for one in found]
+        return [one for one in entries if queue is None or one.queue == queue]
+
+    async def requeue(self, entry: QueueEntry) -> None:
+        """Put an entry back into its queue, at its former place, whatever became of its worker."""
+        await asyncio.to_thread(self._call, lambda client: client.resume_workflow(entry.run_id, queue_name=entry.queue))
+
+    async def park(self, run_id: str, reason: str = "", retry_at: float | None = None) -> None:
+        """Take an entry out of its queue until there is something to do for its run."""
+
+        def work(client: DBOSClient) -> None:
+            client.update_workflow_attributes(run_id, {REASON: reason, RETRY_AT: retry_at})
+            client.cancel_workflow(run_id)
+
+        await asyncio.to_thread(self._call, work)
+
+    async def delete(self, run_ids: Sequence[str]) -> None:
+        """Delete entries of runs that have ended or were deleted."""
+        await asyncio.to_thread(self._call, lambda client: client.delete_workflows(list(run_ids)))
+
+    async def queues(self) -> list[QueueLimits]:
+        """Return all queues with their limits, by name."""
+        found = await asyncio.to_thread(self._call, lambda client: [*map(_limits_of, client.list_queues())])
+        return sorted(found, key=lambda one: one.name)
+
+    async def limit(self, limits: QueueLimits) -> None:
+        """Set the limits of a queue, for the whole cluster; a queue that does not exist is made."""
+        name = check_queue(limits.name)
+        for value in (limits.at_once, limits.per_minute):
+            if value is not None and value < 1:
+                raise UsageError(f"A limit of the queue {name!r} can't be {value}; use 1 or more, or none.")
+
+        def work(client: DBOSClient) -> None:
+            client.register_queue(
+                name,
+                global_concurrency=limits.at_once,
+                limiter=None if limits.per_minute is None else {"limit": limits.per_minute, "period": 60.0},
+                polling_interval_sec=POLL_SECONDS,
+            )
+
+        await asyncio.to_thread(self._call, work)
+
+    async def register(self, queue: str) -> None:
+        """Make a queue without limits, unless it exists."""
+        await asyncio.to_thread(self._register, check_queue(queue))
+
+    def _register(self, queue: str) -> None:
+        if queue in self._registered:
+            return
+        self._call(
+            lambda client: client.register_queue(queue, polling_interval_sec=POLL_SECONDS, on_conflict="never_update")
+        )
+        self._registered.add(queue)
+
+    def _call(self, work: Callable[[DBOSClient], T]) -> T:
+        """Do work with the client; errors of the database become errors of the journal."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        if self._opened is None:
+            raise JournalUnavailable(f"The queue in {self._address.shown} is not open: call open() before using it.")
+        try:
+            return work(self._opened)
+        except SQLAlchemyError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: BaseException) -> JournalUnavailable:
+        text = " ".join(str(getattr(error, "orig", None) or error).split())
+        return JournalUnavailable(f"The queue in {self._address.shown} can't be used: {text}")
+
+
+def _entry_of(found: WorkflowStatus) -> QueueEntry:
+    arguments = found.input["args"] if found.input is not None else ()
+    attributes = found.attributes or {}
+    state: EntryState = next(state for state, names in _STATES.items() if found.status in names)
+    return QueueEntry(
+        run_id=found.workflow_id,
+        queue=str(arguments[1]) if len(arguments) > 1 else DEFAULT_QUEUE,
+        state=state,
+        priority=MOST_PRIORITY - (found.priority or 0),
+        created=(found.created_at or 0) / 1000,
+        claimed=None if found.dequeued_at is None else found.dequeued_at / 1000,
+        worker=(found.executor_id or "") if state == "claimed" else "",
+        reason=str(attributes.get(REASON) or "") if state == "parked" else "",
+        retry_at=attributes.get(RETRY_AT) if state == "parked" else None,
+    )
+
+
+def _limits_of(queue: Queue) -> QueueLimits:
+    limiter = queue.limiter
+    return QueueLimits(queue.name, queue.global_concurrency, None if limiter is None else limiter["limit"])

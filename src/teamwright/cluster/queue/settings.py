@@ -1,0 +1,36 @@
+"""Names and settings that all programs of a cluster share. It imports nothing of DBOS."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from teamwright.errors import UsageError
+from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.values.names import check_name
+
+APPLICATION: Final = "teamwright"
+WORKFLOW: Final = "drive"
+"""The name of the workflow that drives a run; its id is the id of the run."""
+VERSION: Final = "1"
+"""The version of that workflow, which all workers know; the versions of strategies are checked by the run itself."""
+DEFAULT_QUEUE: Final = "default"
+MOST_PRIORITY: Final = 1_000_000
+
+
+def queue_schema(address: DatabaseAddress) -> str:
+    """The schema of the queue's tables, in the database of the journal."""
+    return f"{address.schema}_queue"
+
+
+def check_queue(name: str) -> str:
+    """Return the name of a queue, or raise `UsageError`."""
+    return check_name("queue", name)
+
+
+def stored_priority(priority: int) -> int:
+    """The priority as DBOS stores it: there, lower numbers come first."""
+    if not -MOST_PRIORITY < priority < MOST_PRIORITY:
+        raise UsageError(
+            f"The priority can't be {priority}: use a number between -{MOST_PRIORITY} and {MOST_PRIORITY}."
+        )
+    return MOST_PRIORITY - priority

@@ -1,0 +1,110 @@
+"""Takes over: puts entries back into their queue whose worker has died, and parked ones for which there is work again.
+
+Each worker looks every second. The driver lock of a run tells whether a process drives it, so no heartbeat is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from teamwright.cluster.queue.client import QueueClient, QueueEntry
+from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import InboxItem
+from teamwright.runtime.run_reader import read_record
+from teamwright.values.people.interventions import ActionClaim, Answered, Undo
+from teamwright.values.results import FINAL, RunSummary
+
+if TYPE_CHECKING:
+    from teamwright.history.record.run_record import RunRecord
+
+LOOK_SECONDS: Final = 1.0
+CLAIM_SECONDS: Final = 2.0
+"""How long a claimed run may be without a driver: a worker needs a moment from the claim to the driver lock."""
+LOCK: Final = "cluster/take-over"
+"""The lock under which one worker at a time looks; no run has such an id."""
+
+
+class TakeOver:
+    """Looks after all entries of the cluster, for every queue."""
+
+    def __init__(
+        self,
+        journal: PostgresJournal,
+        client: QueueClient,
+        is_own: Callable[[str], bool],
+        report: Callable[[str], None],
+    ) -> None:
+        self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
+        self._undriven: dict[tuple[str, float | None], float] = {}
+        self._seen_items: dict[str, int] = {}
+
+    async def watch(self) -> None:
+        """Look again and again, also after the database was away."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                async with self._journal.drive(LOCK):
+                    await self.look()
+            except RunIsLive:
+                pass  # another worker looks
+            except JournalError as error:
+                self._report(f"can't look for runs of dead workers: {error}")
+
+    async def look(self) -> None:
+        """Look once at all claimed and parked entries."""
+        entries = await self._client.entries("claimed", "parked")
+        driven = await self._journal.driven([one.run_id for one in entries]) if entries else set[str]()
+        idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
+        await self._take_over([one for one in idle if one.state == "claimed"])
+        await self._revive([one for one in idle if one.state == "parked"])
+
+    async def _take_over(self, undriven: Sequence[QueueEntry]) -> None:
+        """Put those back whose run had no driver for a while since its claim."""
+        now = time.monotonic()
+        self._undriven = {key: self._undriven.get(key, now) for key in map(_claim_of, undriven)}
+        for entry in undriven:
+            if now - self._undriven[_claim_of(entry)] >= CLAIM_SECONDS:
+                self._report(f"takes over {entry.run_id} from {entry.worker}")
+                await self._client.requeue(entry)
+
+    async def _revive(self, parked: Sequence[QueueEntry]) -> None:
+        """Put those back that can go on: their answer arrived, or their other driver has stopped."""
+        if not parked:
+            return
+        run_ids = [one.run_id for one in parked]
+        runs = await self._journal.summaries(run_ids)
+        items = await self._journal.last_inbox_items(run_ids)
+        for entry in parked:
+            run = runs.get(entry.run_id)
+            if run is None or run.status in FINAL:
+                await self._client.delete([entry.run_id])
+            elif await self._can_go_on(entry, run, items.get(entry.run_id, 0)):
+                await self._client.requeue(entry)
+
+    async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
+        if run.status != "paused":
+            return entry.retry_at is None or time.time() >= entry.retry_at
+        if run.stop_reason == "pause" or self._seen_items.get(entry.run_id) == last_item:
+            return False
+        self._seen_items[entry.run_id] = last_item
+        record = await read_record(self._journal, entry.run_id)
+        return any(_is_for(record, item) for item in await self._journal.inbox(entry.run_id))
+
+
+def _claim_of(entry: QueueEntry) -> tuple[str, float | None]:
+    return entry.run_id, entry.claimed
+
+
+def _is_for(record: RunRecord, item: InboxItem) -> bool:
+    """Whether an inbox item lets a paused run go on: an answer that it waits for, or another intervention."""
+    match item.intervention:
+        case Answered(key=key):
+            return record.paused is not None and key in record.paused.waiting_for
+        case Undo() | ActionClaim():
+            return False
+        case _:
+            return item.id > record.last_inbox_item

@@ -1,0 +1,167 @@
+"""A worker: drives the runs that it claims from a queue, on the journal in Postgres, until it is drained.
+
+The journal says what is recorded and who drives a run; the queue only says who should. So an entry is done only once
+its run has ended. Whatever else happens here, the entry goes back to the queue or is parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Self
+from uuid import uuid4
+
+from teamwright.cluster.queue.client import QueueClient, QueueEntry
+from teamwright.cluster.queue.runner import QueueRunner
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
+from teamwright.cluster.worker.take_over import TakeOver
+from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive, TeamwrightError, UsageError
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.handle import Handle
+from teamwright.values.results import FINAL, RunResult
+
+RETRY_SECONDS = 30.0
+"""How long a run that could not go on here waits before a worker tries it again."""
+Report = Callable[[str], None]
+"""Tells the operator what the worker does, as one line."""
+
+
+class Worker:
+    """Drives up to `at_once` runs of one queue at a time. Several workers may have one name."""
+
+    def __init__(
+        self, journal: PostgresJournal, *, queue: str = DEFAULT_QUEUE, at_once: int = 4, name: str = "", report: Report
+    ) -> None:
+        if at_once < 1:
+            raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
+        self.name = name or socket.gethostname()
+        self.worker_id = f"{self.name}:{os.getpid()}:{uuid4().hex[:8]}"
+        self.queue = check_queue(queue)
+        self._journal, self._report = journal, report
+        self._engine = Engine(journal)
+        self._client = QueueClient(journal.address)
+        self._runner = QueueRunner(journal.address, self.queue, self.worker_id, at_once, self._work)
+        self._take_over = TakeOver(journal, self._client, self._claimed, report)
+        self._claims: dict[str, Handle | None] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_draining = False
+        self._stack = AsyncExitStack()
+
+    @property
+    def driven(self) -> list[str]:
+        """The ids of the runs that this worker drives now."""
+        return list(self._claims)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._engine)
+            await self._client.open()
+            stack.push_async_callback(self._client.close)
+            await self._client.register(self.queue)
+            self._runner.launch()
+            stack.push_async_callback(self._runner.close)
+            watching = asyncio.create_task(self._take_over.watch(), name="take-over")
+            stack.push_async_callback(_cancelled, watching)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._stack.aclose()
+
+    async def drain(self) -> None:
+        """Claim nothing more, let calls in flight finish, and hand all runs back to the queue."""
+        self._is_draining = True
+        self._runner.at_once = 0
+        for run_id, handle in list(self._claims.items()):
+            if handle is not None:
+                self._report(f"hands back {run_id}")
+                handle.hand_back(self.queue)
+        await self._idle.wait()
+
+    def interrupt(self) -> None:
+        """Stop calls in flight as well; their results are lost."""
+        for handle in self._claims.values():
+            if handle is not None:
+                handle.interrupt()
+
+    def _claimed(self, run_id: str) -> bool:
+        return run_id in self._claims
+
+    async def _work(self, run_id: str, queue: str) -> bool:
+        """Drive a run that was claimed; returns whether it has ended."""
+        entry = QueueEntry(run_id, queue, "claimed")
+        if run_id in self._claims:  # this worker lost the run and claimed it again before it noticed
+            await self._settle(lambda: self._client.park(run_id))
+            return False
+        self._claims[run_id] = None
+        self._idle.clear()
+        try:
+            return await self._drive(entry)
+        finally:
+            del self._claims[run_id]
+            if not self._claims:
+                self._idle.set()
+
+    async def _drive(self, entry: QueueEntry) -> bool:
+        run_id = entry.run_id
+        try:
+            result = await self._result(run_id)
+        except (RunIsLive, FencedOut):  # another process drives it: the entry waits until that one stops
+            await self._settle(lambda: self._client.park(run_id))
+            return False
+        except JournalUnavailable as error:
+            self._report(f"lost {run_id}: {error}")
+            await self._settle(lambda: self._client.requeue(entry))
+            return False
+        except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
+            reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
+            self._report(f"can't drive {run_id}: {reason}")
+            await self._settle(lambda: self._client.park(run_id, reason, time.time() + RETRY_SECONDS))
+            return False
+        if result is None or result.status in FINAL:
+            self._report(f"finished {run_id}: {result.status if result is not None else 'deleted'}")
+            return True
+        if result.status == "paused":
+            self._report(f"paused {run_id}")
+            await self._settle(lambda: self._client.park(run_id))
+        else:
+            await self._settle(lambda: self._client.requeue(entry))
+        return False
+
+    async def _result(self, run_id: str) -> RunResult | None:
+        """Drive a run until it ends or stops; `None` if it does not exist any more."""
+        summary = await self._journal.find(run_id)
+        if summary is None:
+            return None
+        if summary.status in FINAL or self._is_draining:
+            return await self._engine.runs.result(run_id)
+        self._report(f"drives {run_id}")
+        handle = await self._engine.start_resume(run_id)
+        self._claims[run_id] = handle
+        if self._is_draining:
+            handle.hand_back(self.queue)
+        return await handle.result()
+
+    async def _settle(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Change an entry; while the database can't be reached, try again."""
+        pause = 0.2
+        while True:
+            try:
+                return await work()
+            except JournalUnavailable as error:
+                if self._is_draining:
+                    return None  # the entry stays claimed, and another worker takes over
+                self._report(str(error))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 5.0)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
