@@ -24,7 +24,7 @@ expect.set_options(timeout=TIMEOUT)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark browser tests, give them time, and skip them where there is no browser."""
-    reason = "no chromium on the PATH: install Debian's package chromium, or set CHROMIUM to its program"
+    reason = "no chromium on the PATH: install Debian's package chromium-headless-shell, or set CHROMIUM to its program"
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
             continue

@@ -82,8 +82,8 @@ REPLIES: dict[str, list[dict[str, Any]]] = {
 
 
 def browser_path() -> str | None:
-    """The program of a chromium, if there is one."""
-    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    """The program of a chromium, if there is one; the one without windows needs half the time of the others."""
+    names = (os.environ.get("CHROMIUM", ""), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 

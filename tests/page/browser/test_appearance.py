@@ -15,16 +15,20 @@ AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PHONE = {"width": 390, "height": 800}
 
 
-def violations(page: Page) -> list[str]:
-    """What axe-core finds that makes the page unusable for a reader."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: dict[str, Any] = page.evaluate("axe.run()")
-    return [
-        f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for one in found["violations"]
-        if one["impact"] in {"serious", "critical"}
-        for node in one["nodes"]
-    ]
+VIOLATIONS = """\
+async rules => {
+    const found = await axe.run({resultTypes: ["violations"], ...(rules && {runOnly: rules})});
+    return found.violations.filter(one => ["serious", "critical"].includes(one.impact)).flatMap(
+        one => one.nodes.map(node => `${one.id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
+}"""
+
+
+def violations(page: Page, theme: str = "light") -> list[str]:
+    """What axe-core finds that makes the page unusable for a reader; the dark theme changes nothing but colours."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: list[str] = page.evaluate(VIOLATIONS, ["color-contrast"] if theme == "dark" else None)
+    return found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -37,25 +41,25 @@ def test_nobody_is_kept_out_of_any_page(
         server.start_run(page, "approval")
         talk = server.start_run(page, "talk")
         expect(page.get_by_role("link", name="Do your work.").first).to_contain_text("tokens")
-        assert violations(page) == []
+        assert violations(page, theme) == []
         server.open(page, "new")
         page.get_by_label("What should be done?").fill("@talk about water")
         expect(page.get_by_role("region", name="Forecast")).to_contain_text("Never more")
-        assert violations(page) == []
+        assert violations(page, theme) == []
         server.open(page, "inbox")
         page.get_by_role("button", name="Approve", exact=True).first.wait_for()
-        assert violations(page) == []
+        assert violations(page, theme) == []
         server.open(page, "runs", talk, "conversation")
         expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
-        assert violations(page) == []
+        assert violations(page, theme) == []
         page.keyboard.press("?")
         page.get_by_role("dialog").wait_for()
-        assert violations(page) == []
+        assert violations(page, theme) == []
         page.keyboard.press("Escape")
         for tab in page.get_by_role("navigation", name="Views of this run").get_by_role("link").all():
             tab.click()
             page.wait_for_timeout(500)
-            assert violations(page) == [], tab.inner_text()
+            assert violations(page, theme) == [], tab.inner_text()
     context.close()
 
 

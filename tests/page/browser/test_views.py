@@ -216,22 +216,22 @@ def test_nobody_is_kept_out_of_a_view(server: PageServer, page: Page, theme: Lit
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
     server.show_run(page, "steered", view="steer")
     page.get_by_role("button", name="Add an expert").click()
-    assert violations(page) == []
+    assert violations(page, theme) == []
     run_id = server.show_run(page, "expert_review", view="plan")
     expect(page.get_by_text("4 of 4 steps done")).to_be_visible()
     page.get_by_role("button", name=re.compile("competition")).first.click()
-    assert violations(page) == []
+    assert violations(page, theme) == []
     server.open(page, "runs", run_id, "money")
     page.get_by_text("reading", exact=True).click()
-    assert violations(page) == []
+    assert violations(page, theme) == []
     server.open(page, "runs", run_id, "lab")
     sweep = page.get_by_role("region", name="Sweep", exact=True)
     sweep.get_by_role("button", name="Compute").click()
     expect(sweep.get_by_role("table", name="Mesh")).to_be_visible()
-    assert violations(page) == []
+    assert violations(page, theme) == []
     page.goto(f"{server.url}/#/runs/{run_id}/travel?with={run_id}")
     expect(page.get_by_text("turns the same")).to_be_visible()
-    assert violations(page) == []
+    assert violations(page, theme) == []
 
 
 def test_no_view_is_wider_than_a_phone(server: PageServer, page: Page) -> None:
