@@ -9,7 +9,7 @@ const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.u
 export default defineConfig({
   root: path('.'),
   base: './',
-  plugins: [vue()],
+  plugins: [vue({ features: { optionsAPI: false } })],
   resolve: { alias: { '@': path('./src') } },
   build: {
     outDir: path('../src/teamwright/page/static'),

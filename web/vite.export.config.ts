@@ -7,7 +7,7 @@ const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.u
 
 export default defineConfig({
   root: path('.'),
-  plugins: [vue()],
+  plugins: [vue({ features: { optionsAPI: false } })],
   publicDir: false,
   resolve: { alias: { '@': path('./src') } },
   define: { 'process.env.NODE_ENV': '"production"' },

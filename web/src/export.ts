@@ -2,7 +2,8 @@
 import { createPinia } from 'pinia'
 import { createApp } from 'vue'
 import ExportedRun from '@/ExportedRun.vue'
+import { languageLoaded } from '@/i18n'
 import '@/styles/tokens.css'
 import '@/styles/page.css'
 
-createApp(ExportedRun).use(createPinia()).mount('#app')
+void languageLoaded.then(() => createApp(ExportedRun).use(createPinia()).mount('#app'))

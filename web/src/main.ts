@@ -1,7 +1,8 @@
 import { createPinia } from 'pinia'
 import { createApp } from 'vue'
 import App from '@/App.vue'
+import { languageLoaded } from '@/i18n'
 import '@/styles/tokens.css'
 import '@/styles/page.css'
 
-createApp(App).use(createPinia()).mount('#app')
+void languageLoaded.then(() => createApp(App).use(createPinia()).mount('#app'))

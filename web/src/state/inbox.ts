@@ -24,8 +24,10 @@ export const useInbox = defineStore('inbox', () => {
   const error = ref<unknown>(null)
   const isRead = ref(false)
   const canNotify = typeof Notification !== 'undefined'
-  const permission = ref(canNotify ? Notification.permission : 'denied')
   const wantsNotices = ref(recall('notify', ['yes', 'no'] as const) === 'yes')
+  /** Asked of the browser where it is needed: the answer comes from another process, which would delay the first view. */
+  const answer = ref<NotificationPermission | null>(null)
+  const permission = computed(() => answer.value ?? (canNotify ? Notification.permission : 'denied'))
   const notifies = computed(() => wantsNotices.value && permission.value === 'granted')
   let told = new Set<string>()
   let timer: ReturnType<typeof setInterval> | undefined
@@ -57,8 +59,8 @@ export const useInbox = defineStore('inbox', () => {
 
   async function notify(): Promise<void> {
     if (!canNotify) return
-    permission.value = await Notification.requestPermission()
-    wantsNotices.value = permission.value === 'granted'
+    answer.value = await Notification.requestPermission()
+    wantsNotices.value = answer.value === 'granted'
     remember('notify', wantsNotices.value ? 'yes' : 'no')
   }
 

@@ -84,7 +84,7 @@ export const conversation = {
   'vote.tied': 'Tied: {names}',
   'plan.title': 'Plan, version {version}',
   'plan.declared': 'Plan',
-  'plan.steps': '{count} steps',
+  'plan.steps': '{count} step | {count} steps',
   'plan.changes': 'Changes',
   'plan.byPerson': 'changed by a person',
   'intervention.say': 'says',

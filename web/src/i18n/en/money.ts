@@ -9,7 +9,7 @@ export const money = {
   'money.rate': 'at the present rate',
   'money.toPlanEnd': 'projected to the end of the plan',
   'money.projection': 'Projection',
-  'money.linear': 'linear, {done} of {count} steps done',
+  'money.linear': 'linear, {done} of {count} step done | linear, {done} of {count} steps done',
   'money.p50': 'expected (median)',
   'money.p90': 'expected (9 of 10 runs)',
   'money.rungs': 'Cutbacks to stay within the budget',

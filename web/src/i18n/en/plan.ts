@@ -5,7 +5,7 @@ export const plan = {
   'plan.noneText': 'Its strategy ({strategy}) decides turn by turn who works. The timeline below shows who did what, and when.',
   'plan.early': 'Nothing has been planned yet',
   'plan.earlyText': 'The plan and the timeline appear with the first turn of the run.',
-  'plan.progress': '{done} of {count} steps done',
+  'plan.progress': '{done} of {count} step done | {done} of {count} steps done',
   'plan.version': 'Version {version}',
   'plan.critical': 'On the critical path',
   'plan.criticalLegend': 'critical path',

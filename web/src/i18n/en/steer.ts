@@ -42,7 +42,7 @@ export const steer = {
   'steer.pending': 'Not in effect yet',
   'steer.withdrawn': 'Undone {time}, before it took effect',
   'steer.after': 'after {time}',
-  'steer.turns': 'in {count} turns',
+  'steer.turns': 'in {count} turn | in {count} turns',
   'amount.tokens': 'Tokens',
   'amount.usd': 'Cost',
   'amount.calls': 'Calls',

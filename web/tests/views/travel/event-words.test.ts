@@ -5,16 +5,16 @@ import approvals from '@/fixtures/approvals.json'
 import budget from '@/fixtures/budget.json'
 import dag from '@/fixtures/dag.json'
 import review from '@/fixtures/expert_review.json'
-import { language } from '@/i18n'
+import { speak } from '@/i18n'
 import { eventLine } from '@/views/travel/event-words'
 
-test('every event of every sample has a line in both languages', () => {
+test('every event of every sample has a line in both languages', async () => {
   for (const one of ['en', 'zh'] as const) {
-    language.value = one
+    await speak(one)
     for (const sample of [a2a, approvals, budget, dag, review])
       for (const event of sample.events as PageEvent[]) expect([event.kind, eventLine(event)]).not.toEqual([event.kind, ''])
   }
-  language.value = 'en'
+  await speak('en')
 })
 
 test('a long text is cut', () => {
