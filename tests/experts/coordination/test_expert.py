@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from teamwright import load_team
+from teamwright import Engine, load_team
 from teamwright.agents.contract.policy import Policy
 from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.expert import Expert
 from teamwright.history.kpis import kpis_of
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch
 from teamwright.strategies.contract import closing_of, sketch_of
 from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy
@@ -20,11 +23,13 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.plan import TeamPlanChanged
 from teamwright.values.events.team import TeamStepFailed
 from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run, speakers
 
 CITES: dict[str, Any] = {"criteria": [{"id": "cites", "contains": "[1]"}]}
@@ -226,3 +231,36 @@ async def test_a_step_that_is_tried_again_counts_once_in_kpis() -> None:
     result, events = await run(expert(fakes, {"ana": lambda _: left.pop(0)}))
     found = kpis_of(events)
     assert (result.status, found.steps, found.passed) == ("completed", 2, 2)
+
+
+def planned(fakes: FakeMembers) -> Team:
+    plan = {
+        "steps": [{"id": "a", "role": "ana", "task": "A."}, {"id": "b", "role": "ben", "task": "B.", "needs": ["a"]}]
+    }
+    helpers = [fakes.member("planner", json.dumps(plan))]
+    options: dict[str, Any] = {"planner": "planner"}
+    return Team("t", members=fakes.members("ana ben"), helpers=helpers, strategy="expert", options=options)
+
+
+async def test_the_plan_of_a_planner_is_recorded() -> None:
+    _, events = await run(planned(FakeMembers()))
+    (plan,) = facts(events, TeamPlanChanged)
+    assert (plan.by, plan.plan["status"]) == ("planner", "executing")
+    assert [(step["id"], step["role"]) for step in plan.plan["steps"]] == [("a", "ana"), ("b", "ben")]
+
+
+async def test_a_run_that_was_recorded_without_its_plan_resumes_and_records_it_once() -> None:
+    journal, older = MemoryJournal(), MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(planned(FakeMembers()), TASK, run_id="r")
+    kept = [event for event in await journal.read("r") if not isinstance(event.fact, TeamPlanChanged)]
+    events = [replace(event, number=number) for number, event in enumerate(kept, start=1)]
+    older.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
+    for at in range(1, len(events)):
+        fakes = FakeMembers()
+        resumed, kinds_after = await cut_and_resume(planned(fakes), at, older)
+        assert (resumed.status, resumed.output) == (result.status, result.output)
+        answered = {event.key for event in events[:at] if event.kind == "agent.replied"}
+        assert kinds_after.count("team.plan_changed") == ("t" not in answered)  # an ended team is not run again
+        assert kinds_after.count("team.planned") == 1
+        assert len(fakes.calls) == 3 - len(answered & {"t/plan/plan", "t/plan/a/work", "t/plan/b/work"})

@@ -139,8 +139,8 @@ EDITED: JsonValue = {"steps": [{"id": "writing", "role": "writer", "task": "Writ
 @pytest.mark.parametrize(
     ("answer", "task", "statuses"),
     [
-        (Answer(text="approve"), "Write it.", ["draft", "executing", "completed"]),
-        (Answer(text="edit", data=EDITED), "Write it in Latin.", ["draft", "executing", "completed"]),
+        (Answer(text="approve"), "Write it.", ["draft", "executing", "executing", "completed"]),
+        (Answer(text="edit", data=EDITED), "Write it in Latin.", ["draft", "executing", "executing", "completed"]),
         (Answer(text="reject", data="No."), "Write it.", ["draft", "failed"]),
     ],
 )
@@ -160,6 +160,18 @@ async def test_a_plan_is_a_draft_until_a_person_has_confirmed_it(
         assert plans[-1].steps[0].task == task
         for after in range(events[-1].number):  # also for a reader who has the events before
             assert await read_page_events(engine.journal, "r", after) == [one for one in events if one.number > after]
+
+
+@pytest.mark.experts
+async def test_the_plan_of_a_planner_is_shown_also_where_nobody_confirms_it(tmp_path: Path) -> None:  # A-15
+    (tmp_path / "team.yaml").write_text(CONFIRMED.replace(", confirm_plan: true", ""), encoding="utf-8")
+    (tmp_path / "replies.yaml").write_text(SCRIPT, encoding="utf-8")
+    async with Engine("memory") as engine:
+        await engine.run(load_team(tmp_path / "team.yaml"), "Write.", run_id="r")
+        events = await read_page_events(engine.journal, "r")
+    plans = [one for one in events if isinstance(one, PagePlanUpdate)]
+    assert [(one.status, one.steps[0].state) for one in plans] == [("executing", "pending"), ("completed", "completed")]
+    assert plans[0].steps[0].assignees == ("writer",)
 
 
 @pytest.mark.experts

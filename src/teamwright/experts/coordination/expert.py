@@ -16,7 +16,7 @@ from teamwright.experts.coordination.plan_preview import confirm_plan
 from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, planning_outcome, run_within
 from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
-from teamwright.experts.coordination.replan import Replanner, example_replan
+from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
 from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
@@ -27,6 +27,9 @@ from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, S
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
+
+
+RECORDED_PLAN = "recorded-plan"
 
 
 class Expert(Strategy):
@@ -133,6 +136,9 @@ class ExpertRun:
             replanner = Replanner(self._task, self._options, roles, self._members, bound)
             await replanner.announce(ctx)
             self._plan_run.replan_by(replanner)
+        elif self._options.planner is not None:
+            # Under a key of its own, so that the counted events of runs that began without it keep their places.
+            await ctx.emit(plan_fact(plan, self._options.planner), key=RECORDED_PLAN)
         await self._plan_run.run(ctx)
         return None
 

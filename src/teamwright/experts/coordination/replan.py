@@ -195,15 +195,7 @@ class Replanner:
         return plan if isinstance(plan, MadePlan) else None
 
     def _fact(self, before: Sequence[ExpertStep], plan: MadePlan) -> TeamPlanChanged:
-        steps = [one.model_dump(mode="json", exclude_defaults=True) for one in plan.steps]
-        return TeamPlanChanged(
-            plan_version=len(self._reasons) + 1,
-            plan=cast("RecordedJson", {"steps": steps}),
-            lead=self._planner.name,
-            by=self._planner.name,
-            difference=plan_lines(before, plan.steps),
-            reason=plan.reason,
-        )
+        return plan_fact(plan, self._planner.name, before=before, version=len(self._reasons) + 1)
 
     def _turn(self, progress: Progress, history: Sequence[Message], problem: str) -> Turn:
         create, most = self._options.create_roles, self._options.max_steps
@@ -243,6 +235,19 @@ def example_replan(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
         return None
     step: JsonValue = {"id": f"replan-{number}", "role": roles[0], "task": "The rest."}
     return {"reason": f"Another way, the {number}th.", "steps": [step]}
+
+
+def plan_fact(plan: MadePlan, by: str, *, before: Sequence[ExpertStep] = (), version: int = 1) -> TeamPlanChanged:
+    """Return the record of a planner's plan, by which the team works from then on."""
+    steps = [one.model_dump(mode="json", exclude_defaults=True) for one in plan.steps]
+    return TeamPlanChanged(
+        plan_version=version,
+        plan=cast("RecordedJson", {"status": "executing", "steps": steps}),
+        lead=by,
+        by=by,
+        difference=plan_lines(before, plan.steps),
+        reason=plan.reason,
+    )
 
 
 def plan_lines(before: Sequence[ExpertStep], after: Sequence[ExpertStep]) -> tuple[str, ...]:

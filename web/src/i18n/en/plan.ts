@@ -31,6 +31,7 @@ export const plan = {
   'plan.verdicts': 'Verdicts',
   'plan.work': 'Work on it',
   'plan.noWork': 'Nobody has worked on this step.',
+  'plan.fixed': 'A person can’t change the plan of this team while it works.',
   'plan.edit': 'Edit the plan',
   'plan.editAs': 'Edit as',
   'plan.asSteps': 'Steps',

@@ -33,6 +33,7 @@ export const plan: Record<keyof typeof english, string> = {
   'plan.verdicts': '评审',
   'plan.work': '工作记录',
   'plan.noWork': '还没有人处理此步骤。',
+  'plan.fixed': '此团队工作期间不能由人修改计划。',
   'plan.edit': '编辑计划',
   'plan.editAs': '编辑方式',
   'plan.asSteps': '步骤',
