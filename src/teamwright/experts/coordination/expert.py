@@ -28,7 +28,6 @@ from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-
 RECORDED_PLAN = "recorded-plan"
 
 
