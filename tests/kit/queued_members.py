@@ -12,6 +12,7 @@ from pathlib import Path
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.values.limits.usage import Usage
+from teamwright.values.people.questions import Question
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 
@@ -26,6 +27,11 @@ async def work(turn: Turn, ctx: Context) -> str:
         effect = Effect("model", "ledger", digest(turn.prompt), _add_line)
         await ctx.effect(f"call-{number}", effect)
     return f"{turn.task} is done"
+
+
+async def wonder(turn: Turn, ctx: Context) -> str:
+    """Ask a person, and answer with the answer."""
+    return (await ctx.ask_person(Question(text="May I?"), key="may-i")).text
 
 
 async def _add_line(attempt: Attempt) -> Returned:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psycopg
 
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.events import AgentReturned, RunEnded
@@ -146,6 +147,15 @@ class Cluster:
             summary = await self.engine.runs.find(run_id)
             assert summary is not None
             assert spent == ended[0].usage.total_tokens == summary.total_tokens == 2 * EFFECTS * TOKENS
+
+    def end_session(self, run_id: str) -> None:
+        """End the session of the process that drives a run, as the server does after it was silent for a while."""
+        with psycopg.connect(self.journal.address.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
+                " AND ((classid::bigint << 32) | objid::bigint) = %s",
+                (self.journal.address.lock_key(run_id),),
+            )
 
     def kill_all(self) -> None:
         for worker in self.workers:

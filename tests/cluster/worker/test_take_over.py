@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
+from subprocess import Popen
 
-import psycopg
+import pytest
+from anyio.to_thread import run_sync
 
-from tests.kit.workers import Cluster, eventually
+from tests.kit.postgres_proxy import Proxy
+from tests.kit.postgres_restart import OwnPostgres
+from tests.kit.workers import Cluster, eventually, opened_cluster
 
 
 async def test_runs_of_workers_that_die_at_any_write_are_taken_over(cluster: Cluster) -> None:
@@ -31,12 +36,7 @@ async def test_a_suspended_worker_is_fenced_out_when_it_wakes(cluster: Cluster) 
     suspended = cluster.start("--name", "same")
     await eventually(lambda: len(cluster.effects) == 1, "the call begins")
     suspended.send(SIGSTOP)
-    with psycopg.connect(cluster.journal.address.url, autocommit=True) as connection:  # as the server does in time
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN pg_locks USING (pid)"
-            " WHERE locktype = 'advisory' AND objsubid = 1 AND ((classid::bigint << 32) | objid::bigint) = %s",
-            (cluster.journal.address.lock_key("one"),),
-        )
+    await run_sync(cluster.end_session, "one")
     other = cluster.start("--name", "same")
     await eventually(lambda: len(cluster.effects) == 2, "another worker takes over")
     suspended.send(SIGCONT)
@@ -49,3 +49,51 @@ async def test_a_suspended_worker_is_fenced_out_when_it_wakes(cluster: Cluster) 
     await cluster.submit("two")
     await cluster.completed("two")
     assert suspended.has_said("finished two"), "the worker that was suspended goes on with other runs"
+
+
+async def test_a_worker_whose_network_drops_everything_silently_is_fenced_out(
+    cluster: Cluster, postgres_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    proxy = Proxy(postgres_server, tmp_path_factory.mktemp("proxy"))
+    cluster.hold.touch()
+    await cluster.submit("one")
+    async with proxy.running():
+        cut_off = cluster.start(url=f"{proxy.url}&schema={cluster.journal.address.schema}")
+        await eventually(lambda: len(cluster.effects) == 1, "the call begins")
+        proxy.hold()
+        await run_sync(cluster.end_session, "one")
+        other = cluster.start()
+        await eventually(lambda: len(cluster.effects) == 2, "another worker takes over")
+        cluster.hold.unlink()
+        await cluster.completed("one")
+        proxy.release()
+        other.send(SIGKILL)
+        await cluster.submit("two")
+        await cluster.completed("two")
+        await cluster.check("one", "two")
+        assert not cut_off.has_said("finished one")
+
+
+@pytest.mark.timeout(120)
+async def test_runs_go_on_after_postgres_was_restarted_also_during_a_take_over(
+    workers: Popen[str], tmp_path: Path
+) -> None:
+    postgres = OwnPostgres()
+    runs = [f"run-{number}" for number in range(4)]
+    try:
+        async with opened_cluster(postgres.url, tmp_path, workers) as cluster:
+            cluster.hold.touch()
+            await cluster.submit(*runs)
+            killed, other = cluster.start("--at-once", "2"), cluster.start("--at-once", "4")
+            await eventually(lambda: len(cluster.effects) == 4, "all calls begin")
+            await run_sync(postgres.crash)
+            await run_sync(postgres.start)
+            killed.send(SIGKILL)
+            await eventually(lambda: other.has_said("takes over"), "another worker takes over")
+            await run_sync(postgres.crash)
+            cluster.hold.unlink()
+            await run_sync(postgres.start)
+            await cluster.completed(*runs)
+            await cluster.check(*runs)
+    finally:
+        postgres.close()

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from signal import SIGTERM
 
+from teamwright.cluster.queue.client import QueueLimits
+from teamwright.teams.load import load_team
 from tests.kit.workers import Cluster, eventually
+
+ASKING = """
+agents:
+  asks: {function: "tests.kit.queued_members:wonder"}
+teams:
+  one: {strategy: sequential, members: [asks]}
+"""
 
 
 async def test_a_worker_drives_queued_runs_to_their_end(cluster: Cluster) -> None:
@@ -32,3 +42,39 @@ async def test_a_worker_that_is_stopped_lets_calls_finish_and_hands_its_run_back
     await cluster.completed("one")
     await cluster.check("one")
     assert len(cluster.effects) == 4, "no effect was repeated"
+
+
+async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_is_answered(cluster: Cluster) -> None:
+    (cluster.folder / "asking.yaml").write_text(ASKING, encoding="utf-8")
+    batch = await cluster.engine.enqueue(
+        load_team(cluster.folder / "asking.yaml"), "task", queue="default", run_id="asks"
+    )
+    assert await cluster.client.submit(batch)
+    worker = cluster.start("--at-once", "1")
+    await eventually(lambda: worker.has_said("paused asks"), "the run waits for a person")
+    await cluster.submit("two")
+    await cluster.completed("two")
+    found = await cluster.engine.runs.find("asks")
+    assert found is not None
+    assert (found.status, found.stop_reason) == ("paused", "person")
+    (key,) = (await cluster.engine.runs.history("asks")).questions()
+    await cluster.engine.runs.answer("asks", key, "You may.")
+    await cluster.completed("asks")
+    assert (await cluster.engine.runs.result("asks")).output == "You may."
+
+
+async def test_a_queue_limits_the_runs_of_all_workers_together(cluster: Cluster) -> None:
+    await cluster.client.limit(QueueLimits("default", at_once=1))
+    runs = ["one", "two", "three"]
+    await cluster.submit(*runs)
+    cluster.start()
+    cluster.start()
+    await cluster.completed(*runs)
+    times = sorted([await _driven(cluster, run) for run in runs])
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(times)), "the runs did not overlap"
+
+
+async def _driven(cluster: Cluster, run_id: str) -> tuple[float, float]:
+    """When a run had a driver."""
+    events = (await cluster.engine.runs.history(run_id)).events
+    return next(one.time for one in events if one.kind == "run.resumed"), events[-1].time
