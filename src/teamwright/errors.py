@@ -14,7 +14,8 @@ TeamwrightError
 │   ├── JournalUnavailable        locked, full disk, no permission
 │   ├── JournalCorrupt
 │   ├── JournalTooNew             written by a newer version
-│   └── FencedOut                 another driver has taken over this run
+│   ├── FencedOut                 another driver has taken over this run
+│   └── BudgetUnavailable         the budget of a tenant has no room for a run
 ├── RunError                      the operation is not possible for this run
 │   ├── RunNotFound
 │   ├── RunIsLive                 a process drives it
@@ -168,6 +169,10 @@ class JournalTooNew(JournalError):
 
 class FencedOut(JournalError):
     """Another process drives this run now. This one stops, and nothing recorded is lost."""
+
+
+class BudgetUnavailable(JournalError):
+    """The budget of a tenant has no room for what a run may spend; nothing was recorded."""
 
 
 class RunError(TeamwrightError):

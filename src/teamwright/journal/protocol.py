@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from teamwright.journal.budgets import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
@@ -20,13 +21,16 @@ class Batch(Struct, frozen=True):
 
     A body is JSON text, identified by its content hash. `alone` says that the run can do nothing else until this batch
     is durable. Events of a fork also refer to bodies of the run `source`. If that run no longer exists, the batch fails
-    with `JournalCorrupt`; once the batch is durable, deleting `source` keeps these bodies.
+    with `JournalCorrupt`; once the batch is durable, deleting `source` keeps these bodies. The run reserves `claim` in
+    the same commit; without room for it the batch fails with `BudgetUnavailable`. Only a journal that keeps budgets
+    gets batches with a claim.
     """
 
     events: Sequence[Event]
     bodies: Mapping[Body, str]
     alone: bool = False
     source: str | None = None
+    claim: BudgetClaim | None = None
 
     @property
     def run_id(self) -> str:

@@ -88,6 +88,7 @@ class Engine:
         from teamwright.agents.mcp.pool import McpPool
         from teamwright.runtime.admission.prompt_meter import PromptMeter
         from teamwright.runtime.admission.rate_limiter import RateLimiters
+        from teamwright.runtime.admission.tenant_budgets import TenantBudgets
         from teamwright.runtime.background_tasks import BackgroundTasks
         from teamwright.runtime.conversations import Conversations
         from teamwright.runtime.driver.cancellation import CANCEL_GRACE
@@ -111,6 +112,7 @@ class Engine:
         self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
+        self._tenants = TenantBudgets(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
         self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, self._new_clock)
         self.conversations = Conversations(self.journal, self.runs)
@@ -175,6 +177,7 @@ class Engine:
         attachments: Sequence[AttachmentLike] = (),
         confirm: bool | Confirmer = False,
         confirm_above: ConfirmAbove | None = None,
+        budget: str | None = None,
     ) -> RunResult:
         """Run a team on a task to its end. If a run with this id exists, return its result and start nothing.
 
@@ -195,6 +198,7 @@ class Engine:
             attachments=attachments,
             confirm=confirm,
             confirm_above=confirm_above,
+            budget=budget,
         )
         return await handle.result()
 
@@ -210,6 +214,7 @@ class Engine:
         attachments: Sequence[AttachmentLike] = (),
         confirm: bool | Confirmer = False,
         confirm_above: ConfirmAbove | None = None,
+        budget: str | None = None,
     ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
         handle = await self.start(
@@ -221,6 +226,7 @@ class Engine:
             attachments=attachments,
             confirm=confirm,
             confirm_above=confirm_above,
+            budget=budget,
         )
         async for event in self.runs.follow(handle.run_id):
             yield event
@@ -240,12 +246,15 @@ class Engine:
         attachments: Sequence[AttachmentLike] = (),
         confirm: bool | Confirmer = False,
         confirm_above: ConfirmAbove | None = None,
+        budget: str | None = None,
     ) -> Handle:
         """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
         `limits` apply to the whole run, across all its drivers, in addition to those of its team. The run continues
         the run `continues`, or is the next turn of `conversation`; with both, it begins that conversation. Files of
         `attachments` are read now; the run never reads them again. `confirm` and `confirm_above` are those of `run`.
+        `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; raises
+        `BudgetUnavailable` if there is no room for it.
         """
         limits = _check_start(task, history, limits)
         request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
@@ -257,9 +266,20 @@ class Engine:
         if conversation is not None:
             async with self.conversations.next_turn(conversation, continues) as previous_turn:
                 return await self._start(
-                    team, task, run_id, history, previous_turn, conversation, limits, attachments, request=request
+                    team,
+                    task,
+                    run_id,
+                    history,
+                    previous_turn,
+                    conversation,
+                    limits,
+                    attachments,
+                    request=request,
+                    budget=budget,
                 )
-        return await self._start(team, task, run_id, history, continues, "", limits, attachments, request=request)
+        return await self._start(
+            team, task, run_id, history, continues, "", limits, attachments, request=request, budget=budget
+        )
 
     async def _start(
         self,
@@ -273,6 +293,7 @@ class Engine:
         attachments: Sequence[AttachmentLike],
         *,
         request: ConfirmRequest,
+        budget: str | None,
     ) -> Handle:
         origin = None
         if continues is not None:
@@ -288,6 +309,7 @@ class Engine:
         files = await self._files_of(made, attachments, continues=continues is not None)
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
+        claim = None if budget is None else await self._tenants.claim(budget, limits, made.limits)
         forecast = answer = None
         if request.is_about(made) and (forecast := await request.forecast(self.journal, made, task, limits)):
             answer = await request.answer(made, forecast)
@@ -303,6 +325,7 @@ class Engine:
             attachments=files,
             confirm=forecast,
             confirmation=answer,
+            claim=claim,
         )
         handle = self._launch(run, given)
         try:
@@ -310,6 +333,8 @@ class Engine:
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
+        if claim is not None and not run.has_begun:
+            await handle.result()  # raises what the budget, or the journal, has refused
         return self._hand_out(handle)
 
     @checked_call("run", acts=True)
@@ -355,6 +380,7 @@ class Engine:
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(record)
                 self.dependencies.require(made.everyone())
+                await self._tenants.require(run_id, record, made.limits)
                 run = self._new_run(run_id, made, record, lock.pop_all())
                 return self._hand_out(self._launch(run, None))
         await self.runs.end(run_id, ending)
@@ -415,6 +441,7 @@ class Engine:
 
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)
+        batch = await self._tenants.with_claim(batch, made.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
         run = self._new_run(identity, made, await self._read_record(identity))
@@ -497,6 +524,10 @@ class Engine:
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self._deliveries.wait_settled()
+
+    async def settle(self, run_id: str) -> None:
+        """Settle what an ended run has reserved of a tenant's budget; its handle calls this."""
+        await self._tenants.settle(run_id)
 
     def release(self, run_id: str) -> None:
         """Remove a run from the live runs; its handle calls this."""

@@ -32,6 +32,10 @@ class Driver(Protocol):
         """Send a notice to a webhook in the background."""
         ...
 
+    async def settle(self, run_id: str) -> None:
+        """Settle what an ended run has reserved of a tenant's budget."""
+        ...
+
     def release(self, run_id: str) -> None:
         """Remove a run from the live runs."""
         ...
@@ -68,6 +72,8 @@ class Handle:
                 self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.runs.end(self.run_id, cancel)
+            if result is not None and run.budget:
+                await self.engine.settle(self.run_id)
             self._result = result or await self.engine.runs.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
             if self._run_input is None or run.has_begun:

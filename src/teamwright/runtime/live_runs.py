@@ -76,4 +76,4 @@ class LiveRuns:
                 run.journal_failed(error)
                 continue
             for item in items:
-                run.receive(item)
+                run.receive(item, await run.refusal_of(item))

@@ -20,9 +20,11 @@ from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
+from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
+from teamwright.runtime.admission.tenant_budgets import TenantBudgets
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
@@ -94,6 +96,8 @@ class RunInput:
     """The files that travel with the run, by their paths in the folder of its manifest."""
     code: str = ""
     """The digest of the folder with the run's Python code."""
+    claim: BudgetClaim | None = None
+    """What the run reserves of a tenant's budget with its first events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,9 @@ class Run:
         """The folder of the manifest, whose modules its code may import while the run is driven."""
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
+        self.budget = record.start.budget if record is not None and record.started is not None else ""
+        """The tenant's budget that the run draws on; empty if it draws on none."""
+        self._tenants = TenantBudgets(journal)
         self.begun = asyncio.Event()
         """Set when the run is in the journal, or when it is certain that it will not be."""
         self._state = state = RunState(
@@ -176,13 +183,14 @@ class Run:
         async with self._lock:
             may_have_inbox = run_input is None or run_input.named
             items = await self._journal.inbox(self.run_id) if may_have_inbox else []
+            received = [(item, await self.refusal_of(item)) for item in items]
             opening: asyncio.Future[OpenedRun] = asyncio.get_running_loop().create_future()
             root = self._start_root_task(opening)
             try:
                 opened = self._open(run_input)
                 opening.set_result(opened)
-                for item in items:
-                    self.receive(item)
+                for item, refusal in received:
+                    self.receive(item, refusal)
             except BaseException:
                 root.stop()
                 raise
@@ -351,7 +359,9 @@ class Run:
             confirm=run_input.confirm,
             files={path: recorder.store(stored_content(content)) for path, content in run_input.files.items()},
             code=run_input.code,
+            budget=run_input.claim.budget if run_input.claim else "",
         )
+        recorder.claim, self.budget = run_input.claim, started.budget
         self._forecast = run_input.confirm
         if run_input.confirmation is not None:
             self._state.answers[confirmation_key(team.name)] = run_input.confirmation
@@ -483,8 +493,17 @@ class Run:
         with anyio.CancelScope(shield=True):
             await self._state.recorder.flush()
 
-    def receive(self, item: InboxItem) -> None:
-        """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox."""
+    async def refusal_of(self, item: InboxItem) -> str | None:
+        """Return why the tenant's budget has no room for what an inbox item raises; reserve it if it has."""
+        if not self.budget or item.id <= max(self.last_inbox_id, self._record.last_inbox_item):
+            return None
+        return await self._tenants.refusal_of(self.run_id, self.budget, item)
+
+    def receive(self, item: InboxItem, refusal: str | None = None) -> None:
+        """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox.
+
+        An intervention is refused for the reason `refusal`, if there is one.
+        """
         if self._is_over or item.id <= self.last_inbox_id:
             return
         self.last_inbox_id = item.id
@@ -513,7 +532,7 @@ class Run:
             case Undo() | ActionClaim():
                 pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions
             case steer:
-                receive_steer(state, self._team, steer, item.id)
+                receive_steer(state, self._team, steer, item.id, refusal)
 
     def set_interactive(self, interactive: bool) -> None:
         """Wait for answers in place, or pause once only an answer can unblock the run."""

@@ -18,6 +18,7 @@ import psycopg
 from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.errors import fenced_out, missing_source
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
     COMMIT_SECONDS,
     HEARTBEAT_SECONDS,
@@ -170,7 +171,7 @@ class DriverSession:
         except JournalError as error:
             return self._fail(batch, error)
         except psycopg.Error as error:
-            return self._fail(batch, journal_error(self._address, error))
+            return self._fail(batch, refused_budget(error) or journal_error(self._address, error))
         except (ValueError, OverflowError) as error:
             return self._fail(batch, JournalError(f"The events of run {batch.run_id!r} can't be recorded: {error}"))
         return None

@@ -16,9 +16,11 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalUnavailable
+from teamwright.journal.budgets import Budgets
 from teamwright.journal.errors import missing_bodies
 from teamwright.journal.notes import Notes
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.budgets import PostgresBudgets
 from teamwright.journal.postgres.connection import (
     CONNECT_SECONDS,
     SILENCE_SECONDS,
@@ -64,6 +66,11 @@ class PostgresJournal:
     def notes(self) -> Notes:
         """The notes that agents keep across runs."""
         return PostgresNotes(self._address, self._use)
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets of tenants across runs."""
+        return PostgresBudgets(self._use)
 
     async def open(self) -> None:
         """Connect; create or upgrade the tables first where needed."""

@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.budget_tables import BUDGET_TABLES
 from teamwright.journal.postgres.pace_tables import PACE_TABLES
 
 
@@ -73,6 +74,7 @@ _FIRST: LiteralString = """
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 0), _FIRST),
     Migration(Version(1, 1), PACE_TABLES),
+    Migration(Version(1, 2), BUDGET_TABLES),
 )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import LiteralString
 
 from teamwright.journal.encoder import references, to_row
+from teamwright.journal.postgres.budgets import RESERVE, reserve_parameters
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
@@ -42,10 +44,13 @@ class CommitRows:
         self._bodies: dict[Body, str] = {}
         self._uses: dict[tuple[str, Body], None] = {}
         self._statuses: list[tuple[object, ...]] = []
+        self._claims: list[tuple[object, ...]] = []
 
     def add(self, batch: Batch, known: Collection[Body]) -> set[Body]:
         """Add a batch; return the bodies it refers to that its run, which refers to those in `known`, did not."""
         run_id, used = batch.run_id, set[Body]()
+        if batch.claim is not None:
+            self._claims.append(reserve_parameters(run_id, batch.claim))
         for event in batch.events:
             row = to_row(event.number, event, None)
             self._events.append((run_id, *row[:-1]))
@@ -61,10 +66,10 @@ class CommitRows:
         columns = (one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in status.columns())
         self._statuses.append((run_id, *columns))
 
-    def statement(self) -> tuple[LiteralString, list[Sequence[object]]]:
+    def statement(self) -> tuple[LiteralString, list[object]]:
         """One statement for all rows, and its parameters: it succeeds or fails as a whole, in one round trip."""
         parts: LiteralString = ""
-        parameters: list[Sequence[object]] = []
+        parameters: list[object] = []
         if self._bodies:
             parts += f"bodies AS ({_BODIES}), "
             parameters += _columns(self._bodies.items())
@@ -74,7 +79,13 @@ class CommitRows:
         if self._statuses:
             parts += f"statuses AS ({_STATUSES}), "
             parameters += _columns(self._statuses)
-        return f"WITH {parts} events AS ({_EVENTS}) SELECT 1" if parts else _EVENTS, parameters + _columns(self._events)
+        parameters += _columns(self._events)
+        if not self._claims:
+            return f"WITH {parts} events AS ({_EVENTS}) SELECT 1" if parts else _EVENTS, parameters
+        claims: LiteralString = RESERVE
+        for _ in self._claims[1:]:
+            claims += f", {RESERVE}"
+        return f"WITH {parts} events AS ({_EVENTS}) SELECT {claims}", [*parameters, *chain(*self._claims)]
 
 
 def first_commit(batch: Batch) -> tuple[LiteralString, list[Sequence[object]]]:

@@ -53,12 +53,12 @@ def interventions_of(run: RunState, team: Team) -> Interventions:
     return run.interventions
 
 
-def receive_steer(run: RunState, team: Team, steer: Steer, letter: int) -> None:
-    """Accept an intervention from the inbox, or refuse it with the reason."""
+def receive_steer(run: RunState, team: Team, steer: Steer, letter: int, refusal: str | None = None) -> None:
+    """Accept an intervention from the inbox, or refuse it with the reason, `refusal` if there is one already."""
     interventions = interventions_of(run, team)
     steer = redacted_steer(steer, run.redactor)
     limits = [one for one in map(interventions.raised, (run.limits, team.limits)) if one is not None]
-    reason = refusal_of(steer, team, limits, interventions.paused, interventions.joined)
+    reason = refusal or refusal_of(steer, team, limits, interventions.paused, interventions.joined)
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(interventions, steer)
     if reason is not None:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.errors import JournalError
+from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.event import Event, Fact
@@ -49,6 +50,8 @@ class Recorder:
         self._yielded = 0.0
         self._error: JournalError | None = None
         self.held = False
+        self.claim: BudgetClaim | None = None
+        """What the run reserves of a tenant's budget, together with its next batch."""
 
     def add(self, scope: str, place: str, fact: Fact) -> Event:
         """Record a fact and return its event, which becomes durable a little later."""
@@ -150,8 +153,8 @@ class Recorder:
     def _submit(self, *, alone: bool = False) -> None:
         if not self._events or self.held or self._error is not None:
             return
-        batch = Batch(self._events, self._bodies, alone)
-        self._events, self._bodies = [], {}
+        batch = Batch(self._events, self._bodies, alone, claim=self.claim)
+        self._events, self._bodies, self.claim = [], {}, None
         self._journal.append(batch, lambda error: self._committed(batch, error))
 
     def _committed(self, batch: Batch, error: BaseException | None) -> None:

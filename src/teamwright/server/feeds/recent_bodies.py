@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from teamwright.journal.budgets import Budgets, budgets_of
 from teamwright.journal.notes import KeepsNotes, Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.values.events.body import Body
@@ -36,6 +37,11 @@ class RecentBodies:
         self._journal = journal
         self._recent: OrderedDict[Body, str] = OrderedDict()
         self._characters = 0
+
+    @property
+    def budgets(self) -> Budgets | None:
+        """The budgets of tenants, if the journal keeps them."""
+        return budgets_of(self._journal)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """Return texts, from memory where they are recent."""

@@ -59,6 +59,8 @@ class RunStarted(Record, frozen=True):
     """The files that travel with the run, by their paths in the folder of its manifest; each is a stored content."""
     code: str = ""
     """The digest of the folder with the run's Python code; empty if the run needs installed packages alone."""
+    budget: str = ""
+    """The tenant's budget that the run draws on; empty if it draws on none."""
 
 
 class RunResumed(Record, frozen=True):
