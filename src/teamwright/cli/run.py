@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, topology_request
+from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, tenant_budget, topology_request
 from teamwright.cli.interactive.open import new_engine, run_on_loop
 from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
 from teamwright.cli.show import draw
@@ -98,6 +98,7 @@ class Request:
     allow_roots: tuple[Path, ...] = ()
     attach: tuple[str, ...] = ()
     confirm: bool = False
+    budget: str | None = None
 
     @property
     def command(self) -> str:
@@ -164,6 +165,7 @@ def run(
         allow_roots=tuple(allow_root or ()),
         attach=tuple(attach or ()),
         confirm=confirm,
+        budget=tenant_budget(budget),
     )
     return _run_guarded(request, _view_options(json, events, quiet, out, no_input, full))
 
@@ -232,6 +234,7 @@ async def _run(request: Request, shown: ViewOptions) -> int:
             attachments=request.attach,
             limits=request.limits,
             confirm=request.confirm,
+            budget=request.budget,
         )
         if not handle.drives:
             say(f"run {handle.run_id} exists already; nothing new is started")

@@ -105,7 +105,8 @@ def money_text(picodollars: int) -> str:
     return f"${picodollars / PICODOLLARS:,.6f}".rstrip("0").removesuffix(".")
 
 
-def _tokens_text(count: int) -> str:
+def tokens_text(count: int) -> str:
+    """A number of tokens in words."""
     return f"{count:,} tokens"
 
 
@@ -127,7 +128,7 @@ def unbounded_run(name: str, unit: Literal["usd", "tokens"]) -> UsageError:
 
 def no_room(name: str, unit: Literal["usd", "tokens"], needed: int, left: int, most: int, until: str) -> str:
     """Say that a budget has no room for what a run may spend."""
-    shown = money_text if unit == "usd" else _tokens_text
+    shown = money_text if unit == "usd" else tokens_text
     when = f" until {until}" if until else ""
     return (
         f"The budget {name!r} has {shown(max(0, left))} of {shown(most)} left{when}, and the run needs {shown(needed)}:"

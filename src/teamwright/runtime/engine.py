@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.admission.shared_limits import SharedLimits
-    from teamwright.runtime.run import Run, RunInput
+    from teamwright.runtime.driver.run_input import RunInput
+    from teamwright.runtime.run import Run
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
@@ -303,7 +304,7 @@ class Engine:
         identity = run_id or new_run_id(self._wall())
         if identity in self._live:
             return Handle(self, identity)
-        from teamwright.runtime.run import RunInput
+        from teamwright.runtime.driver.run_input import RunInput
 
         made = require_team(team)
         files = await self._files_of(made, attachments, continues=continues is not None)
@@ -347,15 +348,20 @@ class Engine:
         run_id: str | None = None,
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
+        budget: str | None = None,
     ) -> Batch:
-        """Return the first batch of a run that workers of a queue drive. Who commits it has submitted the run."""
-        from teamwright.runtime.run import RunInput
+        """Return the first batch of a run that workers of a queue drive. Who commits it has submitted the run.
+
+        `budget` names the budget of a tenant, as for `start`.
+        """
+        from teamwright.runtime.driver.run_input import RunInput
 
         limits = _check_start(task, (), limits)
         made = require_team(team)
         files = await self._files_of(made, attachments)
         run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
-        given = RunInput(task, self._seed(), limits=limits, attachments=files)
+        claim = None if budget is None else await self._tenants.claim(budget, limits, made.limits)
+        given = RunInput(task, self._seed(), limits=limits, attachments=files, claim=claim)
         return run.enqueue(given, queue)
 
     @checked_call("run", acts=True)

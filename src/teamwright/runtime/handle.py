@@ -13,7 +13,8 @@ from teamwright.errors import FencedOut, RunIsLive
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from teamwright.runtime.run import Run, RunInput
+    from teamwright.runtime.driver.run_input import RunInput
+    from teamwright.runtime.run import Run
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.values.results import RunResult

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import anyio
@@ -16,11 +16,9 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.dependencies import Dependencies
-from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
@@ -35,6 +33,7 @@ from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.driver.run_input import RunInput
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.probe import Probe
 from teamwright.runtime.run_state import RunState
@@ -48,7 +47,6 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import (
     PROMPTS,
     RUN_FORMAT,
-    Origin,
     RunCheckpoint,
     RunEnded,
     RunInterrupted,
@@ -58,46 +56,20 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
-from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.confirmations import confirmation_key
 from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
-from teamwright.values.people.questions import Answer, Question, Reason
+from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.artifacts import Artifact, stored_content
-from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.messages import History
 from teamwright.values.turns.turn import Failure, Turn
 
 PAUSE_REASONS: dict[Reason, StopReason] = {
     "failure": "retries_exhausted", "approval": "approval", "question": "person", "pause": "pause",
 }  # fmt: skip
 """The stop reason of a run that pauses for people, by the kind of question; the first kind that is open decides."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunInput:
-    """What a new run starts with."""
-
-    task: str
-    seed: int
-    history: Sequence[Message] = ()
-    origin: Origin | None = None
-    limits: Limits | None = None
-    conversation: str = ""
-    named: bool = True
-    """Whether the caller chose the run id, so that the inbox may already hold items for it."""
-    attachments: Sequence[Attachment] = ()
-    confirm: SpendForecast | None = None
-    """The forecast that a person confirms before the run spends anything."""
-    confirmation: Answer | None = None
-    """The answer to it, where the caller has it already."""
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """The files that travel with the run, by their paths in the folder of its manifest."""
-    code: str = ""
-    """The digest of the folder with the run's Python code."""
-    claim: BudgetClaim | None = None
-    """What the run reserves of a tenant's budget with its first events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Cluster:
         address = DatabaseAddress.parse(url)
         connection = await connect(address)
         await migrate(connection, address)
-        return cls(connection, PostgresPaces(url), pace)
+        return cls(connection, PostgresPaces(address), pace)
 
     async def close(self) -> None:
         for process in list(self.processes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from teamwright.cli.cluster import queue
+from teamwright.cli.cluster import budget, queue
 
 app = typer.Typer(
     help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None
@@ -17,3 +17,4 @@ def cluster() -> None:
 
 
 app.command("queue")(queue.queue)
+app.command("budget")(budget.budget)

@@ -51,6 +51,7 @@ class Submission:
     attach: tuple[str, ...]
     allow_roots: tuple[Path, ...]
     limits: Limits | None
+    budget: str | None
     wait: bool
 
 
@@ -75,6 +76,9 @@ def submit(
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
     max_seconds: MaxSeconds = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
+    ] = None,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -103,6 +107,7 @@ def submit(
         attach=tuple(attach or ()),
         allow_roots=tuple(allow_root or ()),
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
+        budget=budget,
         wait=wait,
     )
     shown = ViewOptions(json, events, quiet, out, no_input=True, full=full)
@@ -128,6 +133,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             run_id=submission.run_id,
             limits=submission.limits,
             attachments=submission.attach,
+            budget=submission.budget,
         )
         client = QueueClient(journal.address)
         await client.open()

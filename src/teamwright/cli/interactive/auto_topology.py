@@ -26,7 +26,12 @@ TopologyName = Annotated[
     typer.Option("--topology", metavar="NAME", help="Like --auto, with this topology: single, lead, star, mesh."),
 ]
 Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="LEVEL", help="The budget level for --auto: low, medium or high.")
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="NAME",
+        help="The tenant's budget that the run draws on; with --auto, the budget level: low, medium or high.",
+    ),
 ]
 
 
@@ -43,20 +48,25 @@ def topology_request(
     topology: str | None, budget: str | None, profile: str | None, *, auto: bool
 ) -> TopologyRequest | None:
     """The options for the choice of a topology, or None if the team runs as declared."""
-    from teamwright.errors import UnknownName, UsageError
+    from teamwright.errors import UsageError
     from teamwright.planning.topology.profiles import topology_named
     from teamwright.values.turns.envelope import BudgetLevel
 
     if not auto and topology is None:
-        if budget is not None:
+        if budget in get_args(BudgetLevel):
             raise UsageError("--budget sets the budget level for which --auto chooses a topology; add --auto.")
         if profile is not None:
             raise UsageError("--profile sets the figures by which --auto chooses a topology; add --auto.")
         return None
-    if budget is not None and budget not in get_args(BudgetLevel):
-        raise UnknownName("budget", budget, get_args(BudgetLevel))
-    level = cast("BudgetLevel | None", budget)
+    level = cast("BudgetLevel | None", budget if budget in get_args(BudgetLevel) else None)
     return TopologyRequest(None if topology is None else topology_named(topology), level, profile)
+
+
+def tenant_budget(budget: str | None) -> str | None:
+    """The tenant's budget that --budget names; `None` if it is a budget level."""
+    from teamwright.values.turns.envelope import BudgetLevel
+
+    return None if budget in get_args(BudgetLevel) else budget
 
 
 def apply_topology(source: Source, request: TopologyRequest, limits: Limits | None) -> Source:

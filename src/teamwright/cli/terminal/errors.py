@@ -42,6 +42,7 @@ VALUES = (
 
 USAGE = 2
 FAILED = 1
+BUDGET = 4
 
 
 def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
@@ -106,9 +107,11 @@ def _report_failure(error: Exception, as_json: bool) -> int:
 
 
 def exit_code(error: TeamwrightError) -> int:
-    """Return 2 if the user's input is wrong and nothing ran, 1 for every other error."""
-    from teamwright.errors import UsageError
+    """Return 2 if the user's input is wrong and nothing ran, 4 for the budget of a tenant, 1 for every other error."""
+    from teamwright.errors import BudgetUnavailable, UsageError
 
+    if isinstance(error, BudgetUnavailable):
+        return BUDGET
     return USAGE if isinstance(error, UsageError) else FAILED
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from teamwright.cluster.limits.paces import ClusterPaces
+from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
 
 
 class ClusterLimits:
-    """What an engine on a journal in Postgres gets as `shared`; `url` is the address of the journal.
+    """What an engine on a journal in Postgres gets as `shared`, with the address of that journal.
 
     It connects when a model is first called.
     """
 
-    def __init__(self, url: str) -> None:
-        self._paces = ClusterPaces(PostgresPaces(url))
+    def __init__(self, journal: DatabaseAddress | str) -> None:
+        address = DatabaseAddress.parse(journal) if isinstance(journal, str) else journal
+        self._paces = ClusterPaces(PostgresPaces(address))
 
     async def open(self) -> None:
         """Do nothing yet: an engine that calls no model needs no connection."""

@@ -23,6 +23,7 @@ from teamwright.cluster.queue.settings import (
 )
 from teamwright.errors import JournalUnavailable, MissingExtra, UsageError
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
@@ -220,13 +221,15 @@ class QueueClient:
 
     def _call(self, work: Callable[[DBOSClient], T]) -> T:
         """Do work with the client; errors of the database become errors of the journal."""
-        from sqlalchemy.exc import SQLAlchemyError
+        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
         if self._opened is None:
             raise JournalUnavailable(f"The queue in {self._address.shown} is not open: call open() before using it.")
         try:
             return work(self._opened)
         except SQLAlchemyError as error:
+            if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
+                raise refused from error
             raise self._unavailable(error) from error
 
     def _unavailable(self, error: BaseException) -> JournalUnavailable:

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from typing import Self
 from uuid import uuid4
 
+from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
@@ -43,7 +44,7 @@ class Worker:
         self.worker_id = f"{self.name}:{os.getpid()}:{uuid4().hex[:8]}"
         self.queue = check_queue(queue)
         self._journal, self._report = journal, report
-        self._engine = Engine(journal)
+        self._engine = Engine(journal, shared=ClusterLimits(journal.address))
         self._client = QueueClient(journal.address)
         self._runner = QueueRunner(journal.address, self.queue, self.worker_id, at_once, self._work)
         self._take_over = TakeOver(journal, self._client, self._claimed, report)

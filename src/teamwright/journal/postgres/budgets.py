@@ -54,7 +54,7 @@ class PostgresBudgets:
         self._use = use
 
     async def put(self, name: str, usd: int | None, tokens: int | None, per: Period) -> None:
-        """Set a budget, or change it; what was spent and reserved is summed up anew."""
+        """Set a budget, or change it; what was spent and reserved is summed up again."""
 
         async def work(connection: Connection) -> None:
             async with connection.transaction():
@@ -134,7 +134,7 @@ def reserve_parameters(run_id: str, claim: BudgetClaim) -> tuple[str, str, Decim
     return run_id, claim.budget, usd, tokens
 
 
-def refused_budget(error: BaseException) -> BudgetUnavailable | None:
+def refused_budget(error: BaseException | None) -> BudgetUnavailable | None:
     """The error in words if the database has refused a reservation; `None` for any other error."""
     if not isinstance(error, Error) or error.sqlstate != REFUSED:
         return None

@@ -19,8 +19,8 @@ RENEWAL_SECONDS = 2.0
 class PostgresPaces:
     """Renews shares over a connection of its own, so that slow reads never delay a renewal."""
 
-    def __init__(self, url: str) -> None:
-        self._address = DatabaseAddress.parse(url)
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
         self._connection: Connection | None = None
 
     async def renew(self, holder: str, number: int, asked: JsonValue) -> JsonValue:

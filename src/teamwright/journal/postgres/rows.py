@@ -88,7 +88,7 @@ class CommitRows:
         return f"WITH {parts} events AS ({_EVENTS}) SELECT {claims}", [*parameters, *chain(*self._claims)]
 
 
-def first_commit(batch: Batch) -> tuple[LiteralString, list[Sequence[object]]]:
+def first_commit(batch: Batch) -> tuple[LiteralString, list[object]]:
     """The statement that inserts a new run with its first batch, and its parameters."""
     rows, status = CommitRows(), RunStatus()
     rows.add(batch, ())

@@ -1,7 +1,7 @@
 """The budgets of tenants that runs name: what a run reserves when it begins, and what it has spent when it has ended.
 
-A run that has ended is settled from its record, so whoever looks next can do it: the driver, or the next run that names
-a budget.
+A run that has ended is settled from its record, so any process can do it: its driver, or the next one that starts a run
+with a budget.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ class Recorder:
 
     def take_held(self) -> Batch:
         """Return what was held back as one batch, for a caller that commits it by itself."""
-        batch = Batch(self._events, self._bodies)
-        self._events, self._bodies = [], {}
+        batch = Batch(self._events, self._bodies, claim=self.claim)
+        self._events, self._bodies, self.claim = [], {}, None
         return batch
 
     def discard(self) -> None:
