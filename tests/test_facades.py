@@ -32,6 +32,7 @@ FACADES = (
     "teamwright.plans",
     "teamwright.strategies",
     "teamwright.testing",
+    "teamwright.transports",
 )
 HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
 NOT_AT_FIRST = {

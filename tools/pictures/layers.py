@@ -27,6 +27,7 @@ PURPOSE = {
     "journal": "SQLite, Postgres, memory",
     "budget": "ledger, rate limits",
     "documents": "YAML with positions",
+    "transports": "live text, Redis",
     "events": "what a run records",
     "people": "questions and answers",
     "values": "what crosses a boundary: pure values, no I/O",

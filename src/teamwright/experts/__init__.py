@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
     from teamwright.experts.live.feed import feed_transport
-    from teamwright.experts.live.transport import InProcessTransport, LiveSignal, Transport
-    from teamwright.experts.live.transport_suite import TransportSuite
     from teamwright.experts.profiles.agent import introduce, make_expert
     from teamwright.experts.profiles.formation import RoleDraft, TeamDraft, draft_named, form_team
     from teamwright.experts.profiles.registry import ExpertTemplates
@@ -56,10 +54,8 @@ __all__ = [
     "ExpertTemplate",
     "ExpertTemplates",
     "FailureLadder",
-    "InProcessTransport",
     "JudgeRecord",
     "Length",
-    "LiveSignal",
     "PairComparison",
     "Part",
     "Phase",
@@ -74,8 +70,6 @@ __all__ = [
     "Router",
     "Rubric",
     "TeamDraft",
-    "Transport",
-    "TransportSuite",
     "affected_experts",
     "apply_change",
     "change_between",
@@ -114,13 +108,17 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.profiles.skill_tool": "read_skills",
         "teamwright.experts.profiles.template": "ExpertTemplate",
         "teamwright.experts.live.feed": "feed_transport",
-        "teamwright.experts.live.transport": "InProcessTransport LiveSignal Transport",
-        "teamwright.experts.live.transport_suite": "TransportSuite",
         "teamwright.experts.routing.request": "parse_request",
         "teamwright.experts.routing.router": "Router",
         "teamwright.experts.ratings.track_record": "Rating Ratings rate_runs",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
+    },
+    moved={
+        "InProcessTransport": "teamwright.transports.InProcessTransport",
+        "LiveSignal": "teamwright.transports.LiveSignal",
+        "Transport": "teamwright.transports.Transport",
+        "TransportSuite": "teamwright.testing.TransportConformance",
     },
 )

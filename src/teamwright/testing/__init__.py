@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from teamwright.testing.sample_facts import a_fact_of_each_kind
     from teamwright.testing.strategy import StrategyConformance, check_strategy
     from teamwright.testing.tool_source import ToolSourceConformance, check_tool_source
+    from teamwright.testing.transport import TransportConformance
 
 __all__ = [
     "AgentConformance",
@@ -32,6 +33,7 @@ __all__ = [
     "StrategyConformance",
     "ToolCall",
     "ToolSourceConformance",
+    "TransportConformance",
     "a_fact_of_each_kind",
     "check_agent",
     "check_evaluator",
@@ -50,5 +52,6 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.testing.model_server": "ModelServer",
         "teamwright.testing.strategy": "StrategyConformance check_strategy",
         "teamwright.testing.tool_source": "ToolSourceConformance check_tool_source",
+        "teamwright.testing.transport": "TransportConformance",
     },
 )

@@ -6,7 +6,8 @@ import asyncio
 
 from teamwright import Engine
 from teamwright.experts.live.feed import feed_transport
-from teamwright.experts.live.transport import InProcessTransport, LiveSignal
+from teamwright.transports.in_process import InProcessTransport
+from teamwright.transports.protocol import LiveSignal
 from tests.kit.members import FakeMembers
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright.experts.live.transport import LiveSignal, Transport
 from teamwright.runtime.runs import Runs
+from teamwright.transports.protocol import LiveSignal, Transport
 from teamwright.values.events.event import Event
 
 
@@ -15,5 +15,5 @@ async def feed_transport(runs: Runs, run_id: str, transport: Transport, *, after
             number = item.number
             await transport.send(run_id, LiveSignal(type="wake", run_id=run_id, number=number))
         else:
-            await transport.send(run_id, LiveSignal(type="text", run_id=run_id, member=item.member, text=item.text))
+            await transport.send(run_id, LiveSignal.of_delta(item, number))
     return number

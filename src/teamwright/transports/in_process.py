@@ -1,57 +1,17 @@
-"""Carries wake-ups and live text between the parts of a program that watch a run. It is never the record.
-
-What counts is in the journal, and a reader that misses a signal finds it there. So an unknown channel drops what it is
-sent.
-"""
+"""The transport of one process: bounded queues on one event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Literal, Protocol
 
 from teamwright.errors import UsageError
-from teamwright.values.models import Record
+from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Transport
 
-MOST_QUEUED = 1024
-"""How many signals wait for one listener; a sender waits while a queue is full."""
-
-
-class LiveSignal(Record, frozen=True):
-    """A wake-up: the journal has an event with this `number`; or a piece of `text` that a member is writing."""
-
-    type: Literal["wake", "text"]
-    run_id: str
-    number: int = 0
-    member: str = ""
-    text: str = ""
-
-
-SignalHandler = Callable[[LiveSignal], Awaitable[None]]
 BEGUN = LiveSignal(type="wake", run_id="")
 """What a listener yields as it begins; no reader receives it."""
-
-
-class Transport(Protocol):
-    """Channels by name. Each listener and each handler of a channel receives all of its signals, in order."""
-
-    async def send(self, channel: str, signal: LiveSignal) -> None:
-        """Send a signal to everyone who listens now; waits while a queue is full. An unknown channel drops it."""
-        ...
-
-    def listen(self, channel: str) -> AsyncGenerator[LiveSignal]:
-        """Yield the signals that are sent from now on, until the transport closes."""
-        ...
-
-    def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
-        """Call `handler` with each signal, within `send`; returns what removes it."""
-        ...
-
-    async def close(self) -> None:
-        """Wake everyone who waits: listeners end, and senders return."""
-        ...
 
 
 class InProcessTransport(Transport):
@@ -64,6 +24,8 @@ class InProcessTransport(Transport):
         self._queues: dict[str, list[deque[LiveSignal]]] = {}
         self._handlers: dict[str, list[SignalHandler]] = {}
         self._changed = asyncio.Condition()
+        self.listened: Callable[[str], None] = lambda _: None
+        """Called with a channel when someone begins or ceases to listen to it."""
 
     async def send(self, channel: str, signal: LiveSignal) -> None:
         """Queue a signal for each listener, and call each handler."""
@@ -77,6 +39,25 @@ class InProcessTransport(Transport):
             if not self._closed:
                 await handler(signal)
 
+    async def offer(self, channel: str, signal: LiveSignal) -> bool:
+        """Send a signal without waiting for listeners; returns whether each of them had room for it."""
+        taken = True
+        async with self._changed:
+            for queue in self._queues.get(channel, ()):
+                if len(queue) < self._most:
+                    queue.append(signal)
+                else:
+                    taken = False
+            self._changed.notify_all()
+        for handler in tuple(self._handlers.get(channel, ())):
+            if not self._closed:
+                await handler(signal)
+        return taken
+
+    def has_listeners(self, channel: str) -> bool:
+        """Whether anyone listens to a channel, or handles its signals."""
+        return channel in self._queues or channel in self._handlers
+
     def _takes(self, channel: str, queue: deque[LiveSignal]) -> bool:
         """Whether a sender need not wait for a queue: it has room, or its listener has gone."""
         listening = self._queues.get(channel, ())
@@ -89,6 +70,7 @@ class InProcessTransport(Transport):
         signals = self._signals(channel, queue)
         with suppress(StopIteration):  # at BEGUN: closing a generator that has not begun would run no `finally`
             signals.asend(None).send(None)
+        self.listened(channel)
         return signals
 
     async def _signals(self, channel: str, queue: deque[LiveSignal]) -> AsyncGenerator[LiveSignal]:
@@ -112,10 +94,12 @@ class InProcessTransport(Transport):
         listening = self._queues[channel] = [one for one in self._queues[channel] if one is not queue]
         if not listening:
             del self._queues[channel]
+        self.listened(channel)
 
     def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
         """Add a handler; returns what removes it."""
         self._handlers.setdefault(channel, []).append(handler)
+        self.listened(channel)
 
         def remove() -> None:
             handlers = self._handlers.get(channel, [])
@@ -123,6 +107,7 @@ class InProcessTransport(Transport):
                 handlers.remove(handler)
             if not handlers:
                 self._handlers.pop(channel, None)
+            self.listened(channel)
 
         return remove
 

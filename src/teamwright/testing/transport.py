@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncGenerator
 
-from teamwright.experts.live.transport import MOST_QUEUED, LiveSignal, Transport
+from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, Transport
 
 QUIET = 0.05
 """Seconds after which something that waits has waited long enough."""
@@ -23,7 +23,7 @@ async def take(listener: AsyncGenerator[LiveSignal], count: int) -> list[int]:
     return [(await asyncio.wait_for(anext(listener), PATIENCE)).number for _ in range(count)]
 
 
-class TransportSuite:
+class TransportConformance:
     """What every transport does. `make` returns a new one, whose queues hold 1024 signals."""
 
     @abstractmethod

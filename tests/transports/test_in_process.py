@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import UsageError
-from teamwright.experts.live.transport import InProcessTransport, LiveSignal
-from teamwright.experts.live.transport_suite import TransportSuite
+from teamwright.testing.transport import TransportConformance
+from teamwright.transports.in_process import InProcessTransport
+from teamwright.transports.protocol import LiveSignal
 
 
-class TestInProcessTransport(TransportSuite):
+class TestInProcessTransport(TransportConformance):
     async def make(self) -> InProcessTransport:
         return InProcessTransport()
 

@@ -1,0 +1,35 @@
+"""Messages between processes are data of bounded size, and names of channels tell nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.transports.protocol import LiveSignal
+from teamwright.transports.wire import LARGEST_MESSAGE, Message, decode_message, encode_message, wire_channel
+
+WAKE = LiveSignal(type="wake", run_id="r", number=3)
+
+
+def test_a_message_is_read_as_it_was_sent() -> None:  # A-09
+    data = encode_message("me", WAKE)
+    assert data == b'{"sender":"me","signal":{"type":"wake","run_id":"r","number":3}}'
+    assert decode_message(data) == Message("me", WAKE)
+
+
+def test_a_message_that_is_too_large_is_neither_sent_nor_read() -> None:  # A-09
+    assert encode_message("me", WAKE.changed(text="x" * LARGEST_MESSAGE)) is None
+    assert decode_message(b'{"sender":"me","signal":{"type":"wake","run_id":"%s"}}' % (b"x" * LARGEST_MESSAGE)) is None
+
+
+@given(st.binary(max_size=200) | st.none() | st.integers())
+def test_what_is_no_message_is_read_as_none(data: object) -> None:  # A-09
+    assert decode_message(data) is None
+
+
+def test_the_name_of_a_channel_shows_neither_run_nor_namespace() -> None:  # A-09
+    name = wire_channel("0/tenant", "merger-with-acme")
+    assert name.startswith("teamwright:")
+    assert "acme" not in name
+    assert "tenant" not in name
+    assert name != wire_channel("0/other", "merger-with-acme")
