@@ -24,13 +24,13 @@ from teamwright.server.app import make_app
 from teamwright.server.feeds.feed import Feeds
 from teamwright.server.feeds.recent_bodies import remembering
 from teamwright.server.security.guard import LOOPBACK
-from teamwright.server.security.tokens import Visitor, tokens_file
+from teamwright.server.security.tokens import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.state import open_state
 
 LARGEST_MESSAGE = 64 * 1024
 """The largest message that a socket takes, in bytes."""
 HEAD_SECONDS = 10.0
-OWNER = Visitor("owner", "admin")
+OWNER = Visitor(OWNER_NAME, "admin")
 """Who started the server, and opens the address that it prints."""
 
 

@@ -17,7 +17,8 @@ from teamwright.server.feeds.overview import Overview
 from teamwright.server.inbox import Inbox
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.rate_limit import RateLimit
-from teamwright.server.security.tokens import Sessions, Tokens
+from teamwright.server.security.sessions import Sessions
+from teamwright.server.security.tokens import Tokens
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLine, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)
@@ -50,18 +51,19 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
     overview = Overview(engine)
+    tokens = Tokens(data / "server-tokens.json")
     webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE, WebhookLine))
     state = ServerState(
         engine,
         Catalogue(folders),
-        Tokens(data / "server-tokens.json"),
+        tokens,
         Audit(data / "server-audit.jsonl", AuditLine),
         driven,
         feeds,
         overview,
         Inbox(engine),
         webhook_notices,
-        Sessions(file=data / "server-sessions.json"),
+        Sessions(tokens, file=data / "server-sessions.json"),
     )
     async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened():
         yield state

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 from playwright.sync_api import Page
 
+from teamwright.server.security.tokens import Tokens, tokens_file
 from tests.paths import ROOT
-from tools.run_page import address_of
+from tools.run_page import JOURNAL, address_of
 
 HOSTILE = """\
 <script>window.hacked = 1</script><img src="https://evil.test/a.png" onerror="window.hacked = 2">
@@ -145,6 +146,11 @@ class PageServer:
         """Open the page with the code of the printed address."""
         page.goto(self.address)
         page.get_by_role("heading", name="Runs", exact=True).wait_for()
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of this server."""
+        return Tokens(tokens_file(self._home / JOURNAL))
 
     def open(self, page: Page, *parts: str) -> None:
         """Open a page by its address."""

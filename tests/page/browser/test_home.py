@@ -119,6 +119,30 @@ def test_somebody_whose_session_has_ended_is_asked_to_sign_in(server: PageServer
     expect(page.get_by_role("heading", name="Please sign in")).to_be_visible(timeout=15_000)
 
 
+def test_a_token_signs_in_with_its_role_until_it_is_revoked(server: PageServer, page: Page) -> None:
+    run_id = server.start_run(page, "slow")
+    page.context.clear_cookies()
+    server.open(page)
+    field, button = page.get_by_label("Token"), page.get_by_role("button", name="Sign in")
+    field.fill("tw_wrong")
+    button.click()
+    expect(page.get_by_role("alert")).to_contain_text("not known here")
+    token = server.tokens.create("ann", "read")
+    field.fill(token)
+    field.press("Enter")
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    expect(page.get_by_role("banner")).to_contain_text("Signed in as ann, role read")
+    new_run = page.get_by_role("button", name="New run")
+    expect(new_run).to_have_attribute("aria-disabled", "true")
+    expect(new_run).to_contain_text("with the role “read”; this needs “run”")
+    assert token not in page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    server.open(page, "runs", run_id, "steer")
+    expect(page.get_by_text("You may read this run, but not steer it.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    server.tokens.delete("ann")
+    expect(page.get_by_role("heading", name="Please sign in")).to_be_visible(timeout=15_000)
+
+
 def test_no_request_leaves_the_host(server: PageServer, page: Page) -> None:
     seen: list[str] = []
     page.on("request", lambda request: seen.append(request.url))

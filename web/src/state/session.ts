@@ -1,7 +1,8 @@
-// Who the reader is. The address that the server prints carries a code, which is traded once for a cookie.
+// Who the reader is. A token, or the code in the address that the server prints, is traded for a cookie.
 import { defineStore } from 'pinia'
 import { computed, ref } from 'vue'
 import { ApiError, api, onSignedOut } from '@/api/client'
+import { named, t } from '@/i18n'
 
 export type Role = 'read' | 'answer' | 'run' | 'admin'
 const ROLES: Role[] = ['read', 'answer', 'run', 'admin']
@@ -51,11 +52,21 @@ export const useSession = defineStore('session', () => {
     }
   }
 
+  /** Begin a session with a token; raises what the server says of it. The token is not kept. */
+  async function signIn(token: string): Promise<void> {
+    visitor.value = await api.post<Visitor>('/api/session', { token })
+    codeRefused.value = false
+    state.value = 'signedIn'
+  }
+
+  /** Why the reader may not do what a role may; empty where they may. */
+  const reason = (role: Role) => (visitor.value && !may(role) ? t('role.needs', { name: visitor.value.name, role: named('role', visitor.value.role), needed: named('role', role) }) : '')
+
   async function end(): Promise<void> {
     await api.delete('/api/session').catch(() => undefined)
     visitor.value = null
     state.value = 'signedOut'
   }
 
-  return { visitor, state, codeRefused, may, hasCode, begin, end }
+  return { visitor, state, codeRefused, may, reason, hasCode, begin, signIn, end }
 })

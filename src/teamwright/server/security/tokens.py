@@ -1,4 +1,4 @@
-"""Who may use a server: tokens, made once and stored as hashes, and sessions of browsers that traded a code for one."""
+"""Who may use a server: tokens, made once and stored as hashes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -20,8 +18,8 @@ Role = Literal["read", "answer", "run", "admin"]
 """What a visitor may do; each role may do what those before it may."""
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "tw_"
-CODE_SECONDS = 600.0
-SESSION_SECONDS = 12 * 3600.0
+OWNER_NAME = "owner"
+"""The name of who started the server, which no token has."""
 
 
 def tokens_file(journal: Path | None = None) -> Path:
@@ -62,8 +60,10 @@ class Tokens:
             raise UsageError(f"There is no role {role!r}; {nearest(role, ROLES)}")
         if any(one.name == name for one in self.all()):
             raise UsageError(f"There is a token named {name!r} already; delete it first, or choose another name.")
+        if name == OWNER_NAME:
+            raise UsageError(f"{name!r} is who starts the server; choose another name for a token.")
         token = PREFIX + secrets.token_urlsafe(32)
-        self._save([*self.all(), StoredToken(name, role, _digest(token))])
+        self._save([*self.all(), StoredToken(name, role, digest_of(token))])
         return token
 
     def delete(self, name: str) -> bool:
@@ -86,71 +86,21 @@ class Tokens:
 
     def visitor(self, token: str) -> Visitor | None:
         """Return who shows this token. All hashes are compared, so that the time says nothing about them."""
-        shown, found = _digest(token), None
+        return self.holder(digest_of(token))
+
+    def holder(self, digest: str) -> Visitor | None:
+        """Return whose token has this hash; `None` if it was deleted."""
+        found = None
         for one in self.all():
-            if hmac.compare_digest(one.digest, shown):
+            if hmac.compare_digest(one.digest, digest):
                 found = Visitor(one.name, one.role)
         return found
 
     def _save(self, tokens: list[StoredToken]) -> None:
-        _write(self._file, [asdict(one) for one in tokens])
+        write_private(self._file, [asdict(one) for one in tokens])
 
 
-class Sessions:
-    """Sessions of browsers. A code is traded once, soon after it was made, for a session, which ends after some hours.
-
-    With a file, sessions survive a restart of the server, as hashes; codes do not.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
-        self._clock, self._file = clock, file
-        self._codes: dict[str, tuple[Visitor, float]] = {}
-        self._sessions: dict[str, tuple[Visitor, float]] = {}
-        if file is not None and file.exists():
-            try:
-                stored = cast("list[tuple[str, str, Role, float]]", json.loads(file.read_text(encoding="utf-8")))
-                self._sessions = {digest: (Visitor(name, role), until) for digest, name, role, until in stored}
-            except ValueError:
-                self._sessions = {}  # people sign in again
-
-    def new_code(self, visitor: Visitor) -> str:
-        """Return a code that can be traded for a session of this visitor."""
-        code = secrets.token_urlsafe(24)
-        self._codes[_digest(code)] = visitor, self._clock() + CODE_SECONDS
-        return code
-
-    def trade(self, code: str) -> str | None:
-        """Return a session for a code; `None` if it is unknown, used or too old."""
-        visitor, until = self._codes.pop(_digest(code), (None, 0.0))
-        if visitor is None or until < self._clock():
-            return None
-        session = secrets.token_urlsafe(32)
-        self._sessions[_digest(session)] = visitor, self._clock() + SESSION_SECONDS
-        self._save()
-        return session
-
-    def visitor(self, session: str) -> Visitor | None:
-        """Return who has this session; `None` if it is unknown or has ended."""
-        visitor, until = self._sessions.get(_digest(session), (None, 0.0))
-        if until < self._clock():
-            self._sessions.pop(_digest(session), None)
-            return None
-        return visitor
-
-    def end(self, session: str) -> None:
-        """End a session."""
-        self._sessions.pop(_digest(session), None)
-        self._save()
-
-    def _save(self) -> None:
-        now = self._clock()
-        self._sessions = {digest: one for digest, one in self._sessions.items() if one[1] >= now}
-        if self._file is not None:
-            stored = [(digest, who.name, who.role, until) for digest, (who, until) in self._sessions.items()]
-            _write(self._file, stored)
-
-
-def _write(file: Path, value: object) -> None:
+def write_private(file: Path, value: object) -> None:
     """Replace a file, which only its owner can read."""
     make_folder(file.parent)
     part = file.with_suffix(".part")
@@ -159,6 +109,6 @@ def _write(file: Path, value: object) -> None:
     part.replace(file)
 
 
-def _digest(secret: str) -> str:
+def digest_of(secret: str) -> str:
     """The hash of a secret. It is random and long, so that one round is enough."""
     return hashlib.sha256(secret.encode()).hexdigest()

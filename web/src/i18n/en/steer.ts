@@ -4,6 +4,7 @@ export const steer = {
   'steer.over': 'This run has ended, and can no longer be steered.',
   'steer.fork': 'Fork it to go on from any point',
   'steer.past': 'You are looking at the past. Steering acts on the present.',
+  'steer.mayAnswer': 'You may answer and send messages, but not change this run.',
   'steer.mayNot': 'You may read this run, but not steer it.',
   'steer.taken': 'Accepted',
   'steer.message': 'Message',

@@ -6,6 +6,7 @@ export const steer: Record<keyof typeof english, string> = {
   'steer.over': '此运行已结束，无法再干预。',
   'steer.fork': '从任意位置分叉继续',
   'steer.past': '您正在查看过去的状态；干预只作用于当前。',
+  'steer.mayAnswer': '您可以回答和发送消息，但不能更改此运行。',
   'steer.mayNot': '您可以查看此运行，但不能干预。',
   'steer.taken': '已接受',
   'steer.message': '消息',
