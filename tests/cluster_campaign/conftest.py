@@ -1,0 +1,6 @@
+"""Fixtures of the sample of the campaign."""
+
+from tests.cluster.conftest import cluster, workers
+from tests.kit.postgres import postgres_server
+
+__all__ = ["cluster", "postgres_server", "workers"]
