@@ -38,9 +38,10 @@ test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, the laws with many examples, and the core alone
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, and the core alone
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
+	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
 
