@@ -97,7 +97,8 @@ class Runs(RunInterventions):
 
         If this engine drives the run, it also yields the pieces of replies that are being written, and with `parts`
         those of thinking and of the arguments of tool calls.
-        It ends when the run ends or has no driver any more. The first step raises `RunNotFound` if there is no run.
+        It ends when the run ends, or has no driver and is not queued for one. The first step raises `RunNotFound` if
+        there is no run.
         """
         return follow(self._journal, self._bus, self._live, check_run_id(run_id), after, parts=parts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import time
+
 import pytest
 
 from teamwright.cluster.queue.client import QueueLimits
@@ -51,6 +53,7 @@ async def test_an_entry_can_be_parked_and_put_back(cluster: Cluster) -> None:
     )  # fmt: skip
     await cluster.client.requeue(parked)
     assert [one.run_id for one in await cluster.client.entries("queued")] == ["one", "two"]
+    await cluster.client.delete_done(time() + 60)
     await cluster.client.delete(["one"])
     assert [one.run_id for one in await cluster.client.entries("queued")] == ["two"]
 

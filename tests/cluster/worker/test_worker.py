@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from signal import SIGTERM
 
 from teamwright.cluster.queue.client import QueueLimits
+from teamwright.events import Event
 from teamwright.teams.load import load_team
 from tests.kit.workers import Cluster, eventually
 
@@ -20,9 +22,12 @@ teams:
 async def test_a_worker_drives_queued_runs_to_their_end(cluster: Cluster) -> None:
     await cluster.submit("one", "two", "three")
     assert {run.status for run in await cluster.engine.runs.list()} == {"queued"}
+    followed = asyncio.create_task(_kinds(cluster, "three"))
     cluster.start("--at-once", "2")
     await cluster.completed("one", "two", "three")
     await cluster.check("one", "two", "three")
+    kinds = await followed
+    assert (kinds[:3], kinds[-1]) == (["run.started", "run.queued", "run.resumed"], "run.ended")
 
 
 async def test_a_worker_that_is_stopped_lets_calls_finish_and_hands_its_run_back(cluster: Cluster) -> None:
@@ -72,6 +77,11 @@ async def test_a_queue_limits_the_runs_of_all_workers_together(cluster: Cluster)
     await cluster.completed(*runs)
     times = sorted([await _driven(cluster, run) for run in runs])
     assert all(end <= begin for (_, end), (begin, _) in pairwise(times)), "the runs did not overlap"
+
+
+async def _kinds(cluster: Cluster, run_id: str) -> list[str]:
+    """Follow a queued run to its end."""
+    return [one.kind async for one in cluster.engine.runs.follow(run_id) if isinstance(one, Event)]
 
 
 async def _driven(cluster: Cluster, run_id: str) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from teamwright.cluster.queue.settings import (
@@ -41,6 +42,8 @@ _STATES: dict[EntryState, list[str]] = {
 }
 RETRY_AT = "retry_at"
 REASON = "reason"
+MOST_DELETED = 1000
+"""The most entries that are deleted at a time."""
 POLL_SECONDS = 0.5
 """How often an idle worker looks for new entries."""
 
@@ -184,6 +187,19 @@ class QueueClient:
     async def delete(self, run_ids: Sequence[str]) -> None:
         """Delete entries of runs that have ended or were deleted."""
         await asyncio.to_thread(self._call, lambda client: client.delete_workflows(list(run_ids)))
+
+    async def delete_done(self, before: float) -> None:
+        """Delete entries that were done before this time; what happened is in the journal."""
+
+        def work(client: DBOSClient) -> None:
+            until = datetime.fromtimestamp(before, UTC).isoformat()
+            done = client.list_workflows(
+                name=WORKFLOW, status="SUCCESS", completed_before=until, limit=MOST_DELETED, load_input=False,
+                load_output=False,
+            )  # fmt: skip
+            client.delete_workflows([one.workflow_id for one in done])
+
+        await asyncio.to_thread(self._call, work)
 
     async def queues(self) -> list[QueueLimits]:
         """Return all queues with their limits, by name."""

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 1.0
 CLAIM_SECONDS: Final = 2.0
 """How long a claimed run may be without a driver: a worker needs a moment from the claim to the driver lock."""
+LOOK_SHARE: Final = 10.0
+"""How much longer than a look the pause after it is, at least."""
+CLEAN_SECONDS: Final = 60.0
+KEEP_SECONDS: Final = 24 * 3600.0
+"""How long entries are kept after they are done."""
 LOCK: Final = "cluster/take-over"
 """The lock under which one worker at a time looks; no run has such an id."""
 
@@ -41,11 +46,14 @@ class TakeOver:
         self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
         self._undriven: dict[tuple[str, float | None], float] = {}
         self._seen_items: dict[str, int] = {}
+        self._cleaned = 0.0
 
     async def watch(self) -> None:
         """Look again and again, also after the database was away."""
+        pause = LOOK_SECONDS
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(pause)
+            began = time.monotonic()
             try:
                 async with self._journal.drive(LOCK):
                     await self.look()
@@ -53,6 +61,7 @@ class TakeOver:
                 pass  # another worker looks
             except JournalError as error:
                 self._report(f"can't look for runs of dead workers: {error}")
+            pause = max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began))
 
     async def look(self) -> None:
         """Look once at all claimed and parked entries."""
@@ -61,6 +70,9 @@ class TakeOver:
         idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
         await self._take_over([one for one in idle if one.state == "claimed"])
         await self._revive([one for one in idle if one.state == "parked"])
+        if time.monotonic() > self._cleaned + CLEAN_SECONDS:
+            self._cleaned = time.monotonic()
+            await self._client.delete_done(time.time() - KEEP_SECONDS)
 
     async def _take_over(self, undriven: Sequence[QueueEntry]) -> None:
         """Put those back whose run had no driver for a while since its claim."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 async def follow(
     journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0, *, parts: bool = False
 ) -> AsyncGenerator[Event | AnyDelta]:
-    """Yield the run's events from the one after `after`, until the run ends or has no driver; raises `RunNotFound`
-    if there is no such run.
+    """Yield the run's events from the one after `after`, until the run ends, or has no driver and is not
+    queued for one; raises `RunNotFound` if there is no such run.
 
     Events of a run that is driven here come from the bus, with pieces of replies and, with `parts`, of thinking and of
     the arguments of tool calls; those of other runs come from the journal.
@@ -47,6 +47,9 @@ async def follow(
                     return
             if run_id not in live and not await journal.is_driven(run_id):
                 if await journal.read(run_id, after, 1):
+                    continue
+                if (found := await journal.find(run_id)) is not None and found.status == "queued":
+                    await anyio.sleep(POLL_INTERVAL)
                     continue
                 if after == first and not await journal.read(run_id, limit=1):
                     raise await run_not_found(journal, run_id)
