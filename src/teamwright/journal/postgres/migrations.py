@@ -16,6 +16,7 @@ from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.budget_tables import BUDGET_TABLES
 from teamwright.journal.postgres.pace_tables import PACE_TABLES
+from teamwright.journal.postgres.schedules import SCHEDULE_TABLES
 
 
 class Version(NamedTuple):
@@ -75,6 +76,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 0), _FIRST),
     Migration(Version(1, 1), PACE_TABLES),
     Migration(Version(1, 2), BUDGET_TABLES),
+    Migration(Version(1, 3), SCHEDULE_TABLES),
 )
 
 

@@ -1,0 +1,67 @@
+"""Starts the runs of schedules that are due. Every worker has one; one at a time looks.
+
+A tick starts one run although workers die: the run's id names the tick, and a run of an id is submitted once. Only then
+the schedule goes on to its next tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from teamwright.cluster.submission.schedule import batch_at, next_tick
+from teamwright.errors import JournalCorrupt, JournalError, RunIsLive, UsageError
+from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
+from teamwright.journal.protocol import Batch, Journal
+
+LOOK_SECONDS: Final = 1.0
+LOCK: Final = "cluster/schedules"
+"""The lock under which one worker at a time looks; no run has such an id."""
+
+
+class Submit(Protocol):
+    """Submits the first batch of a run; returns False if there is a run of this id already."""
+
+    def __call__(self, batch: Batch, queue: str, /, *, priority: int) -> Awaitable[bool]: ...
+
+
+class Scheduler:
+    """Looks for schedules that are due, for all queues."""
+
+    def __init__(
+        self, journal: Journal, schedules: PostgresSchedules, submit: Submit, report: Callable[[str], None]
+    ) -> None:
+        self._journal, self._schedules, self._submit, self._report = journal, schedules, submit, report
+
+    async def watch(self) -> None:
+        """Look again and again, also after the database was away."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    async with self._journal.drive(LOCK):
+                        await self.look()
+                except RunIsLive:
+                    pass  # another worker looks
+                except JournalError as error:
+                    self._report(f"can't look for runs that are due: {error}")
+        finally:
+            await self._schedules.close()
+
+    async def look(self) -> None:
+        """Start the runs that are due now."""
+        for schedule in await self._schedules.due():
+            try:
+                await self._start(schedule)
+            except (JournalCorrupt, UsageError) as error:
+                self._report(f"can't start a run of the schedule {schedule.name!r}: {error}")
+
+    async def _start(self, schedule: ScheduleRow) -> None:
+        template = await self._schedules.run_of(schedule.name)
+        if template is None:
+            return
+        tick = next_tick(schedule, await self._schedules.now())
+        if await self._submit(batch_at(template, tick), schedule.queue, priority=schedule.priority):
+            self._report(f"the schedule {schedule.name!r} starts {tick.run_id}")
+        await self._schedules.advance(schedule, tick.following, tick.run_id)
