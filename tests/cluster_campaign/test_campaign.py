@@ -11,7 +11,7 @@ from tests.kit.workers import Cluster
 @pytest.mark.timeout(180)
 async def test_queued_runs_end_once_while_workers_are_killed_at_random(cluster: Cluster) -> None:
     campaign = Campaign(cluster, runs=200, workers=3, seed=18, tell=print)
-    report = await campaign.run(blow_every=2.0, patience=120)
+    report = await campaign.run(blow_every=3.0, patience=120)
     assert not report.breaches
     assert report.blows
     print(report.text)

@@ -100,11 +100,18 @@ class TakeOver:
     async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
         if run.status != "paused":
             return entry.retry_at is None or time.time() >= entry.retry_at
-        if run.stop_reason == "pause" or self._seen_items.get(entry.run_id) == last_item:
+        if self._seen_items.get(entry.run_id) == last_item:
             return False
         self._seen_items[entry.run_id] = last_item
-        record = await read_record(self._journal, entry.run_id)
-        return any(_is_for(record, item) for item in await self._journal.inbox(entry.run_id))
+        return await has_arrived(self._journal, run)
+
+
+async def has_arrived(journal: PostgresJournal, paused: RunSummary) -> bool:
+    """Whether what a paused run waits for has arrived; one that a person paused waits for `runs resume`."""
+    if paused.stop_reason == "pause":
+        return False
+    record = await read_record(journal, paused.id)
+    return any(_is_for(record, item) for item in await journal.inbox(paused.id))
 
 
 def _claim_of(entry: QueueEntry) -> tuple[str, float | None]:

@@ -19,7 +19,7 @@ from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
-from teamwright.cluster.worker.take_over import TakeOver
+from teamwright.cluster.worker.take_over import TakeOver, has_arrived
 from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
@@ -140,7 +140,8 @@ class Worker:
         summary = await self._journal.find(run_id)
         if summary is None:
             return None
-        if summary.status in FINAL or self._is_draining:
+        waits = summary.status == "paused" and not await has_arrived(self._journal, summary)
+        if summary.status in FINAL or waits or self._is_draining:
             return await self._engine.runs.result(run_id)
         self._report(f"drives {run_id}")
         handle = await self._engine.start_resume(run_id)
