@@ -39,20 +39,66 @@ def end_driver(server: str, url: str) -> None:
         )
 
 
+@pytest.fixture(params=[False, True], ids=["in the queue", "at once"])
+def alone(request: pytest.FixtureRequest) -> bool:
+    """Whether a run waits for each commit, so that it is sent at once."""
+    return request.param
+
+
 @pytest.fixture
 def url(postgres_server: str, tmp_path: Path) -> str:
     return schema_url(postgres_server, tmp_path)
 
 
-async def test_a_driver_whose_session_ended_connects_again_and_keeps_its_lock(postgres_server: str, url: str) -> None:
+async def test_a_driver_whose_session_ended_connects_again_and_keeps_its_lock(
+    postgres_server: str, url: str, alone: bool
+) -> None:
     async with opened(url) as one, opened(url) as two, one.drive("run"):
-        await commit(one, Batch(events("run", [1]), {}))
+        for number in (1, 2, 3):
+            await commit(one, Batch(events("run", [number]), {}, alone))
         end_driver(postgres_server, url)
-        await commit(one, Batch(events("run", [2]), body("text")))
-        assert await two.read("run") == events("run", [1, 2])
+        await commit(one, Batch(events("run", [4]), body("text"), alone))
+        await commit(one, Batch(events("run", [5]), {}, alone))
+        assert await two.read("run") == events("run", [1, 2, 3, 4, 5])
         with pytest.raises(RunIsLive):
             async with two.drive("run"):
                 pass
+
+
+async def test_a_commit_at_once_whose_reply_is_lost_is_recorded_once(postgres_server: str, tmp_path: Path) -> None:
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
+        for number in (1, 2, 3):
+            await commit(journal, Batch(events("run", [number]), {}, alone=True))
+        proxy.loses_replies = True
+        await commit(journal, Batch(events("run", [4]), {}, alone=True))
+        assert not proxy.loses_replies
+        await commit(journal, Batch(events("run", [5]), {}, alone=True))
+        assert await journal.read("run") == events("run", [1, 2, 3, 4, 5])
+        summary = await journal.find("run")
+        assert summary is not None
+        assert not summary.damage
+
+
+async def test_batches_that_arrive_during_a_commit_at_once_follow_it_in_order(url: str) -> None:
+    async with opened(url) as journal, journal.drive("run"):
+        for number in (1, 2, 3):
+            await commit(journal, Batch(events("run", [number]), {}, alone=True))
+        batches = [Batch(events("run", [number]), {}, alone=True) for number in range(4, 12)]
+        assert await commit_all(journal, batches) == [None] * 8
+        assert await journal.read("run") == events("run", list(range(1, 12)))
+
+
+async def test_a_driver_that_was_replaced_is_fenced_out_of_commits_at_once(postgres_server: str, url: str) -> None:
+    async with opened(url) as old, opened(url) as new, old.drive("run"):
+        for number in (1, 2, 3):
+            await commit(old, Batch(events("run", [number]), {}, alone=True))
+        await commit(new, Batch(events("run", [4]), {}))  # it writes without the lock, to test the key alone
+        with pytest.raises(FencedOut):
+            await commit(old, Batch(events("run", [4]), {}, alone=True))
+        with pytest.raises(FencedOut):
+            await commit(old, Batch(events("run", [5]), {}, alone=True))
+        assert await new.read("run") == events("run", [1, 2, 3, 4])
 
 
 async def test_a_commit_whose_reply_is_lost_is_recorded_once(postgres_server: str, tmp_path: Path) -> None:
@@ -67,19 +113,20 @@ async def test_a_commit_whose_reply_is_lost_is_recorded_once(postgres_server: st
 
 
 async def test_a_network_that_drops_everything_silently_is_noticed(
-    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
     monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.3)
     proxy = Proxy(postgres_server, tmp_path)
     async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
-        await commit(journal, Batch(events("run", [1]), {}))
+        for number in (1, 2, 3):
+            await commit(journal, Batch(events("run", [number]), {}, alone))
         proxy.hold()
-        pending = asyncio.create_task(commit(journal, Batch(events("run", [2]), {})))
+        pending = asyncio.create_task(commit(journal, Batch(events("run", [4]), {}, alone)))
         await asyncio.sleep(0.5)
         assert not pending.done()
         proxy.release()
         await pending
-        assert await journal.read("run") == events("run", [1, 2])
+        assert await journal.read("run") == events("run", [1, 2, 3, 4])
 
 
 async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(

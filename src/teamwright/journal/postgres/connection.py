@@ -40,6 +40,7 @@ def settings_of(address: DatabaseAddress, name: str = "teamwright") -> dict[str,
     """The settings of each connection: statements find the tables of the journal, and a dead peer is noticed."""
     return {
         "autocommit": True,
+        "client_encoding": "utf8",
         "connect_timeout": CONNECT_SECONDS,
         "application_name": name,
         "options": f"-csearch_path={address.schema}",

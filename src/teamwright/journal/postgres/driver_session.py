@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import LiteralString, TypeVar
+from typing import TypeVar
 
 import psycopg
 
@@ -33,6 +33,7 @@ from teamwright.journal.postgres.connection import (
 from teamwright.journal.postgres.driven_run import DrivenRun
 from teamwright.journal.postgres.queries import read_events, read_run
 from teamwright.journal.postgres.rows import CommitRows
+from teamwright.journal.postgres.statements import PreparedStatements, Statement
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.run_status import RunStatus
 
@@ -53,10 +54,11 @@ class DriverSession:
     ) -> None:
         """Take over an open connection with this unique name; `committed` is called after each commit of events."""
         self._address, self._name, self._connection, self._committed = address, name, connection, committed
+        self._statements = PreparedStatements(connection)
         self._lost_at: float | None = None
         self._queue: deque[tuple[Batch, Committed] | Callable[[], Awaitable[None]]] = deque()
         self._arrived = asyncio.Event()
-        self._is_closing = False
+        self._is_closing = self._is_busy = False
         self._held: dict[str, int] = {}
         self._runs: dict[str, DrivenRun] = {}
         self._failed: dict[str, JournalError] = {}
@@ -64,6 +66,8 @@ class DriverSession:
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Commit a batch after those queued before."""
+        if batch.alone and self._start_now(batch, done):
+            return
         self._queue.append((batch, done))
         self._arrived.set()
 
@@ -117,12 +121,51 @@ class DriverSession:
         self._is_closing = True
         self._arrived.set()
         await asyncio.shield(self._task)
+        self._statements.release()
         await self._connection.close()
+
+    def _start_now(self, batch: Batch, done: Committed) -> bool:
+        """Send a batch to the server at once; return whether it was possible.
+
+        A run that waits for one commit after the other goes this way, without turns of the event loop in between. What
+        fails is repeated in the queue, which knows what to do about it.
+        """
+        run = self._runs.get(batch.run_id)
+        if run is None or self._is_busy or self._queue or self._is_closing or batch.run_id in self._failed:
+            return False
+        try:
+            statement = self._statement([batch], {batch.run_id: run})
+        except ValueError:
+            del self._runs[batch.run_id]
+            return False
+        if not self._statements.is_prepared(statement):
+            self._queue.append(lambda: self._repeat(batch, statement, done))
+            self._arrived.set()
+            return True
+        timer = asyncio.get_running_loop().call_later(COMMIT_SECONDS, cut, self._connection)
+
+        def finished(error: psycopg.Error | None) -> None:
+            timer.cancel()
+            self._is_busy = False
+            if error is None:
+                self._committed()
+                _report(done, None)
+            else:
+                self._queue.appendleft(lambda: self._repeat(batch, statement, done))
+            if self._queue or self._is_closing:
+                self._arrived.set()
+
+        self._is_busy = True
+        try:
+            self._statements.start(statement, finished)
+        except psycopg.Error as error:
+            finished(error)
+        return True
 
     async def _serve(self) -> None:
         while True:
-            if not self._queue:
-                if self._is_closing:
+            if not self._queue or self._is_busy:
+                if self._is_closing and not self._is_busy:
                     return
                 self._arrived.clear()
                 try:
@@ -131,22 +174,29 @@ class DriverSession:
                 except TimeoutError:
                     await self._beat()
                 continue
-            item = self._queue.popleft()
-            if callable(item):
-                await item()
-                continue
-            group = [item]
-            while self._queue and len(group) < LARGEST_GROUP and not callable(self._queue[0]):
-                group.append(self._queue.popleft())  # pyright: ignore[reportArgumentType] - not callable
-            results = await self._commit_group([batch for batch, _ in group])
-            for (_, done), result in zip(group, results, strict=True):
-                _report(done, result)
+            self._is_busy = True
+            await self._process(self._queue.popleft())
+            self._is_busy = False
+
+    async def _process(self, item: tuple[Batch, Committed] | Callable[[], Awaitable[None]]) -> None:
+        """Do one thing of the queue; a batch takes those behind it along."""
+        if callable(item):
+            await item()
+            return
+        group = [item]
+        while self._queue and len(group) < LARGEST_GROUP and not callable(self._queue[0]):
+            group.append(self._queue.popleft())  # pyright: ignore[reportArgumentType] - not callable
+        results = await self._commit_group([batch for batch, _ in group])
+        for (_, done), result in zip(group, results, strict=True):
+            _report(done, result)
 
     async def _beat(self) -> None:
         """Show the server that this process lives; a connection that was lost is replaced."""
-        if self._held:
+        if self._held and not self._is_busy:
+            self._is_busy = True
             with suppress(JournalError):
                 await self._on_connection(_ask_for_nothing)
+            self._is_busy = False
 
     async def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
         """Commit a group of batches and return the error of each; a batch that can't be stored fails alone."""
@@ -164,8 +214,16 @@ class DriverSession:
     async def _commit_alone(self, batch: Batch) -> JournalError | None:
         if batch.run_id in self._failed:
             return self._failed[batch.run_id]
+        return await self._outcome(batch, self._commit([batch]))
+
+    async def _repeat(self, batch: Batch, statement: Statement, done: Committed) -> None:
+        """Commit a batch whose first attempt failed, or may have failed."""
+        _report(done, await self._outcome(batch, self._insert([batch], statement)))
+
+    async def _outcome(self, batch: Batch, work: Awaitable[None]) -> JournalError | None:
+        """Wait for the commit of one batch, and return the error for its run."""
         try:
-            await self._commit([batch])
+            await work
         except psycopg.errors.UniqueViolation:
             return self._fail(batch, fenced_out(batch.run_id))
         except JournalError as error:
@@ -183,28 +241,30 @@ class DriverSession:
     async def _commit(self, batches: Sequence[Batch]) -> None:
         """Commit batches atomically: their events and bodies and, where due, the status of their runs."""
         try:
-            rows = await self._rows_of(batches)
-            await self._insert(batches, rows)
+            runs = {run_id: await self._run_of(run_id) for run_id in dict.fromkeys(batch.run_id for batch in batches)}
+            statement = self._statement(batches, runs)
         except BaseException:
-            for batch in batches:
-                self._runs.pop(batch.run_id, None)
+            self._forget(batches)
             raise
-        self._committed()
+        await self._insert(batches, statement)
 
-    async def _rows_of(self, batches: Sequence[Batch]) -> CommitRows:
+    def _statement(self, batches: Sequence[Batch], runs: Mapping[str, DrivenRun]) -> Statement:
+        """The statement that inserts batches of these runs, which take them in."""
         rows = CommitRows()
-        touched: dict[str, DrivenRun] = {}
         due: set[str] = set()
         for batch in batches:
-            run = touched.get(batch.run_id)
-            if run is None:
-                run = touched[batch.run_id] = await self._run_of(batch.run_id)
+            run = runs[batch.run_id]
             if run.is_due(batch.events) or batch.run_id not in self._held:
                 due.add(batch.run_id)
             run.add(batch, rows.add(batch, run.bodies))
         for run_id in due:
-            rows.save(run_id, touched[run_id].save())
-        return rows
+            rows.save(run_id, runs[run_id].save())
+        return rows.statement()
+
+    def _forget(self, batches: Sequence[Batch]) -> None:
+        """Read the runs of these batches anew when they are needed: what is known of them may be wrong."""
+        for batch in batches:
+            self._runs.pop(batch.run_id, None)
 
     async def _run_of(self, run_id: str) -> DrivenRun:
         """The cached state of a run. A run that is not driven here may change elsewhere, so it is not cached."""
@@ -216,9 +276,8 @@ class DriverSession:
                 self._runs[run_id] = run
         return run
 
-    async def _insert(self, batches: Sequence[Batch], rows: CommitRows) -> None:
+    async def _insert(self, batches: Sequence[Batch], statement: Statement) -> None:
         """Insert the rows. After a lost connection they are inserted again, unless they are there already."""
-        statement, parameters = rows.statement()
         source = batches[0].source
         attempts = 0
 
@@ -229,14 +288,19 @@ class DriverSession:
                 self._require_locks(batches)
             try:
                 if source is None:
-                    await connection.execute(statement, parameters, prepare=True)
+                    await self._statements.execute(statement)
                 else:
-                    await _insert_fork(connection, source, statement, parameters)
+                    await _insert_fork(connection, self._statements, source, statement)
             except psycopg.errors.UniqueViolation:
                 if attempts == 1 or not await _is_recorded(connection, batches[0]):
                     raise
 
-        await self._on_connection(insert)
+        try:
+            await self._on_connection(insert)
+        except BaseException:
+            self._forget(batches)
+            raise
+        self._committed()
 
     def _require_locks(self, batches: Sequence[Batch]) -> None:
         """Raise `FencedOut` if another process has taken over one of the runs while there was no connection."""
@@ -247,6 +311,7 @@ class DriverSession:
     async def _on_connection(self, work: Work[T]) -> T:
         """Do work on the connection; where it is lost, connect again and repeat the work."""
         while True:
+            self._statements.release()
             try:
                 with _watched(self._connection):
                     return await work(self._connection)
@@ -259,6 +324,7 @@ class DriverSession:
 
     async def _reconnect(self) -> None:
         """Connect again and take the locks back; raises `JournalUnavailable` after `RECONNECT_SECONDS`."""
+        self._statements.release()
         cut(self._connection)
         with suppress(psycopg.Error, OSError):
             await self._connection.close()
@@ -267,6 +333,7 @@ class DriverSession:
         while True:
             try:
                 self._connection = await connect(self._address, self._name, silence=SILENCE_SECONDS)
+                self._statements = PreparedStatements(self._connection)
                 await self._take_locks_back()
             except (psycopg.Error, OSError) as error:
                 if time.monotonic() > self._lost_at + RECONNECT_SECONDS:
@@ -292,7 +359,7 @@ class DriverSession:
 
 
 async def _insert_fork(
-    connection: Connection, source: str, statement: LiteralString, parameters: Sequence[object]
+    connection: Connection, statements: PreparedStatements, source: str, statement: Statement
 ) -> None:
     """Insert events that refer to bodies of the run `source`, which can't be deleted meanwhile."""
     async with connection.transaction():
@@ -300,7 +367,7 @@ async def _insert_fork(
         cursor = await connection.execute("SELECT 1 FROM runs WHERE id = %s FOR KEY SHARE", (source,))
         if await cursor.fetchone() is None:
             raise missing_source(source)
-        await connection.execute(statement, parameters)
+        await statements.execute(statement)
 
 
 async def _is_recorded(connection: Connection, batch: Batch) -> bool:

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
 from typing import LiteralString
 
 from teamwright.journal.encoder import references, to_row
-from teamwright.journal.postgres.budgets import RESERVE, reserve_parameters
+from teamwright.journal.postgres.budgets import reserve_parameters
+from teamwright.journal.postgres.statements import Statement
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.fold import fold
 
-_EVENTS: LiteralString = (
-    "INSERT INTO events (run, number, time, scope, place, kind, data, version) SELECT * FROM unnest"
-    "(%s::text[], %s::bigint[], %s::float8[], %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])"
-)
-_BODIES: LiteralString = (
-    "INSERT INTO bodies SELECT * FROM unnest(%s::text[], %s::text[]) ORDER BY 1 ON CONFLICT DO NOTHING"
-)
-_USES: LiteralString = (
-    "INSERT INTO body_uses SELECT * FROM unnest(%s::text[], %s::text[]) ORDER BY 2, 1 ON CONFLICT DO NOTHING"
-)
 STATUS_COLUMNS: LiteralString = (
     "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation"
 )
 """The columns of a run's status, in the order of `RunStatus`."""
-_STATUSES: LiteralString = (
-    f"INSERT INTO runs (id, {STATUS_COLUMNS}) SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::float8[],"
-    " %s::text[], %s::text[], %s::bigint[], %s::float8[], %s::float8[], %s::float8[], %s::float8[], %s::text[])"
+MOST_ROWS = 4
+"""The most rows of one table that a statement for a single batch names one by one; each number is a statement."""
+
+_INTO_EVENTS = "INSERT INTO events (run, number, time, scope, place, kind, data, version)"
+_EVENT_TYPES = ("text", "bigint", "float8", "text", "text", "text", "text", "bigint")
+_EVENT_FORMATS = (0, 0, 1, 1, 1, 1, 0)
+"""The formats of the columns of an event, except its run."""
+_STATUS_TYPES = (
+    "text", "bigint", "text", "float8", "text", "text", "bigint", "float8", "float8", "float8", "float8", "text",
+)  # fmt: skip
+_INTO_STATUSES = f"INSERT INTO runs (id, {STATUS_COLUMNS})"
+_NEWER_STATUS = (
     f" ON CONFLICT (id) DO UPDATE SET ({STATUS_COLUMNS}) = (excluded.number, excluded.team, excluded.started,"
     " excluded.status, excluded.stop_reason, excluded.tokens, excluded.usd, excluded.seconds, excluded.since,"
     " excluded.last, excluded.conversation)"
@@ -37,10 +38,11 @@ _STATUSES: LiteralString = (
 
 
 class CommitRows:
-    """The rows of several batches, column by column."""
+    """The rows of several batches."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[object, ...]] = []
+        self._batches = 0
+        self._events: list[tuple[str, int, float, str, str, str, str, int | None]] = []
         self._bodies: dict[Body, str] = {}
         self._uses: dict[tuple[str, Body], None] = {}
         self._statuses: list[tuple[object, ...]] = []
@@ -52,11 +54,12 @@ class CommitRows:
         if batch.claim is not None:
             self._claims.append(reserve_parameters(run_id, batch.claim))
         for event in batch.events:
-            row = to_row(event.number, event, None)
-            self._events.append((run_id, *row[:-1]))
-            used.update(references(row[5]))
+            number, time, scope, place, kind, data, version, _ = to_row(event.number, event, None)
+            self._events.append((run_id, number, time, scope, place, kind, data, version))
+            used.update(references(data))
         used.update(batch.bodies)
         used.difference_update(known)
+        self._batches += 1
         self._bodies.update(batch.bodies)
         self._uses.update(dict.fromkeys((run_id, body) for body in used))
         return used
@@ -66,36 +69,99 @@ class CommitRows:
         columns = (one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in status.columns())
         self._statuses.append((run_id, *columns))
 
-    def statement(self) -> tuple[LiteralString, list[object]]:
-        """One statement for all rows, and its parameters: it succeeds or fails as a whole, in one round trip."""
-        parts: LiteralString = ""
-        parameters: list[object] = []
+    def statement(self) -> Statement:
+        """One statement for all rows: it succeeds or fails as a whole, in one round trip.
+
+        Many rows are arrays, one for each column. The few rows of one batch are single values, which Postgres inserts
+        in half the time.
+        """
+        most = max(len(self._events), len(self._bodies), len(self._uses))
+        if self._batches > 1 or self._statuses or self._claims or most > MOST_ROWS:
+            return self._from_arrays()
+        return self._from_values()
+
+    def _from_values(self) -> Statement:
+        parameters: list[bytes | None] = [self._events[0][0].encode()]
+        formats = [1]
+        for _, number, time, scope, place, kind, data, version in self._events:
+            parameters += (
+                b"%d" % number, repr(time).encode(), scope.encode(), place.encode(), kind.encode(), data.encode(),
+                None if version is None else b"%d" % version,
+            )  # fmt: skip
+            formats += _EVENT_FORMATS
+        # All processes insert bodies in this order, so none waits for another in a circle.
+        for body in sorted(self._bodies):
+            parameters += (body.encode(), self._bodies[body].encode())
+            formats += (1, 1)
+        for _, body in sorted(self._uses):
+            parameters.append(body.encode())
+            formats.append(1)
+        return Statement(_values_text(len(self._events), len(self._bodies), len(self._uses)), parameters, formats)
+
+    def _from_arrays(self) -> Statement:
+        parameters: list[bytes | None] = []
+        parts: list[str] = []
+
+        def unnest(rows: Iterable[tuple[object, ...]], types: Sequence[str]) -> str:
+            first = len(parameters) + 1
+            parameters.extend(_array(column) for column in zip(*rows, strict=True))
+            return f"unnest({', '.join(f'${first + index}::{one}[]' for index, one in enumerate(types))})"
+
         if self._bodies:
-            parts += f"bodies AS ({_BODIES}), "
-            parameters += _columns(self._bodies.items())
+            rows = unnest(self._bodies.items(), ("text", "text"))
+            parts.append(f"bodies AS (INSERT INTO bodies SELECT * FROM {rows} ORDER BY 1 ON CONFLICT DO NOTHING)")
         if self._uses:
-            parts += f"uses AS ({_USES}), "
-            parameters += _columns(self._uses)
+            rows = unnest(self._uses, ("text", "text"))
+            parts.append(f"uses AS (INSERT INTO body_uses SELECT * FROM {rows} ORDER BY 2, 1 ON CONFLICT DO NOTHING)")
         if self._statuses:
-            parts += f"statuses AS ({_STATUSES}), "
-            parameters += _columns(self._statuses)
-        parameters += _columns(self._events)
-        if not self._claims:
-            return f"WITH {parts} events AS ({_EVENTS}) SELECT 1" if parts else _EVENTS, parameters
-        claims: LiteralString = RESERVE
-        for _ in self._claims[1:]:
-            claims += f", {RESERVE}"
-        return f"WITH {parts} events AS ({_EVENTS}) SELECT {claims}", [*parameters, *chain(*self._claims)]
+            rows = unnest(self._statuses, _STATUS_TYPES)
+            parts.append(f"statuses AS ({_INTO_STATUSES} SELECT * FROM {rows}{_NEWER_STATUS})")
+        text = f"{_INTO_EVENTS} SELECT * FROM {unnest(self._events, _EVENT_TYPES)}"
+        if self._claims:
+            parts.append(f"events AS ({text})")
+            rows = unnest(self._claims, ("text", "text", "numeric", "numeric"))
+            text = f"SELECT reserve_budget(run, budget, usd, tokens) FROM {rows} AS claims (run, budget, usd, tokens)"
+        return Statement(_with(parts, text), parameters, (0,) * len(parameters))
 
 
-def first_commit(batch: Batch) -> tuple[LiteralString, list[object]]:
-    """The statement that inserts a new run with its first batch, and its parameters."""
+def first_commit(batch: Batch) -> tuple[str, list[str]]:
+    """The statement that inserts a new run with its first batch, as psycopg takes it, and its parameters."""
     rows, status = CommitRows(), RunStatus()
     rows.add(batch, ())
     fold(batch.events, status)
     rows.save(batch.run_id, status)
-    return rows.statement()
+    statement = rows.statement()
+    return re.sub(r"\$\d+", "%s", statement.text), [one.decode() for one in statement.parameters if one is not None]
 
 
-def _columns(rows: Iterable[tuple[object, ...]]) -> list[Sequence[object]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+@cache
+def _values_text(events: int, bodies: int, uses: int) -> str:
+    """The statement that inserts so many rows of each table, all of one run."""
+    number = iter(range(2, 1 << 16))
+
+    def values(rows: int, columns: int, first: Callable[[], str] = str) -> str:
+        return ", ".join(f"({first()}{', '.join(f'${next(number)}' for _ in range(columns))})" for _ in range(rows))
+
+    text = f"{_INTO_EVENTS} VALUES {values(events, len(_EVENT_FORMATS), lambda: '$1, ')}"
+    parts: list[str] = []
+    if bodies:
+        parts.append(f"bodies AS (INSERT INTO bodies VALUES {values(bodies, 2)} ON CONFLICT DO NOTHING)")
+    if uses:
+        parts.append(f"uses AS (INSERT INTO body_uses VALUES {values(uses, 1, lambda: '$1, ')} ON CONFLICT DO NOTHING)")
+    return _with(parts, text)
+
+
+def _with(parts: Sequence[str], text: str) -> str:
+    return f"WITH {', '.join(parts)} {text}" if parts else text
+
+
+def _array(column: Iterable[object]) -> bytes:
+    """A column as the text of an array. A NUL cuts the text off, and Postgres rejects what is left."""
+    return f"{{{','.join([_item(one) for one in column])}}}".encode()
+
+
+def _item(value: object) -> str:
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return "NULL" if value is None else str(value)
