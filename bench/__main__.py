@@ -2,16 +2,18 @@
 
 import argparse
 import compileall
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import plot, report
-from bench.cases import all_cases
+from bench import plot, postgres_server, report
+from bench.cases import Case, all_cases
 from bench.machine import describe_machine
 from bench.rounds import measure
-from bench.samples import Report
+from bench.samples import Report, Sample
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SOURCE = RESULTS.parent.parent / "src" / "teamwright"
@@ -38,13 +40,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         machine=describe_machine(),
         rounds=rounds,
         quick=options.quick,
-        samples=tuple(measure(cases, rounds, lambda line: print(line, file=sys.stderr, flush=True))),
+        load=os.getloadavg()[0],
+        samples=_measured(cases, rounds),
     )
     print(found.model_dump_json(indent=2) if options.json else report.text(found))
     # A partial benchmark must not replace the results of a whole one, so it is written only on request.
     if options.out or not (options.quick or options.only):
         _write(found, options.out or RESULTS)
     return 1 if any(sample.error for sample in found.samples) else 0
+
+
+def _measured(cases: Sequence[Case], rounds: int) -> tuple[Sample, ...]:
+    with postgres_server.serving() if any(case.store == "postgres" for case in cases) else nullcontext():
+        return tuple(measure(cases, rounds, lambda line: print(line, file=sys.stderr, flush=True)))
 
 
 def _write(found: Report, folder: Path) -> None:

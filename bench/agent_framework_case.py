@@ -8,12 +8,11 @@ store, so it runs in memory only, with its instrumentation off.
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Never
 
 from agent_framework import Executor, Message, Workflow, WorkflowBuilder, WorkflowContext, handler
 
-from bench.workload import TASK, check, texts
+from bench.workload import TASK, Database, check, texts
 
 
 class Opening(Executor):
@@ -73,7 +72,7 @@ class Follower(Executor):
 class WholeConversation:
     """A workflow in which each member gets the whole conversation."""
 
-    async def chain(self, turns: int, database: Path | None) -> float:
+    async def chain(self, turns: int, database: Database) -> float:
         replies = texts(turns)
         opening, ending = Opening(id="opening"), Ending(id="ending")
         members = [Member(index, reply) for index, reply in enumerate(replies)]
@@ -82,7 +81,7 @@ class WholeConversation:
         check([message.text for message in output[0][1:]], replies)
         return seconds
 
-    async def fan_out(self, members: int, database: Path | None) -> float:
+    async def fan_out(self, members: int, database: Database) -> float:
         replies = texts(members)
         opening, ending = Opening(id="opening"), Ending(id="ending")
         workers = [Worker(index, reply) for index, reply in enumerate(replies)]
@@ -97,7 +96,7 @@ class WholeConversation:
 class LastReplyOnly(WholeConversation):
     """A workflow in which each member gets only the previous reply."""
 
-    async def chain(self, turns: int, database: Path | None) -> float:
+    async def chain(self, turns: int, database: Database) -> float:
         replies, said = texts(turns), list[str]()
         members = [Follower(index, reply, said) for index, reply in enumerate(replies)]
         builder = WorkflowBuilder(max_iterations=turns + 10, start_executor=members[0])

@@ -11,17 +11,19 @@ from pydantic import BaseModel, ConfigDict
 from bench.contenders import CONTENDERS
 
 Kind = Literal[
-    "turns", "database", "import", "resume", "makespan", "plan", "ledger", "sweep", "floor", "model", "prefix"
+    "turns", "cpu", "database", "import", "resume", "makespan", "plan", "ledger", "sweep", "floor", "model", "prefix"
 ]
 Shape = Literal["chain", "fan_out", "wide", "diamond", "layered"]
-Store = Literal["memory", "sqlite"]
+Store = Literal["memory", "sqlite", "postgres"]
 
 SHAPES: tuple[Shape, ...] = ("chain", "fan_out")
 GRAPHS: tuple[Shape, ...] = ("wide", "diamond", "layered")
 STORES: tuple[Store, ...] = ("memory", "sqlite")
+"""The stores of this machine alone; `postgres` is measured beside other engines on one server."""
 UNITS: dict[Kind, str] = {
-    "turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "makespan": "s", "plan": "s",
-    "ledger": "µs per reservation", "sweep": "s", "floor": "µs", "model": "µs of CPU per request", "prefix": "%",
+    "turns": "µs per turn", "cpu": "µs of CPU per turn", "database": "bytes", "import": "s", "resume": "s",
+    "makespan": "s", "plan": "s", "ledger": "µs per reservation", "sweep": "s", "floor": "µs",
+    "model": "µs of CPU per request", "prefix": "%",
 }  # fmt: skip
 
 SIZES = (200, 1000)
@@ -91,6 +93,8 @@ class Case(BaseModel):
         match self.kind:
             case "turns":
                 return f"{self.subject}/{self.store}/{self.shape}/{self.size}"
+            case "cpu":
+                return f"cpu/{self.subject}/{self.store}/{self.shape}/{self.size}"
             case "resume":
                 return f"{self.subject}/resume/{self.size}"
             case "model":
@@ -110,6 +114,7 @@ def all_cases(*, quick: bool, only: Sequence[str] = ()) -> list[Case]:
     cases += [Case(kind="ledger", subject=room, size=size) for room in LEDGERS for size in SPENDERS]
     cases += [Case(kind="sweep", subject=how, size=size // (10 if quick else 1)) for how, size in SWEEPS.items()]
     cases += _model_cases(CHUNKS[:2] if quick else CHUNKS)
+    cases += _postgres_cases(SIZES[:1] if quick else SIZES)
     cases += [Case(kind="prefix", subject=order) for order in PROMPT_ORDERS]
     return [case for case in cases if not only or any(part in case.name for part in only)]
 
@@ -120,6 +125,16 @@ def _model_cases(chunks: Sequence[int]) -> Iterator[Case]:
             for number in chunks:
                 for name in MODEL_TURNS if store == "memory" else ("teamwright",):
                     yield Case(kind="model", subject=name, shape=shape, size=MODEL_REQUESTS, store=store, chunks=number)
+
+
+def _postgres_cases(sizes: Sequence[int]) -> Iterator[Case]:
+    kinds: tuple[Kind, ...] = ("turns", "cpu")
+    for kind in kinds:
+        for shape in SHAPES:
+            for size in sizes:
+                for name, contender in CONTENDERS.items():
+                    if ("postgres", shape) in contender.takes:
+                        yield Case(kind=kind, subject=name, shape=shape, size=size, store="postgres")
 
 
 def _cases(sizes: Sequence[int], resumed: int) -> Iterator[Case]:

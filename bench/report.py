@@ -32,7 +32,7 @@ Row = Sequence[str]
 NOTHING = "–"
 # As wide as a ratio, to align figures with and without one.
 NO_RATIO = " " * 8
-STORE_TITLES: dict[Store, str] = {"memory": "in memory", "sqlite": "SQLite, durable"}
+STORE_TITLES: dict[Store, str] = {"memory": "in memory", "sqlite": "SQLite, durable", "postgres": "Postgres, durable"}
 SHAPE_TITLES: dict[Shape, str] = {
     "chain": "chain", "fan_out": "fan-out", "wide": "wide", "diamond": "diamonds", "layered": "layers",
 }  # fmt: skip
@@ -42,6 +42,7 @@ def text(report: Report) -> str:
     """The whole report."""
     parts = [_heading(report), *(_turns(report, store, SHAPES) for store in STORES)]
     parts += [*(_turns(report, store, GRAPHS) for store in STORES), _makespan(report)]
+    parts += [_turns(report, "postgres", SHAPES), _turns(report, "postgres", SHAPES, cpu=True)]
     parts += [
         *(_model_turns(report, shape) for shape in SHAPES),
         _prefixes(report),
@@ -64,19 +65,21 @@ def _heading(report: Report) -> str:
     return (
         f"{machine.processor}, {machine.cores} cores, {machine.system}\n"
         f"Python {machine.python}, SQLite {machine.sqlite}, {versions}\n"
-        f"{report.effort.capitalize()}, lower is better; × says how many times Teamwright's figure it is."
+        f"{report.effort.capitalize()} at a load of {report.load:.1f}, lower is better; "
+        "× says how many times Teamwright's figure it is."
     )
 
 
-def _turns(report: Report, store: Store, shapes: Sequence[Shape]) -> str:
+def _turns(report: Report, store: Store, shapes: Sequence[Shape], *, cpu: bool = False) -> str:
+    cost_of = report.cpu_cost if cpu else report.turn_cost
     columns: list[tuple[Shape, int]] = [(shape, size) for shape in shapes for size in report.sizes]
     rows: list[Row] = [(STORE_TITLES[store], *(f"{SHAPE_TITLES[shape]} {size}{NO_RATIO}" for shape, size in columns))]
     for name, contender in CONTENDERS.items():
-        costs = [report.turn_cost(name, store, shape, size) for shape, size in columns]
-        ours = [report.turn_cost(OURS, store, shape, size) for shape, size in columns]
+        costs = [cost_of(name, store, shape, size) for shape, size in columns]
+        ours = [cost_of(OURS, store, shape, size) for shape, size in columns]
         if any(cost is not None for cost in costs):
             rows.append((contender.label, *(_with_ratio(*pair, "µs") for pair in zip(costs, ours, strict=True))))
-    title = "µs per turn" if shapes == SHAPES else "µs per step of a graph"
+    title = "µs of CPU per turn" if cpu else "µs per turn" if shapes == SHAPES else "µs per step of a graph"
     return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
 
 

@@ -45,6 +45,8 @@ class Report(BaseModel):
     machine: Machine
     rounds: int
     quick: bool
+    load: float = 0.0
+    """The load average of the machine when the benchmark began."""
     samples: tuple[Sample, ...]
 
     def best(
@@ -69,6 +71,10 @@ class Report(BaseModel):
     def turn_cost(self, subject: str, store: Store, shape: Shape, size: int) -> float | None:
         """Microseconds per turn of a contender."""
         return self.best("turns", subject, shape=shape, size=size, store=store)
+
+    def cpu_cost(self, subject: str, store: Store, shape: Shape, size: int) -> float | None:
+        """Microseconds of CPU per turn, in the process of a contender."""
+        return self.best("cpu", subject, shape=shape, size=size, store=store)
 
     @property
     def effort(self) -> str:

@@ -36,7 +36,17 @@ TURN_MICROSECONDS, CHUNK_MICROSECONDS = 1500, 30
 
 def targets(report: Report) -> list[Target]:
     """Return every target with its measured figure."""
-    return [*_absolute(report), *_ratios(report), *_model_turns(report)]
+    return [*_absolute(report), *_ratios(report), *_postgres(report), *_model_turns(report)]
+
+
+def _postgres(report: Report) -> Iterator[Target]:
+    """A durable turn on Postgres beside other engines, and beside a bare commit on the same server."""
+    for label, peers in (("DBOS", ["dbos"]), ("LangGraph", LANGGRAPH), ("LangGraph's delta channel", LANGGRAPH_DELTA)):
+        what = f"Postgres chain, ahead of {label}"
+        yield Target(what, ahead(report, peers, "postgres", "chain"), 3, "×", at_least=True)
+    for size in report.sizes:
+        costs = [report.turn_cost(name, "postgres", "chain", size) for name in (OURS, "bare")]
+        yield Target(f"Postgres chain of {size}, over a bare INSERT and commit", quotient(*costs), 2, "×")
 
 
 def _model_turns(report: Report) -> Iterator[Target]:

@@ -1,17 +1,16 @@
-"""Teamwright as its documentation shows it: a team of function agents, and an engine on a memory or a SQLite journal.
+"""Teamwright as its documentation shows it: a team of function agents, and an engine on its journal.
 
 Members of the chain share the whole transcript, as teams do by default; a fan-out and a graph are the strategies of
-these names. The SQLite journal is WAL at synchronous=FULL.
+these names. The SQLite journal is WAL at synchronous=FULL; the one in Postgres has a schema of its own.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 
 from pydantic import JsonValue
 
-from bench.workload import TASK, Steps, check, texts
+from bench.clock import now
+from bench.workload import TASK, Database, Steps, check, texts
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.values.turns.turn import Turn
 
@@ -19,17 +18,17 @@ from teamwright.values.turns.turn import Turn
 class Teamwright:
     """The engine as a user starts it."""
 
-    async def chain(self, turns: int, database: Path | None) -> float:
+    async def chain(self, turns: int, database: Database) -> float:
         replies = texts(turns)
         return await _run(Team("chain", members=_members(replies), strategy="sequential"), replies, database)
 
-    async def fan_out(self, members: int, database: Path | None) -> float:
+    async def fan_out(self, members: int, database: Database) -> float:
         replies = texts(members)
         options: dict[str, JsonValue] = {"chunks": list(range(members)), "limit": members, "max_chunks": members}
         team = Team("fan-out", members=_members(replies), strategy="fan_out", options=options)
         return await _run(team, replies, database)
 
-    async def dag(self, steps: Steps, database: Path | None, delays: Mapping[str, float] | None = None) -> float:
+    async def dag(self, steps: Steps, database: Database, delays: Mapping[str, float] | None = None) -> float:
         replies = dict(zip(steps, texts(len(steps)), strict=True))
         listed: list[JsonValue] = [{"id": step, "needs": list(needs)} for step, needs in steps.items()]
         members = [FunctionAgent(step, _says(text, (delays or {}).get(step, 0))) for step, text in replies.items()]
@@ -52,10 +51,10 @@ def _says(reply: str, seconds: float = 0) -> Callable[[Turn], Awaitable[str]]:
     return answer
 
 
-async def _run(team: Team, replies: list[str], database: Path | None, *, ordered: bool = True) -> float:
+async def _run(team: Team, replies: list[str], database: Database, *, ordered: bool = True) -> float:
     async with Engine(journal=database or "memory") as engine:
-        started = time.perf_counter()
+        started = now()
         result = await engine.run(team, TASK)
-        seconds = time.perf_counter() - started
+        seconds = now() - started
     check([message.content for message in result.messages], replies, ordered=ordered)
     return seconds

@@ -5,6 +5,7 @@ Texts are distinct and look like prose, so that nothing is won by storing one bo
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 TASK = "Write the next part of the report."
 CHARACTERS = 500
@@ -14,6 +15,8 @@ _SYLLABLES = [
 ]
 
 
+Database = Path | str | None
+"""Where a contender stores its turns: a file, a database of a Postgres server, or nowhere."""
 Steps = Mapping[str, Sequence[str]]
 """A graph: each step with the steps it needs, in topological order."""
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,6 @@ from teamwright.cluster.queue.client import QueueClient
 from teamwright.events import AgentReturned, RunEnded
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
@@ -240,20 +239,20 @@ def _live(job: dict[str, Any]) -> None:
 
 def _die_at(write: int, when: str) -> None:
     """End this process by SIGKILL before or after this write to the journal."""
-    from teamwright.journal.postgres.driver_session import DriverSession
+    from tests.kit.postgres_commits import watch_commits
 
-    commit, writes = DriverSession._commit, 0  # pyright: ignore[reportPrivateUsage]
+    writes = 0
 
-    async def killing_commit(self: DriverSession, batches: Sequence[Batch]) -> None:
+    def count() -> None:
         nonlocal writes
         writes += 1
-        if writes == write and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        await commit(self, batches)
-        if writes == write:
+        die("before")
+
+    def die(now: str) -> None:
+        if writes == write and now == when:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    DriverSession._commit = killing_commit  # pyright: ignore[reportPrivateUsage]
+    watch_commits(count, lambda: die("after"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from teamwright.journal.location import is_url
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.postgres.rows import CommitRows
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
@@ -22,6 +21,7 @@ from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import FINAL, RunResult
+from tests.kit.postgres_commits import watch_commits
 from tests.laws.crash import scenarios
 from tests.laws.crash.approvals import answer_to
 
@@ -84,20 +84,15 @@ class KillingPostgres(PostgresJournal):
     async def open(self) -> None:
         """Connect, and count the commits from now on."""
         await super().open()
-        session, insert = self._session, self._session._insert
+        watch_commits(self._begin_write, lambda: self._die("after"))
 
-        async def counted(batches: Sequence[Batch], rows: CommitRows) -> None:
-            self.writes += 1
-            self._die("before")
-            await insert(batches, rows)
-            self._die("after")
-
-        session._insert = counted
+    def _begin_write(self) -> None:
+        self.writes += 1
+        self._die("before")
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Send an intervention, which counts as a write."""
-        self.writes += 1
-        self._die("before")
+        self._begin_write()
         await super().send(run_id, intervention)
         self._die("after")
 

@@ -262,7 +262,7 @@ class DriverSession:
         return rows.statement()
 
     def _forget(self, batches: Sequence[Batch]) -> None:
-        """Read the runs of these batches anew when they are needed: what is known of them may be wrong."""
+        """Read the runs of these batches again when they are needed: their cached state may be wrong."""
         for batch in batches:
             self._runs.pop(batch.run_id, None)
 
