@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.errors import UnknownName
+from teamwright.errors import UnknownName, UsageError
 from teamwright.server.catalogue import Catalogue
 from tests.cli.conftest import TEAM, write_team
 from tests.server.conftest import PAIR, REPLIES
@@ -26,6 +26,16 @@ def test_a_manifest_with_mistakes_is_listed_with_them(tmp_path: Path) -> None:
     (entry,) = Catalogue([tmp_path]).entries()
     assert entry.team is None
     assert "nobody" in str(entry.to_json()["problem"])
+
+
+@pytest.mark.parametrize("text", [b"teams: {t: {members: [nobody]}}", b"\xff\xfe", b"agents: {a: {scripted: no.yaml}}"])
+def test_the_mistakes_of_a_team_that_is_started_name_no_path_of_this_machine(tmp_path: Path, text: bytes) -> None:
+    write_team(tmp_path / "broken", "")
+    (tmp_path / "broken" / "team.yaml").write_bytes(text)
+    with pytest.raises(UsageError) as caught:
+        Catalogue([tmp_path]).load("broken")
+    assert str(tmp_path) not in str(caught.value)
+    assert "team.yaml" in str(caught.value)
 
 
 def test_a_link_in_the_place_of_a_manifest_leads_nowhere(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,27 @@ async def test_a_retry_that_was_due_when_the_server_stopped_is_made_by_the_next(
     assert [(one["attempt"], one["error"]) for one in lines] == [(2, None), (1, "HTTP 503")]
     (first, _), (second, _) = receiver.requests
     assert first["webhook-id"] == second["webhook-id"]
+
+
+async def test_a_notice_that_was_under_way_when_the_server_was_killed_is_sent_again_with_its_id(
+    tmp_path: Path, teams: Path, environment: pytest.MonkeyPatch
+) -> None:
+    killed, left = tmp_path / "killed", tmp_path / "left"
+    with Receiver(hangs=True).open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        killed.mkdir()
+        async with serving(SqliteJournal(killed / "journal.db"), killed, [teams]) as server:
+            await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+            await receiver.called()
+            shutil.copytree(killed, left)  # what a server leaves that is killed now
+            receiver.released.set()
+            await logged(server, 1)
+    (first, _) = receiver.requests[0]
+    with Receiver().open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        async with serving(SqliteJournal(left / "journal.db"), left, [teams]) as server:
+            (line,) = await logged(server, 1)
+        async with serving(SqliteJournal(left / "journal.db"), left, [teams]) as server:
+            assert server.state.webhook_notices._due.empty()  # pyright: ignore[reportPrivateUsage]
+    assert (line["kind"], line["attempt"], line["error"]) == ("run.completed", 1, None)
+    assert [headers["webhook-id"] for headers, _ in receiver.requests] == [first["webhook-id"]]

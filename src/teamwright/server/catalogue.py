@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.attributes import description_of
-from teamwright.errors import TeamwrightError, UnknownName
+from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
@@ -57,10 +57,19 @@ class Catalogue:
         return sorted(dict(self._manifests()))
 
     def load(self, id_: str) -> Team:
-        """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake."""
+        """Return the team with this id; raises `UnknownName`, or `ManifestError` with every mistake.
+
+        Messages have paths within the team's folder, and none of this machine.
+        """
         from teamwright.teams.load import load_team
 
-        return load_team(self._find(id_))
+        path = self._find(id_)
+        try:
+            return load_team(path)
+        except ManifestError as error:
+            raise ManifestError([_relative(one, path, id_) for one in error.problems]) from error
+        except UsageError as error:
+            raise UsageError(_within(str(error), path, id_)) from error
 
     def agent(self, id_: str, name: str) -> AgentSpec:
         """Return the declaration of an agent in the manifest with this id; raises `UnknownName` if there is none."""
@@ -91,4 +100,16 @@ def _entry(id_: str, path: Path) -> TeamEntry:
     try:
         return TeamEntry(id_, path, load_team(path))
     except TeamwrightError as error:
-        return TeamEntry(id_, path, problem=str(error).replace(f"{path.parent}/", "").replace(str(path.parent), id_))
+        return TeamEntry(id_, path, problem=_within(str(error), path, id_))
+
+
+def _relative(problem: Problem, path: Path, id_: str) -> Problem:
+    message, file, suggestion = (
+        _within(text, path, id_) for text in (problem.message, problem.file, problem.suggestion)
+    )
+    return replace(problem, message=message, file=file, suggestion=suggestion)
+
+
+def _within(text: str, path: Path, id_: str) -> str:
+    """Return a text with paths relative to the folder of a team."""
+    return text.replace(f"{path.parent}/", "").replace(str(path.parent), id_)

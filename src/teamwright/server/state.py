@@ -19,7 +19,7 @@ from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.rate_limit import RateLimit
 from teamwright.server.security.sessions import Sessions
 from teamwright.server.security.tokens import Tokens
-from teamwright.server.webhook_notices import LOG_FILE, WebhookLine, WebhookLog, WebhookNotices
+from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)
 """Requests of one address without a valid token, per second and at once; further ones are not even checked."""
@@ -52,7 +52,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     feeds = Feeds(engine, driven)
     overview = Overview(engine)
     tokens = Tokens(data / "server-tokens.json")
-    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE, WebhookLine))
+    webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE))
     state = ServerState(
         engine,
         Catalogue(folders),

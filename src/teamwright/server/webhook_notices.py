@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal
 
@@ -43,7 +45,10 @@ SUCCESSES = frozenset(("completed", "degraded"))
 
 
 class WebhookLine(BaseModel):
-    """One attempt to deliver a notice; `retry_in` is when the next is due, in seconds."""
+    """One attempt to deliver a notice; `retry_in` is when the next is due, in seconds.
+
+    A line with the attempt 0 says that the first one is due: it may be under way when a server is killed.
+    """
 
     time: str
     run_id: str
@@ -58,7 +63,16 @@ class WebhookLine(BaseModel):
         return datetime.fromisoformat(self.time).timestamp() + (self.retry_in or 0.0)
 
 
-WebhookLog = JsonLines[WebhookLine]
+class WebhookLog(JsonLines[WebhookLine]):
+    """The attempts to deliver notices, and notices that are due."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, WebhookLine)
+
+    def attempts(self, limit: int) -> list[WebhookLine]:
+        """Return the last attempts, newest first."""
+        made = (line for line in self.read(2 * limit + REMEMBERED) if line.attempt or line.error is not None)
+        return list(islice(made, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +86,7 @@ class DueNotice:
 
 
 class WebhookNotices:
-    """Sends notices about runs that this server drives to the webhook of the environment."""
+    """Sends notices about runs that this server drives to the webhook of the environment, each at least once."""
 
     def __init__(self, engine: Engine, driven: Container[str], log: WebhookLog) -> None:
         self._engine, self._driven, self.log = engine, driven, log
@@ -100,10 +114,10 @@ class WebhookNotices:
             case RunEnded(status=status):
                 self._warned.discard(item.run_id)
                 kind = "run.completed" if status in SUCCESSES else "run.failed"
-                self._send(item.run_id, item.number, kind)
+                self._notify(item.run_id, item.number, kind)
             case BudgetDegraded() | BudgetExceeded() | BudgetRefused() if item.run_id not in self._warned:
                 self._warned.add(item.run_id)  # one warning for each drive of a run
-                self._send(item.run_id, item.number, "budget.warning")
+                self._notify(item.run_id, item.number, "budget.warning")
             case _:
                 pass
 
@@ -114,6 +128,12 @@ class WebhookNotices:
             if (line.run_id, line.number) not in seen and line.retry_in is not None:
                 self._send(line.run_id, line.number, line.kind, line)
             seen.add((line.run_id, line.number))
+
+    def _notify(self, run_id: str, number: int, kind: NoticeKind) -> None:
+        """Send a notice, which is written down first: a server that is killed leaves it to the next."""
+        if Webhook.of(None) is not None:
+            self._write(DueNotice(run_id, number, kind), 0, None, 0.0)
+            self._send(run_id, number, kind)
 
     def _send(self, run_id: str, number: int, kind: NoticeKind, last: WebhookLine | None = None) -> None:
         # Events arrive in a callback of the journal's, where no task can be started.
@@ -130,7 +150,7 @@ class WebhookNotices:
         run_id, number, kind, made = due.run_id, due.number, due.kind, 0
         if due.last is not None:
             made = due.last.attempt
-            await anyio.sleep(due.last.due() - time())
+            await anyio.sleep(max(0.0, due.last.due() - time()))
         try:
             body = json.dumps(await self._notice(run_id, number, kind)).encode()
         except TeamwrightError:  # the run was deleted meanwhile
@@ -140,29 +160,29 @@ class WebhookNotices:
         def attempt() -> Response:
             return post(webhook, name, int(time()), body)
 
-        def write(attempt: int, error: str | None, retry_in: float | None) -> None:
-            line = WebhookLine(
-                time=iso(time()),
-                run_id=run_id,
-                number=number,
-                kind=kind,
-                attempt=attempt,
-                error=None if error is None else mask_text(error),
-                retry_in=retry_in,
-            )
-            self.log.write(line)
-
         for count, wait in list(enumerate((*self.backoff, None), 1))[made:]:
             try:
                 response = await run_in_thread(attempt, "teamwright webhook")
             except anyio.get_cancelled_exc_class():
-                write(count - 1, "the server stopped before it had answered", 0.0)
+                self._write(due, count - 1, "the server stopped before it had answered", 0.0)
                 raise
             later = max(wait, response.retry_after) if response.retryable and wait is not None else None
-            write(count, response.error, later)
+            self._write(due, count, response.error, later)
             if later is None:
                 return
             await anyio.sleep(later)
+
+    def _write(self, due: DueNotice, attempt: int, error: str | None, retry_in: float | None) -> None:
+        line = WebhookLine(
+            time=iso(time()),
+            run_id=due.run_id,
+            number=due.number,
+            kind=due.kind,
+            attempt=attempt,
+            error=None if error is None else mask_text(error),
+            retry_in=retry_in,
+        )
+        self.log.write(line)
 
     async def _notice(self, run_id: str, number: int, kind: NoticeKind) -> dict[str, JsonValue]:
         result = await self._engine.runs.result(run_id)

@@ -31,6 +31,20 @@ def test_list_names_the_built_in_templates(capsys: pytest.CaptureFixture[str]) -
     assert lines[0].startswith("analyst            Turns a vague question into one")
 
 
+def test_a_template_with_mistakes_is_named_with_them_and_the_others_are_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "experts").mkdir()
+    (tmp_path / "experts" / "broken.yaml").write_text("descripton: Oh.\n", encoding="utf-8")
+    for arguments in (["list"], ["search", "threat"]):
+        assert main(["experts", *arguments]) == 0
+        said = capsys.readouterr()
+        assert "security_reviewer" in said.out
+        assert "broken.yaml:1:1" in said.err
+        assert "did you mean 'description'" in said.err
+    assert len(printed(capsys, "list")) == 12
+
+
 def test_show_prints_a_template_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experts", "show", "reviewer"]) == 0
     text = capsys.readouterr().out

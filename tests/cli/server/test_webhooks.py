@@ -12,7 +12,7 @@ TIME = "2026-01-02T03:04:05.000Z"
 
 
 def test_attempts_to_call_a_webhook_are_listed_newest_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = WebhookLog(tmp_path / LOG_FILE, WebhookLine)
+    log = WebhookLog(tmp_path / LOG_FILE)
     line = WebhookLine(
         time="2026-01-02T03:04:05.000Z",
         run_id="r",

@@ -17,6 +17,7 @@ from teamwright.experts.live.requests import MemberRequest, RequestKind, post_re
 from teamwright.experts.live.strategy import Live
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.run_reader import read_texts
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
@@ -196,9 +197,28 @@ async def test_a_discussion_without_an_end_is_decided_by_the_lead() -> None:  # 
     assert cast("list[TeamMessage]", facts(events, TeamMessage))[-1].type == "decision"
 
 
-async def test_what_members_ask_of_strangers_and_themselves_is_dropped() -> None:
-    members = [asker("a", ("assist", "z", "?")), asker("b", ("hand_over", "b", "!")), asker("c")]
-    _, events = await run(live(members))
+async def test_who_asks_a_stranger_or_itself_is_told_who_is_there() -> None:
+    fakes = FakeMembers()
+    for to in ("z", "b"):
+        journal = MemoryJournal()
+        members = [fakes.member("a"), asker("b", ("assist", to, "?")), fakes.member("c")]
+        result, events = await run(live(members), journal)  # type: ignore[arg-type]
+        told = next(event for event in events if event.key == "t/turn-2/round-1" and event.kind == "agent.asked")
+        prompts = await read_texts(journal, told)
+        assert f"You have no colleague {to!r}; in the team are: a, c." in str(prompts)
+        assert [asked for asked in asks(events) if asked[0].startswith("turn-2")] == [
+            ("turn-2", "b"), ("turn-2/round-1", "b"),
+        ]  # fmt: skip
+        assert result.status == "completed"
+
+
+async def test_a_request_to_a_stranger_that_was_recorded_before_is_dropped_as_it_was() -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        earlier: JsonValue = {"type": "assist", "to": "z", "text": "?", "original": ""}
+        await ctx.workspace.put("live/b/1", earlier, key="call")
+        return "b is done"
+
+    _, events = await run(live([asker("a"), FunctionAgent("b", respond), asker("c")]))
     assert len(asks(events)) == 4
 
 

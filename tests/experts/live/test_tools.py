@@ -96,5 +96,5 @@ def test_an_outbox_returns_each_new_request_once_and_nothing_else() -> None:  # 
         "live/a/4": {"type": "message", "text": 5},
         "live/b/1": {"type": "message", "text": "of another"},
     }
-    assert outbox.read("a") == [MemberRequest(type="assist", text="Which?", to="b")]
+    assert outbox.read("a") == [MemberRequest(type="assist", text="Which?", to="b", unknown="")]
     assert outbox.read("a") == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from teamwright.errors import JournalError
 from teamwright.journal import MemoryJournal
+from teamwright.server.routes import chat_completions
 from tests.kit.server import TestServer, serving
 
 TEAM = """\
@@ -134,3 +136,18 @@ async def test_a_failure_in_a_stream_is_an_item_of_it(tmp_path: Path, monkeypatc
         body = {"model": "pair", "messages": [GO], "stream": True}
         text = (await server.client("run").post("/v1/chat/completions", json=body)).text
     assert '"error": {"code": "run_failed", "message": "token=[redacted] can' in text
+
+
+async def test_a_stream_ends_when_its_token_is_revoked_and_the_run_goes_on(
+    tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_completions, "HEARTBEAT", 0.01)
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        body = {"model": "slow", "messages": [GO], "stream": True}
+        async with server.client("run").stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            run_id = json.loads((await anext(lines)).removeprefix("data: "))["id"]
+            assert server.state.tokens.delete("run-0")
+            rest = [line async for line in lines if line.startswith("data: ")]
+        assert json.loads(rest[-1].removeprefix("data: "))["error"]["code"] == "unauthorized"
+        assert (await server.state.engine.runs.wait(run_id)).status == "completed"

@@ -57,9 +57,9 @@ instructions: |
 
 @app.command("list")
 def list_templates(folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
-    """List the templates, built-in ones and your own."""
+    """List the templates, built-in ones and your own; those with mistakes are named with them."""
     check_out(out)
-    return _write(_templates(folder).list(), out, json=json)
+    return _write(_readable(_templates(folder)), out, json=json)
 
 
 @app.command()
@@ -83,7 +83,9 @@ def search(
 ) -> int:
     """Search the templates, the best match first."""
     check_out(out)
-    found = _templates(folder).search(" ".join(words))
+    templates = _templates(folder)
+    _readable(templates)
+    found = templates.search(" ".join(words))
     if not found and not json:
         say("No template fits; list them all with  teamwright experts list")
     return _write(found, out, json=json)
@@ -127,6 +129,14 @@ def _templates(folder: Path) -> ExpertTemplates:
         from teamwright.experts.profiles.registry import ExpertTemplates
 
     return ExpertTemplates(*([folder] if folder.is_dir() else []))
+
+
+def _readable(templates: ExpertTemplates) -> Sequence[ExpertTemplate]:
+    """Return the templates without mistakes, and tell the mistakes of the others."""
+    found, problems = templates.list_readable()
+    if problems:
+        say("\n".join(("Templates that can't be read:", *map(str, problems))))
+    return found
 
 
 def _write(found: Sequence[ExpertTemplate], out: Path | None, *, json: bool) -> int:

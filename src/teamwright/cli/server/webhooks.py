@@ -22,10 +22,10 @@ def list_attempts(
     Attempts to tell one of a pause are in the record of the run: see  teamwright runs show.
     """
     from teamwright.journal.location import companion_folder
-    from teamwright.server.webhook_notices import LOG_FILE, WebhookLine, WebhookLog
+    from teamwright.server.webhook_notices import LOG_FILE, WebhookLog
 
     check_out(out)
-    found = WebhookLog(companion_folder() / LOG_FILE, WebhookLine).read(limit)
+    found = WebhookLog(companion_folder() / LOG_FILE).attempts(limit)
     if json:
         write_json([one.model_dump() for one in found], out)
     elif found:

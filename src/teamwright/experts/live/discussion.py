@@ -13,6 +13,7 @@ from teamwright.experts.live.prompts import (
     assist_prompt,
     decision_prompt,
     handed_over_prompt,
+    unknown_prompt,
     with_files,
 )
 from teamwright.experts.live.requests import MemberRequest, Outbox
@@ -49,7 +50,9 @@ class Discussion:
                 return PhaseEnding(expert, reply)
             self._talk.add(reply)
             place = f"{key}/round-{round_}"
-            if request.type == "hand_over":
+            if not self._reaches(request, expert):
+                prompt = unknown_prompt(request.to, self._others(expert.name), phase, self._task.text)
+            elif request.type == "hand_over":
                 await self._ctx.emit(TeamHandoff(source=expert.name, to=request.to), key=f"{place}/handoff")
                 prompt = handed_over_prompt(expert.name, request.text, phase, self._task.text)
                 expert = self._members.named(request.to)
@@ -69,21 +72,30 @@ class Discussion:
     async def _read(self, phase: Phase, expert: Agent, round_: int) -> MemberRequest | None:
         """Pass the messages of a member on; return the first request that needs another turn, if there is one."""
         found: MemberRequest | None = None
+        unknown: MemberRequest | None = None
         for request in self._outbox.read(expert.name):
             if request.type == "message":
                 await self._tell_all(phase, expert.name, request, round_)
-            elif found is None and request.to in self._members.names and request.to != expert.name:
-                found = request
-        return found
+            elif self._reaches(request, expert):
+                found = found or request
+            elif request.unknown == "tell":
+                unknown = unknown or request
+        return found or unknown
+
+    def _reaches(self, request: MemberRequest, expert: Agent) -> bool:
+        """Whether a request is for another member of the team."""
+        return request.to in self._others(expert.name)
+
+    def _others(self, member: str) -> tuple[str, ...]:
+        return tuple(name for name in self._members.names if name != member)
 
     async def _tell_all(self, phase: Phase, member: str, request: MemberRequest, round_: int) -> None:
         """Record a message to all, and add its summary to the conversation; the full text is in the workspace."""
-        others = tuple(name for name in self._members.names if name != member)
         await self._ctx.emit(
             TeamMessage(
                 type="chat",
                 by=member,
-                to=others,
+                to=self._others(member),
                 text=request.text,
                 original=request.original,
                 phase=phase.id,
@@ -113,8 +125,7 @@ class Discussion:
         author = self._members.named(lead)
         decided = await self._ask(author, prompt, f"{key}/decision", number)
         if isinstance(decided, Reply):
-            to = tuple(name for name in self._members.names if name != lead)
-            fact = TeamMessage(type="decision", by=lead, to=to, text=decided.text, phase=phase.id)
+            fact = TeamMessage(type="decision", by=lead, to=self._others(lead), text=decided.text, phase=phase.id)
             await self._ctx.emit(fact, key=f"{key}/decided")
         return PhaseEnding(author, decided)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -49,6 +49,15 @@ def assist_prompt(asker: str, question: str) -> str:
 def answered_prompt(helper: str, phase: Phase, task: str) -> str:
     """Let an expert continue after a colleague has answered."""
     return f"{helper} has answered. Finish your step {phase.title!r}:\n{phase.task or task}"
+
+
+def unknown_prompt(name: str, colleagues: Sequence[str], phase: Phase, task: str) -> str:
+    """Tell an expert that no member has the name that it asked for."""
+    there = ", ".join(colleagues) or "nobody else"
+    return (
+        f"You have no colleague {name!r}; in the team are: {there}. Ask one of them if you still need help, or finish"
+        f" your step {phase.title!r}:\n{phase.task or task}"
+    )
 
 
 def handed_over_prompt(source: str, note: str, phase: Phase, task: str) -> str:

@@ -21,12 +21,17 @@ RequestKind = Literal["message", "assist", "hand_over"]
 
 
 class MemberRequest(Record, frozen=True):
-    """A request of a member. `to` is empty for a message to all; `original` is the artifact with its whole text."""
+    """A request of a member. `to` is empty for a message to all; `original` is the artifact with its whole text.
+
+    With `unknown` the member gets another turn where no other member has the name in `to`; requests that were
+    recorded without it are dropped then, as they were.
+    """
 
     type: RequestKind
     text: str
     to: str = ""
     original: str = ""
+    unknown: Literal["", "tell"] = "tell"
 
 
 async def post_request(workspace: Workspace, member: str, request: MemberRequest, *, key: str) -> None:
@@ -59,9 +64,9 @@ def _parsed(value: JsonValue) -> MemberRequest | None:
     """Return a request; `None` for a value that is none, since members can write any value."""
     if not isinstance(value, dict):
         return None
-    fields = {name: value.get(name, "") for name in ("type", "text", "to", "original")}
+    fields = {name: value.get(name, "") for name in ("type", "text", "to", "original", "unknown")}
     if not all(isinstance(field, str) for field in fields.values()):
         return None
-    if fields["type"] not in ("message", "assist", "hand_over"):
+    if fields["type"] not in ("message", "assist", "hand_over") or fields["unknown"] not in ("", "tell"):
         return None
     return MemberRequest(**cast("dict[str, str]", fields))  # pyright: ignore[reportArgumentType] - checked above

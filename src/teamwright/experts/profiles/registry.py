@@ -11,7 +11,7 @@ from pathlib import Path
 
 from teamwright.documents.nodes import Place
 from teamwright.documents.problems import ProblemReport, sort_problems
-from teamwright.errors import ManifestError, UnknownName, UsageError
+from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
 from teamwright.experts.profiles.template import ExpertTemplate, read_template
 
 BUILT_IN = Path(__file__).parent / "built_in"
@@ -80,19 +80,24 @@ class ExpertTemplates:
 
     def list(self) -> tuple[ExpertTemplate, ...]:
         """Return all templates, sorted by name; raises `ManifestError` with every mistake in their files."""
+        found, problems = self.list_readable()
+        if problems:
+            raise ManifestError(problems)
+        return found
+
+    def list_readable(self) -> tuple[tuple[ExpertTemplate, ...], tuple[Problem, ...]]:
+        """Return the templates that can be read, sorted by name, and every mistake in the files of the others."""
         report = ProblemReport()
         found = [self.find(name, report) for name in self.names()]
-        if report.problems:
-            raise ManifestError(sort_problems(report.problems, ()))
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in found if one is not None), tuple(sort_problems(report.problems, ()))
 
     def search(self, query: str) -> tuple[ExpertTemplate, ...]:
-        """Return the templates that fit the words of a query, the best first.
+        """Return the templates that fit the words of a query, the best first; those with mistakes are left out.
 
         A word in the name counts most, then one among the capabilities, then one in the description.
         """
         wanted = words_of(query)
-        scored = [(_score(one, wanted), one) for one in self.list()]
+        scored = [(_score(one, wanted), one) for one in self.list_readable()[0]]
         found = [pair for pair in scored if pair[0]]
         return tuple(one for _, one in sorted(found, key=lambda pair: (-pair[0], pair[1].name)))
 

@@ -24,4 +24,4 @@ async def read_audit(server: Server, limit: Annotated[int, Query(ge=1, le=10_000
 @router.get("/api/webhooks", responses=responses(), dependencies=[MAY_ADMIN])
 async def read_webhooks(server: Server, limit: Annotated[int, Query(ge=1, le=10_000)] = 200) -> list[WebhookLine]:
     """Return the attempts to tell a webhook of ended runs and budget warnings, newest first."""
-    return await anyio.to_thread.run_sync(server.webhook_notices.log.read, limit)
+    return await anyio.to_thread.run_sync(server.webhook_notices.log.attempts, limit)

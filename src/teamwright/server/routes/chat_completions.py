@@ -13,16 +13,16 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UsageError
-from teamwright.server.errors import error_response, responses
+from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses
 from teamwright.server.feeds.event_stream import EventStream
 from teamwright.server.feeds.feed import TooSlow
 from teamwright.server.routes.sockets import HEARTBEAT
-from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
+from teamwright.server.security.access import MAY_READ, MAY_RUN, Server, need, state_of
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.turns.messages import Message
@@ -96,12 +96,12 @@ async def list_models(server: Server) -> Json:
 @router.post(
     "/chat/completions", responses=COMPLETED | responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN]
 )
-async def complete(server: Server, asked: AskedCompletion) -> JSONResponse | EventStream:
+async def complete(server: Server, request: Request, asked: AskedCompletion) -> JSONResponse | EventStream:
     """Let a team answer."""
     handle = await _start(server, asked)
     if asked.stream:
         with_usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return EventStream(_chunks(server, handle, asked.model, with_usage=with_usage))
+        return EventStream(_chunks(request, handle, asked.model, with_usage=with_usage))
     result = await server.engine.runs.wait(handle.run_id)  # unlike the handle's, it goes on without the client
     if result.status not in FINISHED:
         return error_response(502, "run_failed", _failure(result))
@@ -127,7 +127,8 @@ def _message(one: AskedMessage) -> Message:
     return Message(name=name, content=one.text, role="assistant" if one.role == "assistant" else "user")
 
 
-async def _chunks(server: ServerState, handle: Handle, model: str, *, with_usage: bool) -> AsyncGenerator[str]:
+async def _chunks(request: Request, handle: Handle, model: str, *, with_usage: bool) -> AsyncGenerator[str]:
+    server = state_of(request)
     head = _frame(handle.run_id, model, "chat.completion.chunk")
 
     def chunk(delta: Json, finish: str | None = None) -> str:
@@ -135,9 +136,13 @@ async def _chunks(server: ServerState, handle: Handle, model: str, *, with_usage
 
     yield chunk({"role": "assistant", "content": ""})
     try:
-        async for said in _replies(server, handle.run_id):
+        async for said in _replies(request, handle.run_id):
             yield chunk({"reasoning_content": said}) if said else ": still here\n\n"
         result = await server.engine.runs.wait(handle.run_id)
+        need(request, "run")
+    except (NotKnown, NotAllowed):  # the run goes on without its client
+        yield _data({"error": {"code": "unauthorized", "message": "the session or token has ended"}})
+        return
     except TeamwrightError as error:  # too late for a status
         yield _data({"error": {"code": "run_failed", "message": mask_text(str(error))}})
         return
@@ -151,12 +156,19 @@ async def _chunks(server: ServerState, handle: Handle, model: str, *, with_usage
     yield "data: [DONE]\n\n"
 
 
-async def _replies(server: ServerState, run_id: str) -> AsyncGenerator[str]:
-    """Yield what members say until the run stops, and an empty text in silence. Who is too slow misses the rest."""
-    async with server.feeds.follow(run_id, form="events") as feed:
+async def _replies(request: Request, run_id: str) -> AsyncGenerator[str]:
+    """Yield what members say until the run stops, and an empty text in silence. Who is too slow misses the rest.
+
+    Raises `NotKnown` or `NotAllowed` where the visitor has lost the right to read it.
+    """
+    checked = anyio.current_time()
+    async with state_of(request).feeds.follow(run_id, form="events") as feed:
         stopped = False
         try:
             while not stopped and (frames := await feed.next(HEARTBEAT)) is not None:
+                if anyio.current_time() - checked >= HEARTBEAT:
+                    need(request, "run")
+                    checked = anyio.current_time()
                 if not frames:
                     yield ""
                 for frame in frames:

@@ -21,7 +21,7 @@ async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
         raise HTTPException(404, "this installation has no expert teams") from None
 
     templates = ExpertTemplates()
-    found = templates.search(search) if search else templates.list()
+    found = templates.search(search) if search else templates.list_readable()[0]
     return [_summary(one.to_json()) for one in found]
 
 

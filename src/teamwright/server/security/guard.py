@@ -6,6 +6,7 @@ address to any name. So the host has to be one of ours, and the origin of whatev
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection
 from math import inf
@@ -16,6 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from teamwright.server.security.connection_limit import ConnectionLimit
 from teamwright.server.security.rate_limit import RateLimit
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -23,6 +25,8 @@ LARGEST_BODY = 16 * 1024 * 1024
 BODY_SECONDS = 60.0
 CALLS = (200.0, 2000.0)
 """Calls of one address, per second and at once."""
+MOST_OF_ADDRESS, MOST_OF_VISITOR = 2000, 1000
+"""Requests, streams and sockets that are open at once, of one address, and of one token or session."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
@@ -52,6 +56,7 @@ class Guard:
     def __init__(self, app: ASGIApp, hosts: Collection[str], largest_body: int = LARGEST_BODY) -> None:
         self._app, self._hosts, self._largest = app, frozenset(map(str.lower, hosts)), largest_body
         self._calls = RateLimit(*CALLS)
+        self._addresses, self._visitors = ConnectionLimit(MOST_OF_ADDRESS), ConnectionLimit(MOST_OF_VISITOR)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed, and answer the rest."""
@@ -67,7 +72,12 @@ class Guard:
         if self._calls.wait(address):
             await _refuse(scope, send, 429, "too many requests; come back in a second", "rate_limited")
             return
-        await self._app(scope, self._bounded(receive), _with_headers(send))
+        visitor = _shown_in(headers) or address  # strangers can take connections of their own address alone
+        with self._addresses.held(address) as first, self._visitors.held(visitor) as second:
+            if not (first and second):
+                await _refuse(scope, send, 429, "too many open connections; close some first", "rate_limited")
+                return
+            await self._app(scope, self._bounded(receive), _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -114,6 +124,12 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def _shown_in(headers: Headers) -> str:
+    """What a visitor shows, as a hash: it is not checked yet, and is kept while the connection is open."""
+    shown = headers.get("authorization") or headers.get("cookie") or ""
+    return hashlib.sha256(shown.encode()).hexdigest() if shown else ""
 
 
 def _authority_of(origin: str) -> str | None:
