@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.cluster.queue.client import QueueLimits
 from teamwright.cluster.queue.settings import stored_priority
-from teamwright.errors import UsageError
+from teamwright.errors import JournalError, UsageError
 from teamwright.values.results import RunSummary
 from tests.kit.workers import Cluster
 
@@ -55,6 +55,8 @@ async def test_an_entry_can_be_parked_and_put_back(cluster: Cluster) -> None:
     assert [one.run_id for one in await cluster.client.entries("queued")] == ["one", "two"]
     await cluster.client.delete_done(time() + 60)
     await cluster.client.delete(["one"])
+    with pytest.raises(JournalError, match="one"):
+        await cluster.client.requeue(parked)
     assert [one.run_id for one in await cluster.client.entries("queued")] == ["two"]
 
 

@@ -22,7 +22,7 @@ from teamwright.cluster.queue.settings import (
     queue_schema,
     stored_priority,
 )
-from teamwright.errors import JournalUnavailable, MissingExtra, UsageError
+from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import settings_of
@@ -236,7 +236,8 @@ class QueueClient:
         self._registered.add(queue)
 
     def _call(self, work: Callable[[DBOSClient], T]) -> T:
-        """Do work with the client; errors of the database become errors of the journal."""
+        """Do work with the client; errors of the database and of DBOS become errors of the journal."""
+        from dbos import error as dbos_errors
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
         if self._opened is None:
@@ -247,6 +248,8 @@ class QueueClient:
             if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
                 raise refused from error
             raise self._unavailable(error) from error
+        except dbos_errors.DBOSException as error:
+            raise JournalError(f"The queue in {self._address.shown} reports an error: {error}") from error
 
     def _unavailable(self, error: BaseException) -> JournalUnavailable:
         text = " ".join(str(getattr(error, "orig", None) or error).split())

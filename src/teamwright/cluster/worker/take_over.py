@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
-from teamwright.errors import JournalError, RunIsLive
+from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.run_reader import read_record
@@ -81,7 +82,8 @@ class TakeOver:
         for entry in undriven:
             if now - self._undriven[_claim_of(entry)] >= CLAIM_SECONDS:
                 self._report(f"takes over {entry.run_id} from {entry.worker}")
-                await self._client.requeue(entry)
+                with self._reported(entry):
+                    await self._client.requeue(entry)
 
     async def _revive(self, parked: Sequence[QueueEntry]) -> None:
         """Put those back that can go on: their answer arrived, or their other driver has stopped."""
@@ -92,10 +94,21 @@ class TakeOver:
         items = await self._journal.last_inbox_items(run_ids)
         for entry in parked:
             run = runs.get(entry.run_id)
-            if run is None or run.status in FINAL:
-                await self._client.delete([entry.run_id])
-            elif await self._can_go_on(entry, run, items.get(entry.run_id, 0)):
-                await self._client.requeue(entry)
+            with self._reported(entry):
+                if run is None or run.status in FINAL:
+                    await self._client.delete([entry.run_id])
+                elif await self._can_go_on(entry, run, items.get(entry.run_id, 0)):
+                    await self._client.requeue(entry)
+
+    @contextmanager
+    def _reported(self, entry: QueueEntry) -> Generator[None]:
+        """Report what is wrong with one entry, and go on with the next; raises if the database is away."""
+        try:
+            yield
+        except JournalUnavailable:
+            raise
+        except JournalError as error:
+            self._report(f"can't put {entry.run_id} back into its queue: {error}")
 
     async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
         if run.status != "paused":
