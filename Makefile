@@ -35,7 +35,7 @@ page: $(VENV)/.dev ## build the page in web/ into the package, unless it is buil
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
 test: page ## run the whole test suite; PYTEST="-k name" narrows it
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q -j 0 src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
 test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, and the core alone

@@ -20,7 +20,7 @@ from tests.fuzz.targets.registry import TARGETS
 from tests.paths import ROOT
 
 SEED = 20260801
-SECONDS = 15.0
+SECONDS = 7.0
 WEIGHTS = sum(target.weight for target in TARGETS)
 QUICK = [target for target in TARGETS if target.name != "journals"]
 """Targets that are made at once; the other one has to make some runs first."""

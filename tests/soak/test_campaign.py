@@ -13,7 +13,7 @@ from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.paths import ROOT
 from tests.soak.teams import TEAMS
 
-SECONDS = 15.0
+SECONDS = 8.0
 SAMPLE = ("fan_out", "nested", "approvals", "dag", "models", "sequential")
 
 
