@@ -334,8 +334,7 @@ class Engine:
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
-        if claim is not None and not run.has_begun:
-            await handle.result()  # raises what the budget, or the journal, has refused
+        handle.raise_refusal()
         return self._hand_out(handle)
 
     @checked_call("run", acts=True)

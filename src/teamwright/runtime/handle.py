@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from teamwright.errors import FencedOut, RunIsLive
+from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -92,6 +92,11 @@ class Handle:
     def drives(self) -> bool:
         """Whether the run is driven through this handle; false if a run of its id existed before."""
         return self._run is not None
+
+    def raise_refusal(self) -> None:
+        """Raise the error of a run that could not begin, because the budget of its tenant has no room for it."""
+        if isinstance(self._error, BudgetUnavailable):
+            raise self._error
 
     def set_interactive(self, interactive: bool) -> None:
         """Say whether questions are answered while the run is driven, as by a person at a terminal.

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from teamwright.errors import (
+    BudgetUnavailable,
     ConversationBusy,
     InterventionRefused,
     JournalError,
@@ -38,6 +39,7 @@ STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
     (ConversationBusy, 409, "conversation_busy"),
     (ManifestError, 422, "manifest"),
     (UsageError, 400, "usage"),
+    (BudgetUnavailable, 409, "budget"),
     (JournalError, 503, "journal"),
 )
 """The status and the code of each error; the first that fits counts."""

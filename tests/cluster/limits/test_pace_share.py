@@ -18,15 +18,19 @@ from tests.kit.postgres import schema_url
 
 T = TypeVar("T")
 LEASE = 4.0
-WHICH = st.integers(0, 3)
-bounds = st.none() | st.integers(1, 6)
-paces = st.builds(
-    Pace, concurrency=bounds, requests_per_minute=bounds, tokens_per_minute=st.none() | st.integers(50, 300)
-).filter(lambda pace: pace != Pace())
+PROCESSES = 3
+WHICH = st.integers(0, PROCESSES - 1)
+FEW = st.integers(1, 4)
+paces = st.one_of(
+    st.builds(Pace, concurrency=FEW),
+    st.builds(Pace, requests_per_minute=FEW),
+    st.builds(Pace, tokens_per_minute=st.integers(100, 300)),
+    st.builds(Pace, concurrency=FEW, requests_per_minute=st.integers(2, 8)),
+)
 
 
 class Processes(RuleBasedStateMachine):
-    """Four processes with one model; a process that died is replaced by a new one."""
+    """Processes with one model; one that died is replaced by a new one, and each has calls to make."""
 
     url = ""
 
@@ -44,20 +48,23 @@ class Processes(RuleBasedStateMachine):
     @initialize(pace=paces)
     def open(self, pace: Pace) -> None:
         self.cluster = cluster = self._do(lambda: Cluster.open(self.url, pace))
-        for _ in range(4):
+        for _ in range(PROCESSES):
             cluster.start()
 
     def _process(self, which: int) -> Process:
         assert self.cluster is not None
         return self.cluster.processes[which]
 
-    @rule(which=WHICH, size=st.integers(0, 1000))
-    def call(self, which: int, size: int) -> None:
-        self._do(lambda: self._process(which).call(size))
+    @rule(which=WHICH, count=FEW, size=st.sampled_from([40, 400]))
+    def call(self, which: int, count: int, size: int) -> None:
+        for _ in range(count):
+            self._do(lambda: self._process(which).call(size))
+        self.renew(which)
 
-    @rule(which=WHICH)
-    def end_call(self, which: int) -> None:
-        self._do(self._process(which).end_call)
+    @rule(which=WHICH, count=FEW)
+    def end_calls(self, which: int, count: int) -> None:
+        for _ in range(count):
+            self._do(self._process(which).end_call)
 
     @rule(which=WHICH)
     def renew(self, which: int) -> None:
@@ -65,7 +72,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule()
     def renew_all(self) -> None:
-        for which in range(4):
+        for which in range(PROCESSES):
             self.renew(which)
 
     @rule(which=WHICH)
@@ -121,5 +128,5 @@ def test_together_processes_stay_within_the_pace(
     given = settings()
     run_state_machine_as_test(
         Processes,
-        settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=40),
+        settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=30),
     )

@@ -191,3 +191,52 @@ async def test_a_model_without_a_declared_pace_waits_for_nobody(cluster: Cluster
     process = cluster.start(Pace())
     await process.call()
     assert len(process.flying) == 1
+
+
+async def test_a_share_that_is_lowered_counts_until_its_calls_have_ended(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    for _ in range(4):
+        await one.call()
+    await one.renew()
+    for _ in range(4):
+        await two.call()
+    for _ in range(3):
+        await two.renew()
+        await one.renew()
+        assert (len(one.flying), len(two.flying)) == (4, 0)
+
+
+async def test_a_request_that_arrives_late_changes_nothing(cluster: Cluster) -> None:
+    one, two = cluster.start(), cluster.start()
+    await one.call()
+    await one.renew()
+    one.network.hold_back = True
+    assert not await one.renew()
+    for _ in range(3):
+        await one.call()
+    await one.renew()
+    for _ in range(3):
+        await one.end_call()
+    await one.network.deliver_late()  # it says that one call is in flight, and no more are wanted
+    for _ in range(3):
+        await one.call()
+    for _ in range(4):
+        await two.call()
+    await two.renew()
+    assert cluster.in_flight <= 4
+
+
+async def test_what_an_answer_granted_that_was_lost_is_given_back(cluster: Cluster) -> None:
+    cluster.pace = Pace(requests_per_minute=2)
+    one, two = cluster.start(), cluster.start()
+    await one.call()
+    await one.call()
+    one.network.lose_answer = True
+    assert not await one.renew()
+    await one.die()
+    await two.call()
+    await two.renew()
+    assert not two.flying  # nobody knows whether the other one has used them
+    await cluster.advance(70.0)
+    await two.renew()
+    assert len(two.flying) == 1

@@ -19,7 +19,8 @@ class ClusterLimits:
         self._paces = ClusterPaces(PostgresPaces(address))
 
     async def open(self) -> None:
-        """Do nothing yet: an engine that calls no model needs no connection."""
+        """Connect to nothing yet: an engine that calls no model needs no connection."""
+        self._paces.open()
 
     async def keep(self) -> None:
         """Renew the shares of this process in the paces of models, until cancelled."""

@@ -230,7 +230,7 @@ class ModelShare:
         if requests or tokens:
             self._close_grant()
             self._grant, self._requests_left, self._tokens_left = Grant(number, until), requests, tokens
-        elif self._grant is None:
+        elif self._grant is None or requests is tokens is None:
             self._requests_left, self._tokens_left = requests, tokens
         if (cooldown := given["cooldown"]) and isinstance(cooldown, int | float):
             self._limiter.cool_down(float(cooldown))

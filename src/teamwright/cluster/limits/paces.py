@@ -43,10 +43,17 @@ class ClusterPaces:
         self._shares: dict[str, ModelShare] = {}
         self._due = asyncio.Event()
 
+    def open(self) -> None:
+        """Begin to work in the running event loop."""
+        self._due = asyncio.Event()
+
+    def _wake(self) -> None:
+        self._due.set()
+
     def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
         """Return the share of this process in the pace of a model."""
         digest = model_digest(model)
-        share = self._shares[digest] = ModelShare(digest, limiter, self._due.set, self._clock)
+        share = self._shares[digest] = ModelShare(digest, limiter, self._wake, self._clock)
         return share
 
     async def keep(self) -> None:
