@@ -46,7 +46,7 @@ test('a member is held from its pause until it is let go on, and not where that 
 })
 
 test('the limits are those of the team, and rise with it', () => {
-  expect(of(review).limits).toEqual({ tokens: 500000, usd: null, calls: null, seconds: 1800 })
+  expect(of(review).limits).toEqual({ tokens: 500000, usd: null, calls: null, seconds: 900 })
 })
 
 test('a judge is no member that could be addressed', () => {
