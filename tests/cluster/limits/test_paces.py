@@ -236,7 +236,7 @@ async def test_what_an_answer_granted_that_was_lost_is_given_back(cluster: Clust
     await one.die()
     await two.call()
     await two.renew()
-    assert not two.flying  # nobody knows whether the other one has used them
+    assert not two.flying  # the other one may have used them
     await cluster.advance(70.0)
     await two.renew()
     assert len(two.flying) == 1

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from teamwright import Engine, Team
 from teamwright.errors import BudgetUnavailable, InterventionRefused, NotResumable, UsageError
-from teamwright.journal.budgets import BudgetClaim, TenantBudget
+from teamwright.journal.budgets import BudgetClaim, Budgets, TenantBudget
 from teamwright.journal.copy import copy_runs
 from teamwright.journal.postgres.connection import Connection
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -217,3 +221,51 @@ async def test_a_budget_that_was_removed_bounds_nothing(engine: Engine, journal:
     assert (await handle.result()).status == "completed"
     await journal.budgets.put("team-a", None, 1000, "day")
     assert (await found(journal)).spent_tokens == 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens to a budget: a run reserves, raises what it holds, or is settled."""
+
+    run: int
+    usd: int
+    settles: bool
+
+
+steps = st.lists(st.builds(Step, st.integers(0, 4), st.integers(0, 60), st.booleans()), max_size=20)
+
+
+def test_reservations_and_spend_never_exceed_a_budget(postgres_server: str, tmp_path: Path) -> None:
+    async def check(budgets: Budgets, name: str, happened: list[Step]) -> None:
+        await budgets.put(name, 100, None, "ever")
+        held, spent = dict[int, int](), 0
+        for step in happened:
+            run = f"{name}-{step.run}"
+            if step.settles:
+                used = min(step.usd, held.get(step.run, 0))
+                assert await budgets.settle(run, BudgetClaim("", used, 0)) == (step.run in held)
+                spent += used if held.pop(step.run, None) is not None else 0
+                continue
+            more = max(held.get(step.run, 0), step.usd)
+            fits = spent + sum(held.values()) - held.get(step.run, 0) + more <= 100
+            try:
+                await budgets.reserve(run, BudgetClaim(name, step.usd))
+            except BudgetUnavailable:
+                assert not fits
+            else:
+                assert fits
+                held[step.run] = more
+            found = await budgets.find(name)
+            assert found is not None
+            assert (found.spent_usd, found.reserved_usd, found.runs) == (spent, sum(held.values()), len(held))
+
+    with asyncio.Runner() as runner:
+        journal = PostgresJournal(schema_url(postgres_server, tmp_path))
+        runner.run(journal.open())
+
+        @given(steps)
+        def law(happened: list[Step]) -> None:
+            runner.run(check(journal.budgets, f"b{uuid4().hex}", happened))
+
+        law()
+        runner.run(journal.close())
