@@ -359,7 +359,9 @@ class Engine:
         made = require_team(team)
         files = await self._files_of(made, attachments)
         run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
-        claim = None if budget is None else await self._tenants.claim(budget, limits, made.limits)
+        claim = None
+        if budget is not None and await self.journal.find(run.run_id) is None:
+            claim = await self._tenants.claim(budget, limits, made.limits)
         given = RunInput(task, self._seed(), limits=limits, attachments=files, claim=claim)
         return run.enqueue(given, queue)
 

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright import Engine, Team
+from teamwright import Engine, FunctionAgent, Team
+from teamwright.cluster.submission.schedule import Tick, batch_at, template_of
 from teamwright.errors import BudgetUnavailable, InterventionRefused, NotResumable, UsageError
 from teamwright.journal.budgets import BudgetClaim, Budgets, TenantBudget
+from teamwright.journal.commit import commit
 from teamwright.journal.copy import copy_runs
 from teamwright.journal.postgres.connection import Connection
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -269,3 +271,16 @@ def test_reservations_and_spend_never_exceed_a_budget(postgres_server: str, tmp_
 
         law()
         runner.run(journal.close())
+
+
+async def test_each_run_of_a_schedule_reserves_for_itself(engine: Engine, journal: PostgresJournal) -> None:
+    await journal.budgets.put("team-a", None, 1000, "day")
+    first = await engine.enqueue(
+        Team("t", members=[FunctionAgent("m", str.upper)]), "go", queue="q", limits=Limits(tokens=600), budget="team-a"
+    )
+    batches = [batch_at(template_of(first), Tick(time, f"daily-{time}", 0.0)) for time in (1, 2)]
+    await commit(journal, batches[0])
+    assert (await found(journal)).reserved_tokens == 600
+    with pytest.raises(BudgetUnavailable):
+        await commit(journal, batches[1])
+    assert await journal.find("daily-2") is None

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
-from msgspec import structs
+from msgspec import convert, structs
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
 from teamwright.cluster.submission.cron import Cron
 from teamwright.errors import JournalCorrupt
+from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.codec import decode_event, encode_event
 from teamwright.journal.postgres.schedules import ScheduleRow
 from teamwright.journal.protocol import Batch
@@ -48,7 +49,8 @@ def next_tick(schedule: ScheduleRow, now: float) -> Tick:
 def template_of(batch: Batch) -> str:
     """Return the first batch of a run as text, from which each tick makes its own."""
     events = [encode_event(event) for event in batch.events]
-    return to_json({"events": events, "bodies": dict(batch.bodies)}).decode()
+    claim = None if batch.claim is None else structs.asdict(batch.claim)
+    return to_json({"events": events, "bodies": dict(batch.bodies), "claim": claim}).decode()
 
 
 def batch_at(template: str, tick: Tick) -> Batch:
@@ -58,11 +60,13 @@ def batch_at(template: str, tick: Tick) -> Batch:
         events, bodies = data["events"], data["bodies"]
         if not isinstance(events, list) or not events or not isinstance(bodies, dict):
             raise ValueError("it has no events and bodies")
+        claim = convert(data.get("claim"), BudgetClaim | None)
     except (ValueError, KeyError, TypeError) as error:
         raise JournalCorrupt(f"What the schedule of run {tick.run_id!r} starts can't be read: {error}.") from error
     return Batch(
         [_event_at(decode_event(tick.run_id, str(text)), tick) for text in events],
         {body: str(text) for body, text in bodies.items()},
+        claim=claim,
     )
 
 

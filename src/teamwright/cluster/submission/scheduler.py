@@ -1,7 +1,7 @@
 """Starts the runs of schedules that are due. Every worker has one; one at a time looks.
 
 A tick starts one run although workers die: the run's id names the tick, and a run of an id is submitted once. Only then
-the schedule goes on to its next tick.
+the schedule goes on to its next tick. A tick for which the budget of its tenant has no room is left out.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from teamwright.cluster.submission.schedule import batch_at, next_tick
-from teamwright.errors import JournalCorrupt, JournalError, RunIsLive, UsageError
+from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, RunIsLive, UsageError
 from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.admission.tenant_budgets import TenantBudgets
 
 LOOK_SECONDS: Final = 1.0
 LOCK: Final = "cluster/schedules"
@@ -62,6 +63,12 @@ class Scheduler:
         if template is None:
             return
         tick = next_tick(schedule, await self._schedules.now())
-        if await self._submit(batch_at(template, tick), schedule.queue, priority=schedule.priority):
-            self._report(f"the schedule {schedule.name!r} starts {tick.run_id}")
+        batch = batch_at(template, tick)
+        if batch.claim is not None:
+            await TenantBudgets(self._journal).settle_ended()
+        try:
+            if await self._submit(batch, schedule.queue, priority=schedule.priority):
+                self._report(f"the schedule {schedule.name!r} starts {tick.run_id}")
+        except BudgetUnavailable as error:
+            self._report(f"the schedule {schedule.name!r} leaves out {tick.run_id}: {error}")
         await self._schedules.advance(schedule, tick.following, tick.run_id)
