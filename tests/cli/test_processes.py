@@ -17,7 +17,9 @@ import pytest
 from teamwright.testing.chat import ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import TEAM, write_team
+from tests.kit.redis import redis_url, shared_redis
 
+__all__ = ["redis_url", "shared_redis"]
 PROGRAM = [sys.executable, "-m", "teamwright.cli.main"]
 SLOW = "rules: [{agent: writer, reply: First.}, {agent: critic, delay: 30, reply: Last.}]"
 
@@ -246,6 +248,25 @@ def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -
     tail.communicate(timeout=20)
     assert followed[-1]["kind"] == "run.ended"
     assert [event["number"] for event in followed] == list(range(2, len(followed) + 2))
+
+
+def test_words_of_a_live_run_are_seen_in_another_process_over_redis(tmp_path: Path, redis_url: str) -> None:
+    words = "rules: [{agent: writer, delay: 20, reply: one two three four five six}, {agent: critic, reply: Last.}]"
+    team = write_team(tmp_path / "words", TEAM, words)
+    process = start("run", team, "Go", "--run-id", "one", "--events", "--redis", redis_url)
+    assert process.stdout is not None
+    while json.loads(process.stdout.readline())["kind"] != "agent.called":
+        pass
+    tail = start("runs", "tail", "one", "--events", "--redis", redis_url)
+    assert tail.stdout is not None
+    kinds: list[str] = []
+    while "delta.text" not in kinds:
+        kinds.append(json.loads(tail.stdout.readline())["kind"])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    kinds += [json.loads(line)["kind"] for line in tail.stdout.read().splitlines()]
+    tail.communicate(timeout=20)
+    assert (kinds[0], kinds[-1]) == ("run.started", "run.interrupted")
 
 
 def test_a_chain_of_50_that_is_killed_resumes_without_paying_twice(tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ def test_listeners_receive_events_and_deltas_in_order() -> None:
 def test_a_removed_listener_receives_nothing_more() -> None:
     bus, heard = Bus(), list[object]()
     with bus.listening(heard.append):
-        assert bus.has_listeners
+        assert bus.is_followed("r")
         bus.publish([event(1)])
     bus.publish([event(2)])
     bus.publish_delta(DELTA)
     assert heard == [event(1)]
-    assert not bus.has_listeners
+    assert not bus.is_followed("r")
 
 
 def test_a_listener_may_leave_while_an_event_is_handed_out() -> None:
@@ -44,3 +44,14 @@ def test_a_listener_may_leave_while_an_event_is_handed_out() -> None:
         leaving.__enter__()
         bus.publish([event(1), event(2)])
     assert heard == [event(1), event(2)]
+
+
+def test_a_listener_of_one_run_receives_its_events_alone() -> None:
+    bus, heard = Bus(), list[object]()
+    with bus.listening(heard.append, "r"):
+        assert bus.is_followed("r")
+        assert not bus.is_followed("other")
+        bus.publish([event(1), Event("other", 1, 0.0, "", "", Custom(domain="d", name="n"))])
+        bus.publish_delta(DELTA)
+    assert heard == [event(1), DELTA]
+    assert not bus.is_followed("r")

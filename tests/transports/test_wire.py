@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.transports.protocol import LiveSignal
-from teamwright.transports.wire import LARGEST_MESSAGE, Message, decode_message, encode_message, wire_channel
+from teamwright.transports.wire import LARGEST_MESSAGE, WireMessage, decode_message, encode_message, wire_channel
 
 WAKE = LiveSignal(type="wake", run_id="r", number=3)
 
@@ -14,7 +14,7 @@ WAKE = LiveSignal(type="wake", run_id="r", number=3)
 def test_a_message_is_read_as_it_was_sent() -> None:
     data = encode_message("me", WAKE)
     assert data == b'{"sender":"me","signal":{"type":"wake","run_id":"r","number":3}}'
-    assert decode_message(data) == Message("me", WAKE)
+    assert decode_message(data) == WireMessage("me", WAKE)
 
 
 def test_a_message_that_is_too_large_is_neither_sent_nor_read() -> None:

@@ -27,7 +27,10 @@ from teamwright.cli.server import app as server
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.output import write_result
 from teamwright.journal.location import JOURNAL_VARIABLE
+from teamwright.transports.location import REDIS_VARIABLE
 
+NAMED = {"--journal": JOURNAL_VARIABLE, "--redis": REDIS_VARIABLE}
+"""Options that stand anywhere, and the variables that they set."""
 _build_commands = cache(typer.main.get_command)
 """Building the commands takes longer than most of them, so a process builds them once."""
 
@@ -78,6 +81,10 @@ def root(
         str | None,
         typer.Option("--journal", metavar="URL", help="The journal: a Postgres URL, or a file. Stands anywhere."),
     ] = None,
+    redis: Annotated[
+        str | None,
+        typer.Option("--redis", metavar="URL", help="Redis, for live text between processes. Stands anywhere."),
+    ] = None,
 ) -> None:
     """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
 
@@ -85,7 +92,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error becomes a message on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    with _named_journal(given):
+    with _named_servers(given):
         code = _run(given)
     if arguments is None:
         _exit_past_stuck_threads(code)
@@ -101,18 +108,20 @@ def _run(given: Sequence[str]) -> int:
 
 
 @contextmanager
-def _named_journal(given: list[str]) -> Generator[None]:
-    """Take `--journal URL` from the arguments, wherever it stands, and use this journal within the block."""
-    before = os.environ.get(JOURNAL_VARIABLE)
-    if (journal := _take_option(given, "--journal")) is not None:
-        os.environ[JOURNAL_VARIABLE] = journal
+def _named_servers(given: list[str]) -> Generator[None]:
+    """Take `--journal URL` and `--redis URL` from the arguments, wherever they stand, and use them within the block."""
+    before = {variable: os.environ.get(variable) for variable in NAMED.values()}
+    for option, variable in NAMED.items():
+        if (value := _take_option(given, option)) is not None:
+            os.environ[variable] = value
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(JOURNAL_VARIABLE, None)
-        else:
-            os.environ[JOURNAL_VARIABLE] = before
+        for variable, value in before.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
 
 
 def _take_option(given: list[str], name: str) -> str | None:

@@ -6,19 +6,22 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from teamwright.runtime.engine import Engine
-from teamwright.values.events.event import Event
+from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.results import FINAL
 
 POLL_SECONDS = 0.2
 
 
-async def follow_queued(engine: Engine, run_id: str, after: int = 0) -> AsyncGenerator[Event]:
-    """Yield the events of a run until it has ended or is paused: while it is queued, and on each worker in turn."""
+async def follow_queued(engine: Engine, run_id: str, after: int = 0) -> AsyncGenerator[Event | AnyDelta]:
+    """Yield the events of a run until it has ended or is paused: while it is queued, and on each worker in turn.
+
+    Where processes share a transport, pieces of replies come in between.
+    """
     while True:
-        async for item in engine.runs.follow(run_id, after):
+        async for item in engine.runs.follow(run_id, after, parts=True):
             if isinstance(item, Event):
                 after = item.number
-                yield item
+            yield item
         found = await engine.runs.find(run_id)
         if found is None or found.status in FINAL or found.status == "paused":
             return

@@ -9,6 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
+    from teamwright.journal.changes import Changes, ReportsChanges
     from teamwright.journal.codec import (
         body_references,
         decode_event,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "Body",
+    "Changes",
     "Committed",
     "FencedOut",
     "InboxItem",
@@ -41,6 +43,7 @@ __all__ = [
     "MemoryNotes",
     "Note",
     "Notes",
+    "ReportsChanges",
     "RunIsLive",
     "RunStatus",
     "RunSummary",
@@ -59,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.errors": "FencedOut JournalCorrupt JournalError JournalTooNew JournalUnavailable RunIsLive",
+        "teamwright.journal.changes": "Changes ReportsChanges",
         "teamwright.journal.codec": """
             body_references decode_event decode_intervention encode_event encode_intervention
         """,

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -22,13 +22,14 @@ from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.moved_methods import MovedToRuns
+from teamwright.runtime.relay.relay import Relay
 from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
+from teamwright.transports.location import opened_transport
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.names import check_name, check_run_id
-from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
@@ -44,10 +45,9 @@ if TYPE_CHECKING:
     from teamwright.runtime.run import Run
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
+    from teamwright.transports.protocol import Transport
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.results import RunResult
-
-LARGEST_TASK = 1024 * 1024
 
 
 def new_seed() -> int:
@@ -68,7 +68,8 @@ class Engine:
     folder. `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
     `grace` is how many seconds cancelled members have to end; one that takes longer is abandoned. `deps` are objects,
     such as a database, that tools get from their context by type: `ctx.dep(Database)`. `shared` are limits that
-    several engines keep together; without it, each engine keeps its own.
+    several engines keep together; without it, each engine keeps its own. `transport` carries live text between
+    processes: the URL of a Redis server, by default that of `TEAMWRIGHT_REDIS`, or a `Transport`, which stays open.
     """
 
     @checked_call("engine")
@@ -82,6 +83,7 @@ class Engine:
         grace: float | None = None,
         deps: Sequence[object] = (),
         shared: SharedLimits | None = None,
+        transport: Transport | str | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.clients.models import Models
@@ -115,7 +117,8 @@ class Engine:
         self._live = LiveRuns(self.journal)
         self._tenants = TenantBudgets(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
-        self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, self._new_clock)
+        self.relay, self._transport = Relay(self.bus), transport
+        self.runs = Runs(self.journal, self.bus, self._live, self.relay, self._deliveries, self._new_clock)
         self.conversations = Conversations(self.journal, self.runs)
         self._stack = AsyncExitStack()
         self._tasks = BackgroundTasks()
@@ -142,6 +145,9 @@ class Engine:
             await self._tasks.open()
             stack.push_async_callback(self._tasks.close)
             self._tasks.group().start_soon(self._live.watch_inboxes)
+            opened = opened_transport(self._transport, by_default=not self.journal.instant)
+            stack.enter_context(self.relay.over(await stack.enter_async_context(opened)))
+            self._tasks.group().start_soon(self.relay.send_all)
             if self._shared is not None:
                 self._tasks.group().start_soon(self._shared.keep)
             self._stack = stack.pop_all()
@@ -257,7 +263,9 @@ class Engine:
         `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; raises
         `BudgetUnavailable` if there is no room for it.
         """
-        limits = _check_start(task, history, limits)
+        from teamwright.runtime.driver.run_input import check_start
+
+        limits = check_start(task, history, limits)
         request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
         self._tasks.group()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
@@ -353,9 +361,9 @@ class Engine:
 
         `budget` names the budget of a tenant, as for `start`.
         """
-        from teamwright.runtime.driver.run_input import RunInput
+        from teamwright.runtime.driver.run_input import RunInput, check_start
 
-        limits = _check_start(task, (), limits)
+        limits = check_start(task, (), limits)
         made = require_team(team)
         files = await self._files_of(made, attachments)
         run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
@@ -499,6 +507,7 @@ class Engine:
         handle = Handle(self, run.run_id, run, run_input)
         run.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
         self._live.add(run)
+        self.relay.drive(run.run_id, lambda: run.last_durable)
         self._tasks.group().start_soon(handle.drive)
         return handle
 
@@ -538,6 +547,7 @@ class Engine:
 
     def release(self, run_id: str) -> None:
         """Remove a run from the live runs; its handle calls this."""
+        self.relay.release(run_id)
         self._live.remove(run_id)
 
     checkpoints = MovedToRuns(Runs.checkpoints)
@@ -571,24 +581,6 @@ class Engine:
         if limits is not None:
             source = source_with_limits(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
-
-
-def _check_start(task: object, history: object, limits: Limits | None) -> Limits | None:
-    """Return the limits of a run; raises `UsageError` for arguments that are of the wrong type or too large."""
-    if not isinstance(task, str):
-        raise UsageError(f"The task must be a text, and is {task!r}.")
-    if not isinstance(history, Sequence) or not all(
-        isinstance(one, Message) for one in cast("Sequence[object]", history)
-    ):
-        raise UsageError("The history must be a list of Message, for example  [Message(name='user', content='Hi')].")
-    for one in cast("Sequence[Message]", history):
-        if (wrong := misfit_of(one)) is not None:
-            raise UsageError(f"A message of the history can't be used: {wrong}")
-    if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
-        raise UsageError(
-            f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
-        )
-    return value_of("The run", "limits", limits, Limits)
 
 
 def new_run_id(now: float) -> str:

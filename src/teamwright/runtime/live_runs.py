@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL = 0.08
 """Seconds between two polls of a journal that can't notify of changes."""
+NOTIFIED_INTERVAL = 1.0
+"""Seconds between two polls of one that can, in case a notification or a driver was lost."""
 
 
 class LiveRuns:

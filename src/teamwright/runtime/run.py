@@ -276,6 +276,11 @@ class Run:
         return self._state.recorder.last_durable > self._record.number
 
     @property
+    def last_durable(self) -> int:
+        """The number of the last event that is durable."""
+        return self._state.recorder.last_durable
+
+    @property
     def pending_cancel(self) -> Cancel | None:
         """A cancel that arrived while the driver was stopping and has not been carried out."""
         return self._cancel_request if self._state.closing and not self._ended else None

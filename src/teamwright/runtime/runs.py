@@ -23,6 +23,7 @@ from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.followers.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
+from teamwright.runtime.relay.relay import Relay
 from teamwright.runtime.run_interventions import RunInterventions
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
@@ -49,8 +50,17 @@ NewClock = Callable[[float], Callable[[], float]]
 class Runs(RunInterventions):
     """All runs of a journal, as `engine.runs`; the Python form of `teamwright runs`."""
 
-    def __init__(self, journal: Journal, bus: Bus, live: LiveRuns, deliveries: Deliveries, new_clock: NewClock) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        bus: Bus,
+        live: LiveRuns,
+        relay: Relay,
+        deliveries: Deliveries,
+        new_clock: NewClock,
+    ) -> None:
         self._journal = journal
+        self._relay = relay
         self._bus = bus
         self._live = live
         self._deliveries = deliveries
@@ -95,12 +105,12 @@ class Runs(RunInterventions):
     def follow(self, run_id: str, after: int = 0, *, parts: bool = False) -> AsyncGenerator[Event | AnyDelta]:
         """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
 
-        If this engine drives the run, it also yields the pieces of replies that are being written, and with `parts`
-        those of thinking and of the arguments of tool calls.
+        If this engine drives the run, or shares a transport with the one that does, it also yields the pieces of
+        replies that are being written, and with `parts` those of thinking and of the arguments of tool calls.
         It ends when the run ends, or has no driver and is not queued for one. The first step raises `RunNotFound` if
         there is no run.
         """
-        return follow(self._journal, self._bus, self._live, check_run_id(run_id), after, parts=parts)
+        return follow(self._journal, self._bus, self._live, self._relay, check_run_id(run_id), after, parts=parts)
 
     def follow_output(
         self, run_id: str, output_type: type[T] | None = None, *, member: str | None = None
@@ -108,7 +118,7 @@ class Runs(RunInterventions):
         """Yield the structured output of the run's members, or of one `member`, whenever it has grown.
 
         `output_type` is a pydantic model or another type of data; what has arrived is validated as this type. A run
-        that this engine does not drive yields only final outputs.
+        of which this engine gets no pieces yields only final outputs.
         """
         from teamwright.runtime.followers.output_stream import OutputStream
         from teamwright.runtime.run_reader import read_texts

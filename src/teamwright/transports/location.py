@@ -1,8 +1,10 @@
-"""Resolves a transport from a URL, or from `TEAMWRIGHT_REDIS`. Nothing is opened here."""
+"""Finds the transport of an engine: a given one, or Redis at a URL or at that of `TEAMWRIGHT_REDIS`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from teamwright.errors import MissingExtra
@@ -25,3 +27,20 @@ def open_redis(url: str) -> Transport:
     except ImportError as error:
         raise MissingExtra("cluster", "live text over Redis") from error
     return RedisTransport(url)
+
+
+@asynccontextmanager
+async def opened_transport(given: Transport | str | None, *, by_default: bool) -> AsyncGenerator[Transport | None]:
+    """Yield the transport that is given, or one over the Redis server of this URL, which is closed at the end.
+
+    Where none is given, it is the user's server, if there is one and it is wanted `by_default`.
+    """
+    url = given if isinstance(given, str) else named_redis() if by_default else None
+    if url is None or not (given is None or isinstance(given, str)):
+        yield given if not isinstance(given, str) else None
+        return
+    transport = open_redis(url)
+    try:
+        yield transport
+    finally:
+        await transport.close()

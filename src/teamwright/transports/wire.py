@@ -34,7 +34,7 @@ class Traffic:
     """How often a connection was lost, or could not be made."""
 
 
-class Message(Struct, frozen=True):
+class WireMessage(Struct, frozen=True):
     """A signal and its sender, a random name for each transport."""
 
     sender: Annotated[str, Meta(max_length=64)]
@@ -42,16 +42,16 @@ class Message(Struct, frozen=True):
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Message)
+_DECODER = msgspec.json.Decoder(WireMessage)
 
 
 def encode_message(sender: str, signal: LiveSignal) -> bytes | None:
     """Return a message as JSON; `None` if it is too large."""
-    data = _ENCODER.encode(Message(sender, signal))
+    data = _ENCODER.encode(WireMessage(sender, signal))
     return data if len(data) <= LARGEST_MESSAGE else None
 
 
-def decode_message(data: object) -> Message | None:
+def decode_message(data: object) -> WireMessage | None:
     """Return what arrived as a message; `None` if it is none."""
     if not isinstance(data, bytes) or len(data) > LARGEST_MESSAGE:
         return None

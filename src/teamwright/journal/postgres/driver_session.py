@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
@@ -50,9 +50,12 @@ class DriverSession:
     """Processes batches and other work in order."""
 
     def __init__(
-        self, address: DatabaseAddress, name: str, connection: Connection, committed: Callable[[], None]
+        self, address: DatabaseAddress, name: str, connection: Connection, committed: Callable[[Collection[str]], None]
     ) -> None:
-        """Take over an open connection with this unique name; `committed` is called after each commit of events."""
+        """Take over an open connection with this unique name; `committed` gets the runs of each commit.
+
+        It also gets each run that is released.
+        """
         self._address, self._name, self._connection, self._committed = address, name, connection, committed
         self._statements = PreparedStatements(connection)
         self._lost_at: float | None = None
@@ -111,6 +114,7 @@ class DriverSession:
         if key is not None and not self._is_closing:
             with suppress(JournalError):  # with the connection, the lock is gone as well
                 await asyncio.shield(self.call(lambda connection: _unlock(connection, key)))
+                self._committed((run_id,))
 
     def holds(self, run_id: str) -> bool:
         """Whether this process drives a run."""
@@ -148,7 +152,7 @@ class DriverSession:
             timer.cancel()
             self._is_busy = False
             if error is None:
-                self._committed()
+                self._committed((batch.run_id,))
                 _report(done, None)
             else:
                 self._queue.appendleft(lambda: self._repeat(batch, statement, done))
@@ -300,7 +304,7 @@ class DriverSession:
         except BaseException:
             self._forget(batches)
             raise
-        self._committed()
+        self._committed({batch.run_id for batch in batches})
 
     def _require_locks(self, batches: Sequence[Batch]) -> None:
         """Raise `FencedOut` if another process has taken over one of the runs while there was no connection."""

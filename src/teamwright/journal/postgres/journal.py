@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.budgets import Budgets
+from teamwright.journal.changes import Changes
 from teamwright.journal.errors import missing_bodies
 from teamwright.journal.notes import Notes
 from teamwright.journal.postgres.address import DatabaseAddress
@@ -200,6 +201,11 @@ class PostgresJournal:
         """
         del every
         await self._hearing.wait()
+
+    @property
+    def changes(self) -> Changes | None:
+        """What other processes commit, while the journal is open."""
+        return self._notifications
 
     async def _notify(self, channel: str, payload: str) -> None:
         async def work(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Notifications between processes: each announces that it has committed something, and hears it of the others.
+"""Notifications between processes: each announces in which runs it has committed something, and hears it of the others.
 
 They only make waiting shorter: a process that misses one notices the change when it polls.
 """
@@ -6,8 +6,8 @@ They only make waiting shorter: a process that misses one notices the change whe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import psycopg
@@ -22,6 +22,8 @@ ANNOUNCE_SECONDS: Final = 0.02
 POLL_SECONDS: Final = 5.0
 """How long a listener waits without a notification before it looks for itself."""
 RECONNECT_SECONDS: Final = 1.0
+LONGEST_PAYLOAD: Final = 7_000
+"""Bytes of an announcement, of which Postgres takes 8000; one of more runs names none, which stands for any."""
 
 Announce = Callable[[str, str], Awaitable[None]]
 """Sends a payload to a channel."""
@@ -35,6 +37,8 @@ class Notifications:
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sender: asyncio.Task[None] | None = None
+        self._announced: set[str] = set()
+        self._watchers: dict[str, list[Callable[[], None]]] = {}
 
     async def open(self) -> None:
         """Begin to listen."""
@@ -49,10 +53,23 @@ class Notifications:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def announce(self) -> None:
+    def announce(self, run_ids: Collection[str]) -> None:
         """Tell other processes, soon, that something was committed here."""
+        self._announced.update(run_ids)
         if self._sender is None:
             self._sender = self._run(self._send_soon())
+
+    @contextmanager
+    def watching(self, run_id: str, wake: Callable[[], None]) -> Generator[None]:
+        """For the duration of the block, call this when another process may have committed events of a run."""
+        watchers = self._watchers.setdefault(run_id, [])
+        watchers.append(wake)
+        try:
+            yield
+        finally:
+            watchers.remove(wake)
+            if not watchers and self._watchers.get(run_id) is watchers:
+                del self._watchers[run_id]
 
     def wake(self) -> None:
         """Wake those who wait in this process."""
@@ -75,8 +92,11 @@ class Notifications:
     async def _send_soon(self) -> None:
         await asyncio.sleep(ANNOUNCE_SECONDS)
         self._sender = None  # what is committed from now on needs another announcement
+        payload, self._announced = " ".join((self._name, *self._announced)), set()
+        if len(payload.encode()) > LONGEST_PAYLOAD:
+            payload = self._name
         with suppress(JournalError):
-            await self._announce(self._address.channel, self._name)
+            await self._announce(self._address.channel, payload)
 
     async def _listen(self) -> Connection:
         connection = await connect(self._address, f"{self._name}-listener")
@@ -89,8 +109,10 @@ class Notifications:
             try:
                 async with connection:
                     async for notification in connection.notifies():
-                        if notification.payload != self._name:
+                        name, *run_ids = notification.payload.split(" ")
+                        if name != self._name:
                             self._changed.set()
+                            self._wake_watchers(run_ids or list(self._watchers))
             except (psycopg.Error, OSError):
                 pass
             while True:
@@ -99,3 +121,9 @@ class Notifications:
                     connection = await self._listen()
                     break
             self._changed.set()  # a notification may have been missed
+            self._wake_watchers(list(self._watchers))
+
+    def _wake_watchers(self, run_ids: Collection[str]) -> None:
+        for run_id in run_ids:
+            for wake in tuple(self._watchers.get(run_id, ())):
+                wake()

@@ -217,7 +217,7 @@ class EffectCall:
             used=self._mark_count,
             delta=partial(self._stream, self._number),
             cut=cut,
-            is_followed=self._scope.run.bus.has_listeners,
+            is_followed=self._scope.run.bus.is_followed(self._scope.run.run_id),
             emit=self._emit,
         )
         timeout, call = self._timeout, self._effect.call

@@ -29,7 +29,7 @@ class PartStream:
 
     def _publish(self, text: str) -> None:
         bus = self._scope.run.bus
-        if text and bus.has_listeners:
+        if text and bus.is_followed(self._scope.run.run_id):
             bus.publish_delta(self._delta(text))
 
     def _delta(self, text: str) -> AnyDelta:

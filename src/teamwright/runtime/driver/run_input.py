@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+from teamwright.agents.contract.arguments import value_of
 from teamwright.agents.files.attachment import Attachment
+from teamwright.errors import UsageError
 from teamwright.journal.budgets import BudgetClaim
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.questions import Answer
+from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.messages import Message
+
+LARGEST_TASK = 1024 * 1024
+"""Bytes of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +44,21 @@ class RunInput:
     """The digest of the folder with the run's Python code."""
     claim: BudgetClaim | None = None
     """What the run reserves of a tenant's budget with its first events."""
+
+
+def check_start(task: object, history: object, limits: Limits | None) -> Limits | None:
+    """Return the limits of a run; raises `UsageError` for arguments that are of the wrong type or too large."""
+    if not isinstance(task, str):
+        raise UsageError(f"The task must be a text, and is {task!r}.")
+    if not isinstance(history, Sequence) or not all(
+        isinstance(one, Message) for one in cast("Sequence[object]", history)
+    ):
+        raise UsageError("The history must be a list of Message, for example  [Message(name='user', content='Hi')].")
+    for one in cast("Sequence[Message]", history):
+        if (wrong := misfit_of(one)) is not None:
+            raise UsageError(f"A message of the history can't be used: {wrong}")
+    if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
+        raise UsageError(
+            f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
+        )
+    return value_of("The run", "limits", limits, Limits)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from teamwright.journal.changes import watching
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import run_not_found
-from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
+from teamwright.runtime.live_runs import NOTIFIED_INTERVAL, POLL_INTERVAL, LiveRuns
+from teamwright.runtime.relay.relay import Relay
+from teamwright.runtime.relay.remote_run import RemoteRun
 from teamwright.values.events.event import AnyDelta, Delta, Event
 
 if TYPE_CHECKING:
@@ -19,49 +22,72 @@ if TYPE_CHECKING:
 
 
 async def follow(
-    journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0, *, parts: bool = False
+    journal: Journal, bus: Bus, live: LiveRuns, relay: Relay, run_id: str, after: int = 0, *, parts: bool = False
 ) -> AsyncGenerator[Event | AnyDelta]:
     """Yield the run's events from the one after `after`, until the run ends, or has no driver and is not
     queued for one; raises `RunNotFound` if there is no such run.
 
     Events of a run that is driven here come from the bus, with pieces of replies and, with `parts`, of thinking and of
-    the arguments of tool calls; those of other runs come from the journal.
+    the arguments of tool calls; those of other runs come from the journal, and their pieces over the transport.
     """
     import asyncio  # a program that imports the engine may never run it
 
     first = after
     present: deque[Event | AnyDelta] = deque()
-    arrived = asyncio.Event()
+    arrived, changed = asyncio.Event(), asyncio.Event()
+
+    def change() -> None:
+        changed.set()
+        arrived.set()
 
     def listen(item: Event | AnyDelta) -> None:
-        if item.run_id == run_id and (parts or isinstance(item, Event | Delta)):
+        if parts or isinstance(item, Event | Delta):
             present.append(item)
-            arrived.set()
+            change()
 
-    with bus.listening(listen), live.watching(arrived.set):
+    with (
+        bus.listening(listen, run_id),
+        live.watching(change),
+        watching(journal, run_id, change) as is_notified,
+        RemoteRun(relay, run_id, arrived.set) as remote,
+    ):
+        interval = NOTIFIED_INTERVAL if is_notified else POLL_INTERVAL
         while True:
+            changed.clear()
+            remote.begin_read()
             for event in await journal.read(run_id, after):
                 after = event.number
+                remote.note(event)
                 yield event
                 if event.kind == "run.ended":
                     return
+            remote.end_read(after)
             if run_id not in live and not await journal.is_driven(run_id):
                 if await journal.read(run_id, after, 1):
                     continue
-                if (found := await journal.find(run_id)) is not None and found.status == "queued":
-                    await anyio.sleep(POLL_INTERVAL)
-                    continue
-                if after == first and not await journal.read(run_id, limit=1):
-                    raise await run_not_found(journal, run_id)
-                return
+                if not await _is_queued(journal, run_id, seen=after > first):
+                    return
             async for item in _from_bus(present, arrived, live, run_id, after):
                 yield item
                 if isinstance(item, Event):
                     after = item.number
+                    remote.note(item)
                     if item.kind == "run.ended":
                         return
             if run_id not in live:
-                await anyio.sleep(POLL_INTERVAL)
+                async for delta in _from_elsewhere(remote, arrived, changed, after, interval):
+                    if parts or isinstance(delta, Delta):
+                        yield delta
+
+
+async def _is_queued(journal: Journal, run_id: str, *, seen: bool) -> bool:
+    """Whether a run without a driver will get one; raises `RunNotFound` if there is no such run."""
+    found = await journal.find(run_id)
+    if found is not None and found.status == "queued":
+        return True
+    if not seen and not await journal.read(run_id, limit=1):
+        raise await run_not_found(journal, run_id)
+    return False
 
 
 async def _from_bus(
@@ -81,3 +107,20 @@ async def _from_bus(
                 continue
             after = item.number
         yield item
+
+
+async def _from_elsewhere(
+    remote: RemoteRun, arrived: asyncio.Event, changed: asyncio.Event, after: int, interval: float
+) -> AsyncGenerator[AnyDelta]:
+    """Yield pieces of replies from another process, until it is time to look into the journal."""
+    until = anyio.current_time() + interval
+    while True:
+        remote.ask()
+        for delta in remote.deltas(after):
+            yield delta
+        seconds = until - anyio.current_time()
+        if changed.is_set() or remote.is_ahead(after) or seconds <= 0:
+            return
+        arrived.clear()
+        with anyio.move_on_after(min(seconds, max(remote.next_ask, 0.0))):
+            await arrived.wait()

@@ -12,6 +12,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from teamwright.journal.changes import watching
+from teamwright.runtime.live_runs import NOTIFIED_INTERVAL
+from teamwright.runtime.relay.remote_run import RemoteRun
 from teamwright.server.feeds.projection import Frame, MakeProjection
 from teamwright.values.events.event import AnyDelta, Event
 
@@ -92,12 +95,28 @@ class Channel:
 
     async def pump(self, is_driven_here: Callable[[], bool]) -> None:
         """Publish what is recorded and what arrives, until the run has ended for good."""
-        while not self.has_ended:
-            while events := await self._engine.journal.read(self.run_id, self.number, CHUNK):
-                await self._publish(events)
-            self.is_caught_up = True
-            if not self.has_ended and await self._publish_arrivals():
-                await self._wait(is_driven_here)
+        journal, wake = self._engine.journal, self._arrived.set
+        with (
+            watching(journal, self.run_id, wake) as is_notified,
+            RemoteRun(self._engine.relay, self.run_id, wake) as remote,
+        ):
+            elsewhere = NOTIFIED_INTERVAL if is_notified else DRIVEN_ELSEWHERE
+            while not self.has_ended:
+                self._arrived.clear()  # before what has arrived is looked at
+                remote.begin_read()
+                while events := await journal.read(self.run_id, self.number, CHUNK):
+                    for event in events:
+                        remote.note(event)
+                    await self._publish(events)
+                remote.end_read(self.number)
+                self.is_caught_up = True
+                if not self.has_ended and await self._publish_arrivals():
+                    pieces = list(remote.deltas(self.number))
+                    if not is_driven_here():
+                        await self._publish(pieces)
+                        remote.ask()
+                    if not remote.is_ahead(self.number):
+                        await self._wait(is_driven_here, elsewhere)
         self.wake()
 
     async def _publish_arrivals(self) -> bool:
@@ -118,14 +137,13 @@ class Channel:
             await self._publish(batch)
         return True
 
-    async def _wait(self, is_driven_here: Callable[[], bool]) -> None:
+    async def _wait(self, is_driven_here: Callable[[], bool], elsewhere: float) -> None:
         """Wait for an arrival, or until it is time to look into the journal."""
         if is_driven_here():
             seconds = DRIVEN_HERE
         else:
-            seconds = DRIVEN_ELSEWHERE if await self._engine.journal.is_driven(self.run_id) else NOT_DRIVEN
-        self._arrived.clear()
-        if self._present:
+            seconds = elsewhere if await self._engine.journal.is_driven(self.run_id) else NOT_DRIVEN
+        if self._present or self._arrived.is_set():
             return
         try:
             async with asyncio.timeout(seconds):

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from teamwright.journal.budgets import Budgets, budgets_of
+from teamwright.journal.changes import Changes, changes_of
 from teamwright.journal.notes import KeepsNotes, Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.values.events.body import Body
@@ -42,6 +43,11 @@ class RecentBodies:
     def budgets(self) -> Budgets | None:
         """The budgets of tenants, if the journal keeps them."""
         return budgets_of(self._journal)
+
+    @property
+    def changes(self) -> Changes | None:
+        """As the journal inside."""
+        return changes_of(self._journal)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """Return texts, from memory where they are recent."""

@@ -1,0 +1,262 @@
+"""Followers in other processes see what is written, and no transport can hold up or change a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, RunResult, Team
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.relay import relay as relay_module
+from teamwright.runtime.relay import remote_run
+from teamwright.runtime.relay.relay import MOST_UNSENT, followers_channel
+from teamwright.transports import redis
+from teamwright.transports.in_process import InProcessTransport
+from teamwright.transports.protocol import LiveSignal, Transport
+from teamwright.transports.redis import RedisTransport
+from teamwright.values.events.event import Delta, Event, ThinkingDelta
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.redis import redis_server
+
+USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
+FOLLOW = LiveSignal(type="follow", run_id="r")
+
+
+class Speaker:
+    """A member that says words, each when the test lets it, and whether anyone followed the request."""
+
+    kind = "model"
+
+    def __init__(self, name: str = "speaker") -> None:
+        self.name = name
+        self.words: asyncio.Queue[str | None] = asyncio.Queue()
+        self.was_followed: list[bool] = []
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        returned = await ctx.effect("request", Effect("model", "m", "request", self._call, 84, 1, 100, None))
+        return Reply.of(self.name, str(returned.value))
+
+    async def _call(self, attempt: Attempt) -> Returned:
+        self.was_followed.append(attempt.is_followed)
+        said: list[str] = []
+        while (word := await self.words.get()) is not None:
+            attempt.delta(word)
+            said.append(word)
+        return Returned("".join(said), USAGE)
+
+    def say(self, *words: str | None) -> None:
+        for word in words:
+            self.words.put_nowait(word)
+
+
+class Follower:
+    """Follows a run in the background, and keeps what it sees."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.seen: list[Event | Delta] = []
+        self._engine = engine
+        self._arrived = asyncio.Event()
+
+    async def follow(self) -> None:
+        async for item in self._engine.runs.follow("r"):
+            self.seen.append(item)
+            self._arrived.set()
+
+    async def sees(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                self._arrived.clear()
+                await self._arrived.wait()
+
+    @property
+    def text(self) -> str:
+        return "".join(one.text for one in self.seen if isinstance(one, Delta))
+
+    @property
+    def numbers(self) -> list[int]:
+        return [one.number for one in self.seen if isinstance(one, Event)]
+
+
+async def is_followed(driver: Engine, wanted: bool = True) -> None:
+    async with asyncio.timeout(20):
+        while driver.bus.is_followed("r") is not wanted:  # noqa: ASYNC110 - another engine causes it
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def two_engines(
+    folder: Path, one: Transport | str, other: Transport | str | None = None
+) -> AsyncGenerator[tuple[Engine, Engine]]:
+    """A driver and an engine that follows, as in two processes over one journal."""
+    async with (
+        Engine(folder / "journal.db", transport=one) as driver,
+        Engine(folder / "journal.db", transport=other or one) as elsewhere,
+    ):
+        yield driver, elsewhere
+
+
+async def driven(driver: Engine, speaker: Speaker) -> asyncio.Task[RunResult]:
+    handle = await driver.start(Team("t", members=[speaker]), "go", run_id="r")
+    return asyncio.create_task(handle.result())
+
+
+async def test_a_follower_in_another_process_sees_words_as_they_are_written(tmp_path: Path) -> None:  # A-09
+    speaker = Speaker()
+    async with two_engines(tmp_path, InProcessTransport()) as (driver, elsewhere):
+        result = await driven(driver, speaker)
+        follower = Follower(elsewhere)
+        following = asyncio.create_task(follower.follow())
+        await is_followed(driver)
+        speaker.say("Hel")
+        await follower.sees(lambda: follower.text == "Hel")
+        speaker.say("lo", None)
+        assert (await result).output == "Hello"
+        await following
+        assert follower.text == "Hello"
+        assert follower.numbers == [event.number for event in await driver.journal.read("r")]
+        first = next(index for index, one in enumerate(follower.seen) if isinstance(one, Delta))
+        kinds = [one.kind for one in follower.seen]
+        assert kinds.index("agent.called") < first < kinds.index("agent.returned")
+
+
+async def test_a_run_without_a_follower_sends_nothing_and_need_not_stream(tmp_path: Path) -> None:  # A-09
+    sent: list[LiveSignal] = []
+
+    class Counting(InProcessTransport):
+        async def send(self, channel: str, signal: LiveSignal) -> None:
+            sent.append(signal)
+            await super().send(channel, signal)
+
+    speaker = Speaker()
+    speaker.say("word", None)
+    async with two_engines(tmp_path, Counting()) as (driver, _):
+        await (await driven(driver, speaker))
+    assert speaker.was_followed == [False]
+    assert not sent
+
+
+async def test_a_follower_elsewhere_causes_the_next_request_to_be_streamed(tmp_path: Path) -> None:  # A-09
+    one, other = Speaker("one"), Speaker("other")
+    async with two_engines(tmp_path, InProcessTransport()) as (driver, elsewhere):
+        handle = await driver.start(Team("t", members=[one, other]), "go", run_id="r")
+        follower = Follower(elsewhere)
+        following = asyncio.create_task(follower.follow())
+        await is_followed(driver)
+        one.say("a", None)
+        other.say("b")
+        await follower.sees(lambda: follower.text.endswith("b"))
+        other.say(None)
+        await handle.result()
+        await following
+        assert (one.was_followed, other.was_followed) == ([False], [True])
+
+
+async def test_a_follower_that_is_gone_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # A-09
+    monkeypatch.setattr(relay_module, "FOLLOWED_SECONDS", 0.0)
+    speaker, transport = Speaker(), InProcessTransport()
+    async with two_engines(tmp_path, transport) as (driver, _):
+        result = await driven(driver, speaker)
+        await transport.send(followers_channel("r"), FOLLOW)
+        assert driver.bus.is_followed("r")
+        speaker.say("a", None)
+        await result
+        assert not driver.bus.is_followed("r")
+
+
+async def test_a_transport_that_fails_or_hangs_never_holds_up_a_run(tmp_path: Path) -> None:  # A-09
+    class Bad(InProcessTransport):
+        async def send(self, channel: str, signal: LiveSignal) -> None:
+            if signal.number % 2:
+                raise ZeroDivisionError
+            await asyncio.Event().wait()
+
+    speaker, transport = Speaker(), Bad()
+    async with two_engines(tmp_path, transport) as (driver, _):
+        result = await driven(driver, speaker)
+        await transport.offer(followers_channel("r"), FOLLOW)
+        speaker.say(*["w"] * (MOST_UNSENT + 100), None)
+        assert (await asyncio.wait_for(result, 30)).status == "completed"
+        assert driver.relay.dropped >= 100
+
+
+async def test_a_long_piece_travels_in_several(tmp_path: Path) -> None:  # A-09
+    speaker = Speaker()
+    async with two_engines(tmp_path, InProcessTransport()) as (driver, elsewhere):
+        result = await driven(driver, speaker)
+        follower = Follower(elsewhere)
+        following = asyncio.create_task(follower.follow())
+        await is_followed(driver)
+        speaker.say("x" * 50_000)
+        await follower.sees(lambda: follower.text == "x" * 50_000)
+        speaker.say(None)
+        await result
+        await following
+
+
+async def test_a_redis_server_that_is_killed_in_the_middle_of_a_run_costs_live_words_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # A-09
+    monkeypatch.setattr(redis, "BACKOFF_SECONDS", (0.01, 0.05))
+    monkeypatch.setattr(remote_run, "ASK_SECONDS", 0.05)
+    speakers = [Speaker("one"), Speaker("two")]
+    with redis_server() as server:
+        one, other = RedisTransport(server.url), RedisTransport(server.url)
+        async with two_engines(tmp_path, one, other) as (driver, elsewhere):
+            handle = await driver.start(Team("t", members=speakers), "go", run_id="r")
+            follower = Follower(elsewhere)
+            following = asyncio.create_task(follower.follow())
+            await is_followed(driver)
+            speakers[0].say("before ")
+            await follower.sees(lambda: follower.text == "before ")
+            server.kill()
+            speakers[0].say(*["lost "] * 50, None)
+            await follower.sees(lambda: any(one.kind == "agent.replied" for one in follower.seen))
+            server.start()
+            await reaches(one, other)
+            await reaches(other, one)
+            speakers[1].say("back")
+            await follower.sees(lambda: follower.text.endswith("back"))
+            speakers[1].say(None)
+            result = await handle.result()
+            await following
+            assert result.output == "back"
+            assert follower.numbers == [event.number for event in await driver.journal.read("r")]
+        await one.close()
+        await other.close()
+
+
+async def reaches(one: RedisTransport, other: RedisTransport) -> None:
+    """Wait until signals pass from one process to another."""
+    heard = asyncio.Event()
+
+    async def hear(signal: LiveSignal) -> None:
+        heard.set()
+
+    remove = other.register("probe", hear)
+    async with asyncio.timeout(20):
+        while not heard.is_set():
+            await one.send("probe", FOLLOW)
+            await asyncio.sleep(0.01)
+    remove()
+
+
+async def test_a_journal_in_memory_uses_no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_REDIS", "unix:///nowhere")
+    async with Engine(MemoryJournal()) as engine:
+        assert engine.relay.hear("r", _ignore) is None
+
+
+async def _ignore(signal: LiveSignal) -> None:
+    del signal
+
+
+def test_pieces_of_thinking_stay_pieces_of_thinking() -> None:
+    piece = ThinkingDelta(run_id="r", key="k", member="m", attempt=1, offset=0, text="hm")
+    assert LiveSignal.of_delta(piece, 3).to_delta() == piece
