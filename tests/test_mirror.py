@@ -14,7 +14,8 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
-    "cluster/submission/team_loader.py": "cluster/submission/test_needs.py",
+    "journal/postgres/schedules.py": "cluster/submission/test_scheduler.py",
+    "cli/terminal/duration.py": "cli/cluster/test_start_time.py",
     "cluster/submission/team_code.py": "cluster/submission/test_prepared_team.py",
     "manifests/relocation.py": "cluster/submission/test_packed_source.py",
     "journal/budgets.py": "cluster/limits/test_tenant_budgets.py",

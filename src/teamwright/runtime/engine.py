@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -356,21 +356,23 @@ class Engine:
         limits: Limits | None = None,
         attachments: Sequence[AttachmentLike] = (),
         budget: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+        code: str = "",
     ) -> Batch:
         """Return the first batch of a run that workers of a queue drive. Who commits it has submitted the run.
 
-        `budget` names the budget of a tenant, as for `start`.
+        `files` travel with the run, by their paths in the folder of its manifest; `code` is the digest of its code.
         """
         from teamwright.runtime.driver.run_input import RunInput, check_start
 
         limits = check_start(task, (), limits)
         made = require_team(team)
-        files = await self._files_of(made, attachments)
+        read = await self._files_of(made, attachments)
         run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
         claim = None
         if budget is not None and await self.journal.find(run.run_id) is None:
             claim = await self._tenants.claim(budget, limits, made.limits)
-        given = RunInput(task, self._seed(), limits=limits, attachments=files, claim=claim)
+        given = RunInput(task, self._seed(), limits=limits, attachments=read, claim=claim, files=files or {}, code=code)
         return run.enqueue(given, queue)
 
     @checked_call("run", acts=True)

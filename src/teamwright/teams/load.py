@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from teamwright.agents.clients.models import Models
@@ -77,9 +77,15 @@ def source_with_roots(source: Source, allow_roots: Sequence[Path | str]) -> Sour
     return source.model_copy(update={"roots": (*source.roots, *allowed_roots(Path(source.base), (), allow_roots))})
 
 
-def team_from_source(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
+def team_from_source(
+    source: Source,
+    models: Models | None = None,
+    *,
+    recorded: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Team:
     """Build the team of a source, with secrets from the environment; one that is `recorded` is not checked again."""
-    manifest, secrets = resolve_secrets(source.manifest)
+    manifest, secrets = resolve_secrets(source.manifest, environment)
     with modules_of(source.module_folder):
         team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
     team.declared, team.secrets = source, secrets

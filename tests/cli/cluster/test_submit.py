@@ -41,3 +41,25 @@ def test_a_queue_needs_a_journal_in_postgres(tmp_path: Path, capfd: pytest.Captu
     assert "journal in Postgres" in capfd.readouterr().err
     assert main(["worker"]) == 2
     assert "TEAMWRIGHT_JOURNAL" in capfd.readouterr().err
+
+
+async def test_a_run_travels_with_its_files_and_starts_later(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "replies.yaml").write_text("rules: [{reply: from a file}]\n", encoding="utf-8")
+    (folder / "team.yaml").write_text("agents: {one: {scripted: replies.yaml}}", encoding="utf-8")
+    manifest = str(folder / "team.yaml")
+    for run_id, after in (("late", "1h"), ("early", "1s")):
+        assert await _teamwright(cluster, "submit", manifest, "x", "--run-id", run_id, "--after", after) == 0
+    for file in folder.iterdir():
+        file.unlink()
+    cluster.start()
+    await cluster.completed("early")
+    assert (await cluster.engine.runs.result("early")).output == "from a file"
+    assert (late := await cluster.engine.runs.find("late")) is not None
+    assert late.status == "queued"
+    capfd.readouterr()
+    assert await _teamwright(cluster, "runs", "show", "late") == 0
+    assert "waits in the queue 'default' for a worker" in capfd.readouterr().out

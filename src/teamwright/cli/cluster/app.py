@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from teamwright.cli.cluster import budget, queue
+from teamwright.cli.cluster import budget, queue, schedules
 
 app = typer.Typer(
     help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None
@@ -18,3 +18,4 @@ def cluster() -> None:
 
 app.command("queue")(queue.queue)
 app.command("budget")(budget.budget)
+app.add_typer(schedules.app, name="schedules")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.cluster.package import needs_cluster
+from teamwright.cli.cluster.start_time import delay_until
 from teamwright.cli.cluster.worker import QueueName
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.interactive.team_source import load_manifest
@@ -18,6 +22,7 @@ from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
     Full,
+    ManifestPath,
     MaxCalls,
     MaxSeconds,
     MaxTokens,
@@ -32,9 +37,32 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cluster.submission.prepared_team import PreparedTeam
+    from teamwright.journal.postgres.address import DatabaseAddress
+    from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
-    from teamwright.teams.team import Team
     from teamwright.values.limits.limits import Limits
+
+
+Priority = Annotated[int, typer.Option("--priority", help="Runs with a higher number start first; 0 by default.")]
+After = Annotated[
+    str | None, typer.Option("--after", metavar="TIME", help="Start after a duration such as 10m, or at an ISO time.")
+]
+Every = Annotated[
+    str | None,
+    typer.Option("--every", metavar="CRON", help='Start a run at each of these times, such as "0 7 * * mon-fri".'),
+]
+Zone = Annotated[str, typer.Option("--time-zone", metavar="ZONE", help="The time zone of --every.")]
+ScheduleName = Annotated[
+    str | None, typer.Option("--schedule", metavar="NAME", help="The name of the schedule that --every makes.")
+]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Follow the run, and print its answer like `run`.")]
+Code = Annotated[
+    Path | None, typer.Option("--code", metavar="DIR", help="The folder with the code that the manifest names.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +81,25 @@ class Submission:
     limits: Limits | None
     budget: str | None
     wait: bool
+    code: Path | None
+    delay: float
+    every: str | None
+    zone: str
+    schedule: str | None
 
 
 def submit(
-    manifest: Annotated[
-        Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
-    ],
+    manifest: ManifestPath,
     task: TaskText = None,
     *,
     queue: QueueName = "default",
-    priority: Annotated[
-        int, typer.Option("--priority", help="Runs with a higher number start first; 0 by default.")
-    ] = 0,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run, and print its answer like `run`.")] = False,
+    priority: Priority = 0,
+    after: After = None,
+    every: Every = None,
+    zone: Zone = "UTC",
+    schedule: ScheduleName = None,
+    wait: Wait = False,
+    code: Code = None,
     file: TaskFile = None,
     team: TeamName = None,
     more: With = None,
@@ -76,9 +110,7 @@ def submit(
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
     max_seconds: MaxSeconds = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
-    ] = None,
+    budget: Budget = None,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -88,14 +120,12 @@ def submit(
 ) -> int:
     """Put a run into a queue, from which any worker takes it. Prints the run's id.
 
-    The journal must be in Postgres. Every command on runs works on queued ones: list, show, tail, answer, cancel.
+    The files that the manifest names travel with the run. Code does not: workers have it installed, or in a folder with
+    the same content (--code). Environment variables are those of the worker. With --every, a schedule is made, and its
+    name is printed; `cluster schedules` lists and removes schedules. The journal must be in Postgres. Every command on
+    runs works on queued ones: list, show, tail, answer, cancel.
     """
-    from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.cli.interactive.find_run import check_new_id
-    from teamwright.cli.validate import validate_on_error
-
     check_out(out)
-    check_new_id(run_id)
     submission = Submission(
         paths=(manifest, *(more or ())),
         task=read_task(task, file),
@@ -109,9 +139,29 @@ def submit(
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         budget=budget,
         wait=wait,
+        code=code,
+        delay=0.0 if after is None else delay_until(after, time.time()),
+        every=every,
+        zone=zone,
+        schedule=schedule,
     )
-    shown = ViewOptions(json, events, quiet, out, no_input=True, full=full)
-    with redirect_prints(), validate_on_error(list(submission.paths), model, submission.allow_roots):
+    _check_schedule(submission, after)
+    return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
+
+
+def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, full: bool) -> ViewOptions:
+    from teamwright.cli.interactive.drive import ViewOptions
+
+    return ViewOptions(json, events, quiet, out, no_input=True, full=full)
+
+
+def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
+    """Submit a run. Only results go to stdout, and an invalid manifest is reported with every mistake."""
+    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.cli.validate import validate_on_error
+
+    check_new_id(submission.run_id)
+    with redirect_prints(), validate_on_error(list(submission.paths), submission.model, submission.allow_roots):
         return run_on_loop(partial(_submit, submission, shown))
 
 
@@ -125,20 +175,26 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
     extend_sys_path()
     journal = cluster_journal()
     async with Engine(journal) as engine:
-        team, task = await _team_and_task(engine, submission)
+        prepared, task = await _team_and_task(engine, submission)
         batch = await engine.enqueue(
-            team,
+            prepared.team,
             task,
             queue=submission.queue,
             run_id=submission.run_id,
             limits=submission.limits,
             attachments=submission.attach,
             budget=submission.budget,
+            files=prepared.files,
+            code=prepared.code,
         )
+        if submission.every is not None:
+            await _schedule(journal.address, submission, batch, prepared.team.name, shown)
+            return 0
         client = QueueClient(journal.address)
         await client.open()
         try:
-            if not await client.submit(batch, submission.queue, priority=submission.priority):
+            queue, priority = submission.queue, submission.priority
+            if not await client.submit(batch, queue, priority=priority, delay=submission.delay):
                 say(f"run {batch.run_id} exists already; nothing new is submitted")
         finally:
             await client.close()
@@ -148,12 +204,17 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         return 0
 
 
-async def _team_and_task(engine: Engine, submission: Submission) -> tuple[Team, str]:
-    """Load the team, check that it can run, and find the task: that of the arguments, or the manifest's query."""
+async def _team_and_task(engine: Engine, submission: Submission) -> tuple[PreparedTeam, str]:
+    """Load the team as workers will, and find the task: that of the arguments, or the manifest's query."""
+    from teamwright.cluster.submission.code_folder import CodeFolder
+    from teamwright.cluster.submission.prepared_team import prepare_team
     from teamwright.errors import UsageError
-    from teamwright.teams.load import source_of, team_from_source
-    from teamwright.teams.preflight import check_ready
+    from teamwright.teams.builder import SCRIPTED
+    from teamwright.teams.load import source_of
 
+    code = None if submission.code is None else CodeFolder(submission.code)
+    if code is not None and str(code.folder) not in sys.path:
+        sys.path.append(str(code.folder))
     loaded = load_manifest(list(submission.paths), submission.model)
     matching = [one for one in loaded.queries.values() if submission.team in {None, one.target}]
     query = matching[0] if submission.task is None and len(matching) == 1 else None
@@ -162,9 +223,55 @@ async def _team_and_task(engine: Engine, submission: Submission) -> tuple[Team, 
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
     name = submission.team or (query.target if query is not None else None) or None
     source = source_of(loaded, team=name, model=submission.model, allow_roots=submission.allow_roots)
-    team = team_from_source(source, engine.models)
-    await check_ready(team, engine.models, loaded.places)
-    return team, task
+    model = submission.model or ""
+    allow = [Path(model.removeprefix(SCRIPTED))] if model.startswith(SCRIPTED) else []
+    prepared = prepare_team(source, engine.models, code=code, allow=allow)
+    return prepared, task
+
+
+def _check_schedule(submission: Submission, after: str | None) -> None:
+    from teamwright.errors import UsageError
+
+    if submission.every is None:
+        if submission.schedule is not None:
+            raise UsageError("--schedule names what --every makes, which is not given.")
+        return
+    for option, given in (("--after", after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
+        if given:
+            raise UsageError(f"{option} is for one run, and --every starts many; use one of them.")
+
+
+async def _schedule(
+    address: DatabaseAddress, submission: Submission, batch: Batch, team: str, shown: ViewOptions
+) -> None:
+    """Make a schedule whose runs begin with this batch, and print its name."""
+    from teamwright.cluster.submission.cron import Cron
+    from teamwright.cluster.submission.schedule import run_id_at, template_of
+    from teamwright.errors import UsageError
+    from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
+
+    assert submission.every is not None
+    cron, name = Cron(submission.every, submission.zone), submission.schedule or team
+    schedules = PostgresSchedules(address)
+    try:
+        now = await schedules.now()
+        following = cron.after(now)
+        run_id_at(name, following)  # raises if no run can have such an id
+        row = ScheduleRow(name, cron.text, cron.zone, submission.queue, submission.priority, now, following)
+        if not await schedules.add(row, template_of(batch)):
+            raise UsageError(
+                f"There is a schedule {name!r} already; name another one with --schedule, or remove it with"
+                f"  teamwright cluster schedules remove {name}"
+            )
+    finally:
+        await schedules.close()
+    first = datetime.fromtimestamp(following, UTC).isoformat(timespec="seconds")
+    if shown.json:
+        write_json({"schedule": name, "queue": submission.queue, "next": first}, shown.out)
+        return
+    write_result(name, shown.out)
+    if not shown.quiet:
+        say(f"starts a run at {first}, and at each later time; see  teamwright cluster schedules")
 
 
 async def _report_submitted(engine: Engine, run_id: str, queue: str, shown: ViewOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
     from teamwright.cluster.worker.worker import Worker
 
+CodeFolders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--code", metavar="DIR", help="A folder with code that manifests name; runs with the same code are driven."
+    ),
+]
 QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The queue of the runs.")]
 
 
@@ -25,23 +32,33 @@ def worker(
     name: Annotated[
         str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
     ] = "",
+    code: CodeFolders = None,
 ) -> int:
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
 
     A worker that is stopped lets calls in flight finish and hands its runs back to the queue; a second signal cuts them
-    off. The runs of a worker that dies are taken over by others within seconds. The journal must be in Postgres.
+    off. A run that needs what this worker lacks, such as a version of a strategy, is left to others, and says for what
+    it waits. The runs of a worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
     with needs_cluster():
         from teamwright.cluster.journal import cluster_journal
+        from teamwright.cluster.submission.code_folder import CodeFolder
+        from teamwright.cluster.submission.file_cache import FileCache
         from teamwright.cluster.worker.worker import Worker
+    from anyio.to_thread import run_sync
+
     from teamwright.cli.interactive.sys_path import extend_sys_path
 
     async def work() -> int:
         extend_sys_path()
-        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, report=_report)
+        folders = [CodeFolder(one) for one in code or ()]
+        await run_sync(FileCache().remove_unused)
+        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=_report)
         stop = _stop_on_signals(made)
         async with made:
             say(f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time")
+            for one in folders:
+                say(f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
             await stop.wait()
             say("stopping: calls in flight finish, and runs go back to the queue")
             await made.drain()

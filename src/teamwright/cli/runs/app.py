@@ -367,11 +367,12 @@ def prune(
     out: Out = None,
 ) -> int:
     """Delete runs that have ended, and free their disk space."""
-    from teamwright.cli.runs.prune import Prune, age_of
+    from teamwright.cli.runs.prune import Prune
+    from teamwright.cli.terminal.duration import seconds_of
 
     check_out(out)
     wanted = Prune(
-        age_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
+        seconds_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
     )
 
     async def work(journal: Journal) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -20,16 +19,6 @@ from teamwright.values.text.display import count_text, size_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def age_of(text: str) -> float:
-    """The seconds of an age such as 7d."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
-    if found is None:
-        raise UsageError(f"{text!r} is not an age; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
-    return float(found[1]) * UNITS[found[2]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,12 +114,19 @@ class Explanation:
     answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
     """Answers that the run has not consumed because it was not resumed yet, by the key of their question."""
 
+    @property
+    def why(self) -> str:
+        """Why the run has its status, as a sentence; for a queued run, for what it waits."""
+        if self.result.status == "queued" and (note := note_text(self.last)) is not None:
+            return f"The run {note}."
+        return why_text(self.result.status, self.result.stop_reason)
+
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
         fields: dict[str, JsonValue] = {
             "team": self.team,
             "task": self.task,
-            "why": why_text(self.result.status, self.result.stop_reason),
+            "why": self.why,
             "events": self.last.number,
             "story": [entry.to_json() for entry in self.entries],
             "questions": {key: self._question(key, question) for key, question in self.questions.items()},
@@ -276,7 +283,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
         *_hidden_log_lines(result.run_id, len(entries) - len(shown)),
         "",
         "Why it ended" if result.status in FINAL else "Where it is now",
-        _indented(why_text(result.status, result.stop_reason), 2),
+        _indented(explanation.why, 2),
     ]
     if result.failure is not None:
         lines.append(_indented(failure_text(result.failure), 2))

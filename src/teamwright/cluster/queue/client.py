@@ -42,6 +42,7 @@ _STATES: dict[EntryState, list[str]] = {
 }
 RETRY_AT = "retry_at"
 REASON = "reason"
+WAITS = "waits"
 MOST_DELETED = 1000
 """The most entries that are deleted at a time."""
 POLL_SECONDS = 0.5
@@ -62,6 +63,8 @@ class QueueEntry:
     worker: str = ""
     reason: str = ""
     """Why a worker parked the entry, where the run could not go on there."""
+    waits: bool = False
+    """Whether the run waits for a worker that has what it needs."""
     retry_at: float | None = None
 
 
@@ -175,11 +178,14 @@ class QueueClient:
         """Put an entry back into its queue, at its former place, whatever became of its worker."""
         await asyncio.to_thread(self._call, lambda client: client.resume_workflow(entry.run_id, queue_name=entry.queue))
 
-    async def park(self, run_id: str, reason: str = "", retry_at: float | None = None) -> None:
-        """Take an entry out of its queue until there is something to do for its run."""
+    async def park(self, run_id: str, reason: str = "", retry_at: float | None = None, *, waits: bool = False) -> None:
+        """Take an entry out of its queue until there is something to do for its run.
+
+        One that `waits` goes back when a worker has what it needs.
+        """
 
         def work(client: DBOSClient) -> None:
-            client.update_workflow_attributes(run_id, {REASON: reason, RETRY_AT: retry_at})
+            client.update_workflow_attributes(run_id, {REASON: reason, RETRY_AT: retry_at, WAITS: waits})
             client.cancel_workflow(run_id)
 
         await asyncio.to_thread(self._call, work)
@@ -269,6 +275,7 @@ def _entry_of(found: WorkflowStatus) -> QueueEntry:
         claimed=None if found.dequeued_at is None else found.dequeued_at / 1000,
         worker=(found.executor_id or "") if state == "claimed" else "",
         reason=str(attributes.get(REASON) or "") if state == "parked" else "",
+        waits=state == "parked" and attributes.get(WAITS) is True,
         retry_at=attributes.get(RETRY_AT) if state == "parked" else None,
     )
 

@@ -28,6 +28,8 @@ class QueueRunner:
     def __init__(self, address: DatabaseAddress, queue: str, worker_id: str, at_once: int, drive: Drive) -> None:
         self._address, self._queue, self._worker_id, self._drive = address, queue, worker_id, drive
         self.at_once = at_once
+        self.adopted = 0
+        """How many runs the worker drives that it did not claim here."""
         self._busy_until = 0.0
 
     def launch(self) -> None:
@@ -58,7 +60,7 @@ class QueueRunner:
             """Return a queue as it is for this worker. DBOS reads it before each claim."""
             found = read_queue(name, **options)  # pyright: ignore[reportArgumentType]
             if found is not None:
-                found._worker_concurrency = self.at_once  # pyright: ignore[reportPrivateUsage]
+                found._worker_concurrency = max(0, self.at_once - self.adopted)  # pyright: ignore[reportPrivateUsage]
                 found._polling_interval_sec = self._poll_seconds()  # pyright: ignore[reportPrivateUsage]
             return found
 

@@ -24,7 +24,7 @@ class Cron:
 
         try:
             ZoneInfo(self.zone)
-        except (OSError, ValueError) as error:
+        except (KeyError, OSError, ValueError) as error:
             raise UsageError(f"There is no time zone {self.zone!r}; write it like Europe/Berlin, or UTC.") from error
         words = self.text.split()
         if (len(words) != FIELDS and not self.text.startswith("@")) or not croniter.is_valid(self.text):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.packed_source import pack
+from teamwright.cluster.submission.needs import variables_in
+from teamwright.cluster.submission.packed_source import VARIABLE, pack
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.errors import NotResumable, UsageError
 from teamwright.manifests.secrets import resolve_secrets
 from teamwright.teams.load import team_from_source
+from teamwright.teams.preflight import check_declared
 from teamwright.teams.team import Team
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.specs.manifest import Source
@@ -32,12 +35,16 @@ def prepare_team(
 ) -> PreparedTeam:
     """Build the team of a source as workers will; raises `UsageError` for what they could not build.
 
+    Environment variables and keys of models are those of the workers, so they need not be set here.
     `allow` are folders outside the manifest's whose files may travel, besides those of the source.
     """
     if code is not None:
         source = source.model_copy(update={"modules": str(code.folder)})
     check_code(source, code)
-    team = team_from_source(source, models)
+    unset = {name: f"${{{name}}}" for name in variables_in(source.manifest) if name not in os.environ}
+    team = team_from_source(source, models, environment={**os.environ, **unset})
+    team.secrets = frozenset(one for one in team.secrets if VARIABLE not in one)
+    check_declared(team.everyone())
     packed = pack(source, allow=allow, secrets=team.secrets)
     _check_resumable(packed.source)
     team.declared = packed.source
@@ -48,7 +55,7 @@ def _check_resumable(source: Source) -> None:
     """Raise `UsageError` for a secret in the manifest itself: records store none, so that no worker would have it."""
     recorded = Source.model_validate(without_secrets(source.to_json()))
     try:
-        resolve_secrets(recorded.manifest)
+        resolve_secrets(recorded.manifest, dict.fromkeys(variables_in(recorded.manifest), ""))
     except NotResumable as error:
         raise UsageError(
             "The manifest contains a secret itself, and records store no secrets: write it as ${NAME}, which workers"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from pydantic import ValidationError
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
@@ -15,13 +16,15 @@ from teamwright.cluster.submission.file_cache import FileCache
 from teamwright.cluster.submission.needs import missing_here, needs_of
 from teamwright.cluster.submission.packed_source import VARIABLE
 from teamwright.cluster.submission.team_code import place_in_code
-from teamwright.errors import NotResumable, UsageError
-from teamwright.history.record.run_record import RunRecord
+from teamwright.errors import NotResumable
+from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import JournalReader
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team
+from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source, ToolSpec
+from teamwright.values.text.validation_messages import misfits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,41 @@ class TeamLoader:
         self._code = {one.digest: one for one in code}
         self._cache = cache or FileCache()
 
-    async def load(self, record: RunRecord) -> Team | Lacks:
-        """Build the team of a run, or return what this worker lacks; the run itself is not touched."""
-        started, source = record.start, record.source()
-        needs = needs_of(started, source.manifest)
-        code = self._code.get(started.code)
-        missing = await anyio.to_thread.run_sync(missing_here, needs, code)
-        if missing:
-            return Lacks(missing)
+    async def lacks(self, run_id: str) -> Lacks | None:
+        """Return what this worker lacks of a run's needs, or `None` if it has all of them."""
+        return await self._lacks(*await self._read(run_id))
+
+    async def load(self, run_id: str) -> Team | Lacks:
+        """Build the team of a run, or return what this worker lacks; the run itself is not touched.
+
+        Raises `UsageError` for a team that can't be built here although nothing is known to be missing.
+        """
+        started, source = await self._read(run_id)
+        if (lacks := await self._lacks(started, source)) is not None:
+            return lacks
         folder = await self._cache.unpack(started.files, self._journal.bodies)
-        local = _on_this_machine(source, folder, code)
-        try:
-            team = await anyio.to_thread.run_sync(partial(team_from_source, local, self._models, recorded=True))
-            await check_ready(team, self._models)
-        except (UsageError, NotResumable) as error:  # nothing has been driven: another worker may be able to
-            return Lacks((f"another setup: {' '.join(str(error).split())}",))
+        local = _on_this_machine(source, folder, self._code.get(started.code))
+        team = await anyio.to_thread.run_sync(partial(team_from_source, local, self._models, recorded=True))
+        await check_ready(team, self._models)
         return team
+
+    async def _read(self, run_id: str) -> tuple[RunStarted, Source]:
+        """The start of a run and its source, without the rest of its record."""
+        first = next(iter(await self._journal.read(run_id, limit=1)), None)
+        if first is None or not isinstance(first.fact, RunStarted):
+            raise NotResumable(f"Run {run_id!r} has no start event in the journal.")
+        started = first.fact
+        recorded = decode_body((await self._journal.bodies([started.manifest]))[started.manifest])
+        try:
+            return started, Source.model_validate(recorded)
+        except ValidationError as error:
+            wrong = "; ".join(map(str, misfits_of(error, recorded)))
+            raise NotResumable(f"The team of run {run_id!r} can't be read from its record: {wrong}") from error
+
+    async def _lacks(self, started: RunStarted, source: Source) -> Lacks | None:
+        needs, code = needs_of(started, source.manifest), self._code.get(started.code)
+        missing = await anyio.to_thread.run_sync(missing_here, needs, code)
+        return Lacks(missing) if missing else None
 
 
 def _on_this_machine(source: Source, folder: Path, code: CodeFolder | None) -> Source:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -43,8 +44,10 @@ class TakeOver:
         client: QueueClient,
         is_own: Callable[[str], bool],
         report: Callable[[str], None],
+        adopt: Callable[[QueueEntry], Awaitable[bool]],
     ) -> None:
         self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
+        self._adopt = adopt
         self._undriven: dict[tuple[str, float | None], float] = {}
         self._seen_items: dict[str, int] = {}
         self._cleaned = 0.0
@@ -70,7 +73,10 @@ class TakeOver:
         driven = await self._journal.driven([one.run_id for one in entries]) if entries else set[str]()
         idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
         await self._take_over([one for one in idle if one.state == "claimed"])
-        await self._revive([one for one in idle if one.state == "parked"])
+        await self._revive([one for one in idle if one.state == "parked" and not one.waits])
+        if waiting := [one for one in idle if one.waits]:
+            running = Counter(one.queue for one in entries if one.state == "claimed" or one.run_id in driven)
+            await self._place(waiting, running)
         if time.monotonic() > self._cleaned + CLEAN_SECONDS:
             self._cleaned = time.monotonic()
             await self._client.delete_done(time.time() - KEEP_SECONDS)
@@ -109,6 +115,18 @@ class TakeOver:
             raise
         except JournalError as error:
             self._report(f"can't put {entry.run_id} back into its queue: {error}")
+
+    async def _place(self, waiting: Sequence[QueueEntry], running: Counter[str]) -> None:
+        """Let this worker adopt runs that wait for what it has, within the limits of their queues."""
+        runs = await self._journal.summaries([one.run_id for one in waiting])
+        limits = {one.name: one.at_once for one in await self._client.queues()}
+        for entry in waiting:
+            run, limit = runs.get(entry.run_id), limits.get(entry.queue)
+            with self._reported(entry):
+                if run is None or run.status in FINAL:
+                    await self._client.delete([entry.run_id])
+                elif (limit is None or running[entry.queue] < limit) and await self._adopt(entry):
+                    running[entry.queue] += 1
 
     async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
         if run.status != "paused":

@@ -10,8 +10,8 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Self
 from uuid import uuid4
 
@@ -19,9 +19,14 @@ from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
+from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.scheduler import Scheduler
+from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
+from teamwright.cluster.submission.wait import record_wait
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
-from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive, TeamwrightError, UsageError
+from teamwright.errors import FencedOut, JournalUnavailable, RunError, RunIsLive, TeamwrightError, UsageError
 from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.postgres.schedules import PostgresSchedules
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.results import FINAL, RunResult
@@ -36,7 +41,14 @@ class Worker:
     """Drives up to `at_once` runs of one queue at a time. Several workers may have one name."""
 
     def __init__(
-        self, journal: PostgresJournal, *, queue: str = DEFAULT_QUEUE, at_once: int = 4, name: str = "", report: Report
+        self,
+        journal: PostgresJournal,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        at_once: int = 4,
+        name: str = "",
+        code: Sequence[CodeFolder] = (),
+        report: Report,
     ) -> None:
         if at_once < 1:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
@@ -47,7 +59,10 @@ class Worker:
         self._engine = Engine(journal, shared=ClusterLimits(journal.address))
         self._client = QueueClient(journal.address)
         self._runner = QueueRunner(journal.address, self.queue, self.worker_id, at_once, self._work)
-        self._take_over = TakeOver(journal, self._client, self._claimed, report)
+        self._take_over = TakeOver(journal, self._client, self._claimed, report, self._adopt)
+        self._adopted: set[asyncio.Task[None]] = set()
+        self._teams = TeamLoader(journal, self._engine.models, code=code)
+        self._scheduler = Scheduler(journal, PostgresSchedules(journal.address), self._client.submit, report)
         self._claims: dict[str, Handle | None] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -67,8 +82,8 @@ class Worker:
             await self._client.register(self.queue)
             self._runner.launch()
             stack.push_async_callback(self._runner.close)
-            watching = asyncio.create_task(self._take_over.watch(), name="take-over")
-            stack.push_async_callback(_cancelled, watching)
+            for watch in (self._take_over.watch, self._scheduler.watch):
+                stack.push_async_callback(_cancelled, asyncio.create_task(watch()))
             self._stack = stack.pop_all()
         return self
 
@@ -93,6 +108,30 @@ class Worker:
 
     def _claimed(self, run_id: str) -> bool:
         return run_id in self._claims
+
+    async def _adopt(self, entry: QueueEntry) -> bool:
+        """Drive a run that waits for what this worker has; returns whether it does.
+
+        The entry stays parked: put back, others that lack the same could claim it again and again. If this worker dies,
+        the run waits again.
+        """
+        if entry.queue != self.queue or self._is_draining or len(self._claims) >= self._runner.at_once:
+            return False
+        with suppress(RunError, UsageError):  # driving it will tell what is wrong
+            if await self._teams.lacks(entry.run_id) is not None:
+                return False
+        task = asyncio.create_task(self._drive_adopted(entry))
+        self._adopted.add(task)
+        task.add_done_callback(self._adopted.discard)
+        return True
+
+    async def _drive_adopted(self, entry: QueueEntry) -> None:
+        self._runner.adopted += 1
+        try:
+            if await self._work(entry.run_id, entry.queue):
+                await self._settle(lambda: self._client.delete([entry.run_id]))
+        finally:
+            self._runner.adopted -= 1
 
     async def _work(self, run_id: str, queue: str) -> bool:
         """Drive a run that was claimed; returns whether it has ended."""
@@ -125,6 +164,10 @@ class Worker:
             self._report(f"can't drive {run_id}: {reason}")
             await self._settle(lambda: self._client.park(run_id, reason, time.time() + RETRY_SECONDS))
             return False
+        if isinstance(result, Lacks):
+            self._report(f"leaves {run_id} to others: it {result}")
+            await self._settle(lambda: self._client.park(run_id, str(result), waits=True))
+            return False
         if result is None or result.status in FINAL:
             self._report(f"finished {run_id}: {result.status if result is not None else 'deleted'}")
             return True
@@ -135,16 +178,23 @@ class Worker:
             await self._settle(lambda: self._client.requeue(entry))
         return False
 
-    async def _result(self, run_id: str) -> RunResult | None:
-        """Drive a run until it ends or stops; `None` if it does not exist any more."""
+    async def _result(self, run_id: str) -> RunResult | Lacks | None:
+        """Drive a run until it ends or stops; `None` if it does not exist any more.
+
+        A run that needs what this worker lacks is left as it is.
+        """
         summary = await self._journal.find(run_id)
         if summary is None:
             return None
         waits = summary.status == "paused" and not await has_arrived(self._journal, summary)
         if summary.status in FINAL or waits or self._is_draining:
             return await self._engine.runs.result(run_id)
+        team = await self._teams.load(run_id)
+        if isinstance(team, Lacks):
+            await record_wait(self._journal, run_id, self.queue, team)
+            return team
         self._report(f"drives {run_id}")
-        handle = await self._engine.start_resume(run_id)
+        handle = await self._engine.start_resume(run_id, team=team)
         self._claims[run_id] = handle
         if self._is_draining:
             handle.hand_back(self.queue)

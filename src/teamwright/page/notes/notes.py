@@ -249,8 +249,9 @@ def _note_of_people(event: Event) -> str | None:
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
         case RunInterrupted():
             return "the process that drives the run was asked to stop"
-        case RunQueued(queue=queue):
-            return f"waits in the queue {visible(queue)!r} for a worker"
+        case RunQueued(queue=queue, waits_for=needed):
+            with_what = f" with {visible(', '.join(needed))}" if needed else ""
+            return f"waits in the queue {visible(queue)!r} for a worker{with_what}"
         case RunNotified() as fact:
             return _note_of_webhook(fact)
         case _:

@@ -85,6 +85,8 @@ class RunQueued(Record, frozen=True):
 
     kind: ClassVar = "run.queued"
     queue: str = ""
+    waits_for: tuple[str, ...] = ()
+    """What a worker must have that no worker had so far; empty if any worker will do."""
 
 
 class RunIntervened(Record, frozen=True):

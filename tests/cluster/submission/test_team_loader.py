@@ -1,0 +1,137 @@
+import shutil
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.file_cache import FileCache
+from teamwright.cluster.submission.prepared_team import prepare_team
+from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
+from teamwright.errors import ManifestError
+from teamwright.journal.commit import commit
+from teamwright.journal.protocol import Batch
+from teamwright.manifests.load import load
+from teamwright.runtime.engine import Engine
+from teamwright.teams.load import source_of
+from teamwright.teams.team import Team
+from teamwright.values.events.run import RunStarted
+from teamwright.values.specs.manifest import McpSpec
+
+CODE = "def shout(text: str) -> str:\n    return text.upper() + '!'\n"
+
+
+@pytest.fixture
+async def engine() -> AsyncGenerator[Engine]:
+    async with Engine("memory") as opened:
+        yield opened
+
+
+async def submit(engine: Engine, folder: Path, manifest: str, code: Path | None = None) -> None:
+    """Record a run "one" of a manifest, and delete its folder: the worker is on another machine."""
+    (folder / "team.yaml").write_text(manifest)
+    source = source_of(load([folder / "team.yaml"]))
+    prepared = prepare_team(source, engine.models, code=None if code is None else CodeFolder(code))
+    batch = await engine.enqueue(
+        prepared.team, "hello", queue="default", run_id="one", files=prepared.files, code=prepared.code
+    )
+    await commit(engine.journal, batch)
+    shutil.rmtree(folder)
+
+
+def loader(engine: Engine, tmp_path: Path, *code: Path) -> TeamLoader:
+    cache = FileCache(tmp_path / "cache")
+    return TeamLoader(engine.journal, engine.models, code=[CodeFolder(one) for one in code], cache=cache)
+
+
+async def test_a_team_is_built_from_the_files_of_its_run(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "replies.yaml").write_text("rules: [{reply: 'from a file'}]\n")
+    await submit(engine, folder, "agents: {one: {scripted: replies.yaml}}")
+    team = await loader(engine, tmp_path).load("one")
+    assert isinstance(team, Team)
+    assert (await engine.resume("one", team=team)).output == "from a file"
+
+
+async def test_code_is_taken_from_the_folder_of_the_worker_with_the_same_digest(engine: Engine, tmp_path: Path) -> None:
+    here, there, other = (tmp_path / name for name in ("here", "there", "other"))
+    for place in (here, there, other):
+        place.mkdir()
+        (place / "voices.py").write_text(CODE)
+        (place / "team.yaml").write_text("agents: {one: {function: 'voices:shout'}}")
+    (other / "voices.py").write_text(CODE + "# changed\n")
+    await submit(engine, here, "agents: {one: {function: 'voices:shout'}}", code=here)
+    for lacking in (loader(engine, tmp_path), loader(engine, tmp_path, other)):
+        found = await lacking.load("one")
+        assert isinstance(found, Lacks)
+        assert str(found) == f"waits for a worker with the code {CodeFolder(there).digest[:12]}"
+    able = loader(engine, tmp_path, other, there)
+    assert await able.lacks("one") is None
+    team = await able.load("one")
+    assert isinstance(team, Team)
+    assert (await engine.resume("one", team=team)).output == "HELLO!"
+
+
+async def test_a_file_of_a_run_is_never_imported_as_code(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "replies.yaml").write_text("rules: [{reply: x}]\n")
+    (folder / "hostile.py").write_text(CODE)
+    manifest = "agents: {one: {function: 'hostile:shout'}}"
+    (folder / "team.yaml").write_text(manifest)
+    prepared = prepare_team(source_of(load([folder / "team.yaml"])), engine.models, code=CodeFolder(folder))
+    files = {"hostile.py": CODE.encode()}
+    await commit(engine.journal, await engine.enqueue(prepared.team, "x", queue="q", run_id="one", files=files))
+    found = await loader(engine, tmp_path, folder).load("one")
+    assert str(found) == "waits for a worker with the Python module 'hostile'"
+
+
+async def test_commands_of_servers_start_beside_their_programs(engine: Engine, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    manifest = "agents: {one: {model: 'openai:x', tools: [{mcp: {command: python, args: [server.py]}}]}}"
+    for place in (here, there):
+        (place / "teams").mkdir(parents=True)
+        (place / "teams" / "server.py").write_text("")
+        (place / "teams" / "team.yaml").write_text(manifest)
+    source = source_of(load([here / "teams" / "team.yaml"]))
+    prepared = prepare_team(source, engine.models, code=CodeFolder(here))
+    batch = await engine.enqueue(prepared.team, "hello", queue="q", run_id="one", code=prepared.code)
+    await commit(engine.journal, batch)
+    shutil.rmtree(here)
+    with pytest.raises(ManifestError, match="OPENAI_API_KEY"):
+        await loader(engine, tmp_path, there).load("one")
+    from teamwright.cluster.submission import team_loader
+
+    local = team_loader._on_this_machine(prepared.team.source, tmp_path / "cache", CodeFolder(there))
+    tool = local.manifest.agents["one"].tools[0]
+    assert isinstance(tool, McpSpec)
+    assert tool.mcp.cwd == str(there / "teams")
+
+
+async def test_a_run_of_another_version_of_a_strategy_is_left_to_others(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "team.yaml").write_text("agents: {one: {function: 'textwrap:dedent'}}")
+    prepared = prepare_team(source_of(load([folder / "team.yaml"])), engine.models)
+    first, *rest = (batch := await engine.enqueue(prepared.team, "x", queue="q", run_id="one")).events
+    assert isinstance(first.fact, RunStarted)
+    newer = structs.replace(first, fact=first.fact.changed(strategies={"sequential": 77}))
+    await commit(engine.journal, Batch([newer, *rest], batch.bodies))
+    found = await loader(engine, tmp_path).load("one")
+    assert str(found) == "waits for a worker with strategy 'sequential' version 77"
+
+
+async def test_a_variable_that_this_machine_lacks_is_named(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    manifest = "agents: {one: {model: {url: '${PLACE}/v1', name: x, api_key: '${HOUSE_KEY}'}}}"
+    await submit(engine, folder, manifest)
+    monkeypatch.setenv("PLACE", "http://localhost:1")
+    found = await loader(engine, tmp_path).load("one")
+    assert str(found) == "waits for a worker with the environment variable 'HOUSE_KEY'"
+    monkeypatch.setenv("HOUSE_KEY", "s3cret-0123456789")
+    assert isinstance(await loader(engine, tmp_path).load("one"), Team)
