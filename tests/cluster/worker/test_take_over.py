@@ -84,7 +84,9 @@ async def test_runs_go_on_after_postgres_was_restarted_also_during_a_take_over(
         async with opened_cluster(postgres.url, tmp_path, workers) as cluster:
             cluster.hold.touch()
             await cluster.submit(*runs)
-            killed, other = cluster.start("--at-once", "2"), cluster.start("--at-once", "4")
+            killed = cluster.start("--at-once", "2")
+            await eventually(lambda: len(cluster.effects) == 2, "the calls of the first worker begin")
+            other = cluster.start("--at-once", "4")
             await eventually(lambda: len(cluster.effects) == 4, "all calls begin")
             await run_sync(postgres.crash)
             await run_sync(postgres.start)

@@ -27,7 +27,8 @@ LOOK_SECONDS: Final = 1.0
 CLAIM_SECONDS: Final = 2.0
 """How long a claimed run may be without a driver: a worker needs a moment from the claim to the driver lock."""
 LOOK_SHARE: Final = 10.0
-"""How much longer than a look the pause after it is, at least."""
+"""How much longer than a look the pause after it is, at least, up to `LONGEST_PAUSE`."""
+LONGEST_PAUSE: Final = 5.0
 CLEAN_SECONDS: Final = 60.0
 KEEP_SECONDS: Final = 24 * 3600.0
 """How long entries are kept after they are done."""
@@ -57,15 +58,16 @@ class TakeOver:
         pause = LOOK_SECONDS
         while True:
             await asyncio.sleep(pause)
-            began = time.monotonic()
+            pause = LOOK_SECONDS
             try:
                 async with self._journal.drive(LOCK):
+                    began = time.monotonic()
                     await self.look()
+                    pause = min(max(pause, LOOK_SHARE * (time.monotonic() - began)), LONGEST_PAUSE)
             except RunIsLive:
                 pass  # another worker looks
             except JournalError as error:
                 self._report(f"can't look for runs of dead workers: {error}")
-            pause = max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began))
 
     async def look(self) -> None:
         """Look once at all claimed and parked entries."""

@@ -24,7 +24,15 @@ from teamwright.cluster.submission.scheduler import Scheduler
 from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
 from teamwright.cluster.submission.wait import record_wait
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
-from teamwright.errors import FencedOut, JournalUnavailable, RunError, RunIsLive, TeamwrightError, UsageError
+from teamwright.errors import (
+    FencedOut,
+    JournalError,
+    JournalUnavailable,
+    RunError,
+    RunIsLive,
+    TeamwrightError,
+    UsageError,
+)
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.schedules import PostgresSchedules
 from teamwright.runtime.engine import Engine
@@ -210,6 +218,9 @@ class Worker:
                 if self._is_draining:
                     return None  # the entry stays claimed, and another worker takes over
                 self._report(str(error))
+            except JournalError as error:  # there is no such entry any more
+                self._report(str(error))
+                return None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
 
