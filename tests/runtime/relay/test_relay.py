@@ -15,7 +15,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.relay import relay as relay_module
 from teamwright.runtime.relay import remote_run
-from teamwright.runtime.relay.relay import MOST_UNSENT, followers_channel
+from teamwright.runtime.relay.relay import followers_channel
 from teamwright.transports import redis
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import LiveSignal, Transport
@@ -170,7 +170,11 @@ async def test_a_follower_that_is_gone_is_forgotten(tmp_path: Path, monkeypatch:
         assert not driver.bus.is_followed("r")
 
 
-async def test_a_transport_that_fails_or_hangs_never_holds_up_a_run(tmp_path: Path) -> None:
+async def test_a_transport_that_fails_or_hangs_never_holds_up_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "MOST_UNSENT", 20)
+
     class Bad(InProcessTransport):
         async def send(self, channel: str, signal: LiveSignal) -> None:
             if signal.number % 2:
@@ -181,7 +185,7 @@ async def test_a_transport_that_fails_or_hangs_never_holds_up_a_run(tmp_path: Pa
     async with two_engines(tmp_path, transport) as (driver, _):
         result = await driven(driver, speaker)
         await transport.offer(followers_channel("r"), FOLLOW)
-        speaker.say(*["w"] * (MOST_UNSENT + 100), None)
+        speaker.say(*["w"] * 120, None)
         assert (await asyncio.wait_for(result, 30)).status == "completed"
         assert driver.relay.dropped >= 100
 
