@@ -103,6 +103,7 @@ async def complete(server: Server, request: Request, asked: AskedCompletion) -> 
         with_usage = asked.stream_options is not None and asked.stream_options.include_usage
         return EventStream(_chunks(request, handle, asked.model, with_usage=with_usage))
     result = await server.engine.runs.wait(handle.run_id)  # unlike the handle's, it goes on without the client
+    need(request, "run")  # the token may have been revoked meanwhile
     if result.status not in FINISHED:
         return error_response(502, "run_failed", _failure(result))
     message = {"role": "assistant", "content": mask_text(result.output or "")}
