@@ -14,6 +14,11 @@ SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
 
 COVERED_BY = {
+    "cluster/worker/log.py": "cluster/worker/test_monitoring.py",
+    "cluster/worker/metrics.py": "cluster/worker/test_monitoring.py",
+    "cluster/worker/presence.py": "cluster/test_status.py",
+    "journal/postgres/pace_states.py": "cluster/test_status.py",
+    "journal/postgres/workers.py": "cluster/test_status.py",
     "journal/postgres/schedules.py": "cluster/submission/test_scheduler.py",
     "cli/terminal/duration.py": "cli/cluster/test_start_time.py",
     "cluster/submission/team_code.py": "cluster/submission/test_prepared_team.py",

@@ -91,7 +91,7 @@ class Campaign:
         while True:
             done = self._done
             await anyio.sleep(self._random.uniform(0.5, 1.5) * every)
-            while self._done == done:  # noqa: ASYNC110 - on a busy machine, workers need time to come to anything
+            while self._done == done:  # noqa: ASYNC110 - on a busy machine, workers need time to start
                 await anyio.sleep(0.1)
             place, blow = self._random.randrange(len(workers)), self._random.choice(BLOWS)
             struck = workers[place]

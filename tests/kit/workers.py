@@ -82,11 +82,17 @@ class Cluster:
     team: Team
     workers: list[WorkerProcess] = field(default_factory=list[WorkerProcess])
 
-    def start(self, *arguments: str, url: str = "", die_at: int = 0, when: str = "before") -> WorkerProcess:
-        """Start a worker; it dies by SIGKILL before or after its write number `die_at` to the journal."""
+    def start(
+        self, *arguments: str, url: str = "", die_at: int = 0, when: str = "before", newer: bool = False
+    ) -> WorkerProcess:
+        """Start a worker; it dies by SIGKILL before or after its write number `die_at` to the journal.
+
+        A `newer` one is a program whose layout of the journal has one more minor version.
+        """
         log = self.folder / f"worker-{len(self.workers)}.log"
         environment = {"TEAMWRIGHT_JOURNAL": url or self.url, FOLDER: str(self.folder)}
         job = {"environment": environment, "arguments": arguments, "log": str(log), "die_at": die_at, "when": when}
+        job["newer"] = newer
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         self.server.stdin.write(json.dumps(job) + "\n")
@@ -229,6 +235,8 @@ def _live(job: dict[str, Any]) -> None:
     os.dup2(log, 2)
     if job["die_at"]:
         _die_at(job["die_at"], job["when"])
+    if job["newer"]:
+        _be_newer()
     code = 1
     try:
         code = main(["worker", *job["arguments"]])
@@ -253,6 +261,22 @@ def _die_at(write: int, when: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     watch_commits(count, lambda: die("after"))
+
+
+def _be_newer() -> None:
+    """Make this process a program of the next release, which adds to the layout of the journal."""
+    from teamwright.journal.postgres import journal, migrations
+
+    latest = migrations.MIGRATIONS[-1].version
+    added = migrations.Migration(
+        migrations.Version(latest.major, latest.minor + 1),
+        "ALTER TABLE events ADD COLUMN added text DEFAULT 'new'; CREATE TABLE added (id text PRIMARY KEY)",
+    )
+
+    async def migrate(connection: journal.Connection, address: DatabaseAddress) -> migrations.Version:
+        return await migrations.migrate(connection, address, (*migrations.MIGRATIONS, added))
+
+    journal.migrate = migrate  # pyright: ignore[reportAttributeAccessIssue]
 
 
 if __name__ == "__main__":

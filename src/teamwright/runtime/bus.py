@@ -19,6 +19,7 @@ class Bus:
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
         self._by_run: dict[str, list[Listener]] = {}
+        self._event_listeners: list[Listener] = []
 
     @contextmanager
     def listening(self, listener: Listener, run_id: str | None = None) -> Generator[None]:
@@ -32,11 +33,22 @@ class Bus:
             if run_id is not None and not listeners and self._by_run.get(run_id) is listeners:
                 del self._by_run[run_id]
 
+    @contextmanager
+    def observing(self, listener: Listener) -> Generator[None]:
+        """Register a listener of events alone, of all runs, for the duration of the block: no model streams for it."""
+        self._event_listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._event_listeners.remove(listener)
+
     def publish(self, events: Iterable[Event]) -> None:
         """Pass durable events to their listeners."""
-        if self._listeners or self._by_run:
+        if self._listeners or self._by_run or self._event_listeners:
             for event in events:
                 self._pass(event)
+                for listener in tuple(self._event_listeners):
+                    listener(event)
 
     def publish_delta(self, delta: AnyDelta) -> None:
         """Pass a piece of a response, while it is being written, to its listeners."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teamwright.cluster.submission.schedule import template_of
 from teamwright.cluster.submission.scheduler import Scheduler
+from teamwright.cluster.worker.log import WorkerLog
 from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
 from teamwright.values.limits.limits import Limits
 from tests.kit.workers import Cluster, eventually
@@ -20,7 +21,7 @@ async def _add(cluster: Cluster, schedules: PostgresSchedules, name: str, cron: 
 
 async def test_a_tick_starts_one_run_also_if_its_worker_dies_before_it_goes_on(cluster: Cluster) -> None:
     schedules, said = PostgresSchedules(cluster.journal.address), list[str]()
-    scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, said.append)
+    scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, WorkerLog(said.append))
     row = await _add(cluster, schedules, "yearly")
     await scheduler.look()
     (started,) = await cluster.engine.runs.list()
@@ -38,7 +39,7 @@ async def test_a_tick_starts_one_run_also_if_its_worker_dies_before_it_goes_on(c
 
 async def test_a_damaged_schedule_does_not_hold_up_the_others(cluster: Cluster) -> None:
     schedules, said = PostgresSchedules(cluster.journal.address), list[str]()
-    scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, said.append)
+    scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, WorkerLog(said.append))
     assert await schedules.add(ScheduleRow("damaged", "@daily", "UTC", "default", 0, 1.0, 1.0), "{}")
     assert await schedules.add(ScheduleRow("wrong", "no cron", "UTC", "default", 0, 1.0, 2.0), "{}")
     await _add(cluster, schedules, "good")
@@ -60,7 +61,7 @@ async def test_a_tick_for_which_the_budget_has_no_room_is_skipped(cluster: Clust
     for name in ("first", "second"):
         row = ScheduleRow(name, "0 0 1 1 *", "UTC", "default", 0, 1.0, await schedules.now() - 60)
         assert await schedules.add(row, template_of(batch))
-    await Scheduler(cluster.journal, schedules, cluster.client.submit, said.append).look()
+    await Scheduler(cluster.journal, schedules, cluster.client.submit, WorkerLog(said.append)).look()
     assert [line.split()[2:4] for line in said] == [["'first'", "starts"], ["'second'", "leaves"]]
     assert await schedules.due() == []
     await schedules.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from teamwright.cluster.worker.worker import Worker
 
+LogFormat = Literal["text", "json"]
 CodeFolders = Annotated[
     list[Path] | None,
     typer.Option(
@@ -33,6 +35,15 @@ def worker(
         str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
     ] = "",
     code: CodeFolders = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
+        ),
+    ] = None,
+    log: Annotated[LogFormat, typer.Option("--log", help="What is printed: lines of text, or of JSON.")] = "text",
 ) -> int:
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
 
@@ -44,6 +55,8 @@ def worker(
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
         from teamwright.cluster.submission.file_cache import FileCache
+        from teamwright.cluster.worker.log import WorkerLog
+        from teamwright.cluster.worker.monitoring import monitoring
         from teamwright.cluster.worker.worker import Worker
     from anyio.to_thread import run_sync
 
@@ -53,14 +66,20 @@ def worker(
         extend_sys_path()
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
-        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=_report)
+        report = WorkerLog(_write, as_json=log == "json")
+        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=report)
         stop = _stop_on_signals(made)
-        async with made:
-            say(f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time")
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(made)
+            began = f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time"
+            report("starting", detail=began)
             for one in folders:
-                say(f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
+                report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
+            if metrics is not None:
+                address = await stack.enter_async_context(monitoring(made, report, metrics))
+                report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
             await stop.wait()
-            say("stopping: calls in flight finish, and runs go back to the queue")
+            report("stopping", detail="stopping: calls in flight finish, and runs go back to the queue")
             await made.drain()
         return 0
 
@@ -68,7 +87,7 @@ def worker(
         return run_on_loop(work)
 
 
-def _report(line: str) -> None:
+def _write(line: str) -> None:
     say(one_line(line))
 
 

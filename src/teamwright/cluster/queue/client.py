@@ -77,6 +77,18 @@ class QueueLimits:
     per_minute: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """How many entries of one queue are in which state; parked ones belong to no queue."""
+
+    queue: str
+    queued: int = 0
+    claimed: int = 0
+    parked: int = 0
+    oldest: float | None = None
+    """The age in seconds of the entry that has been queued longest."""
+
+
 def make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
     """A pool of connections to the database of the journal, which notice a dead peer."""
     try:
@@ -173,6 +185,23 @@ class QueueClient:
         )
         entries = [_entry_of(one) for one in found]
         return [one for one in entries if queue is None or one.queue == queue]
+
+    async def load(self) -> list[QueueLoad]:
+        """Return how many entries each queue has, by name: one statement, however many there are."""
+        return await asyncio.to_thread(self._call, lambda _: self._load())
+
+    def _load(self) -> list[QueueLoad]:
+        statement = f"""
+            SELECT coalesce(queue_name, ''), count(*) FILTER (WHERE status = ANY(%s)),
+                count(*) FILTER (WHERE status = ANY(%s)), count(*) FILTER (WHERE status = ANY(%s)),
+                extract(epoch FROM now())::float8 - min(created_at) FILTER (WHERE status = ANY(%s)) / 1000.0::float8
+            FROM "{queue_schema(self._address)}".workflow_status
+            WHERE name = %s AND status = ANY(%s) GROUP BY 1 ORDER BY 1
+        """
+        states = [_STATES[state] for state in ("queued", "claimed", "parked")]
+        values = (*states, _STATES["queued"], WORKFLOW, [one for state in states for one in state])
+        with self._engine.connect() as connection:
+            return [QueueLoad(*row) for row in connection.exec_driver_sql(statement, values)]
 
     async def requeue(self, entry: QueueEntry) -> None:
         """Put an entry back into its queue, at its former place, whatever became of its worker."""

@@ -7,10 +7,11 @@ the schedule goes on to its next tick. A tick for which the budget of its tenant
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from teamwright.cluster.submission.schedule import batch_at, next_tick
+from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, RunIsLive, UsageError
 from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
@@ -30,9 +31,7 @@ class Submit(Protocol):
 class Scheduler:
     """Looks for schedules that are due, for all queues."""
 
-    def __init__(
-        self, journal: Journal, schedules: PostgresSchedules, submit: Submit, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, journal: Journal, schedules: PostgresSchedules, submit: Submit, report: WorkerReport) -> None:
         self._journal, self._schedules, self._submit, self._report = journal, schedules, submit, report
 
     async def watch(self) -> None:
@@ -46,7 +45,7 @@ class Scheduler:
                 except RunIsLive:
                     pass  # another worker looks
                 except JournalError as error:
-                    self._report(f"can't look for runs that are due: {error}")
+                    self._report("trouble", detail=f"can't look for runs that are due: {error}")
         finally:
             await self._schedules.close()
 
@@ -56,7 +55,7 @@ class Scheduler:
             try:
                 await self._start(schedule)
             except (JournalCorrupt, UsageError) as error:
-                self._report(f"can't start a run of the schedule {schedule.name!r}: {error}")
+                self._report("trouble", detail=f"can't start a run of the schedule {schedule.name!r}: {error}")
 
     async def _start(self, schedule: ScheduleRow) -> None:
         template = await self._schedules.run_of(schedule.name)
@@ -68,7 +67,7 @@ class Scheduler:
             await TenantBudgets(self._journal).settle_ended()
         try:
             if await self._submit(batch, schedule.queue, priority=schedule.priority):
-                self._report(f"the schedule {schedule.name!r} starts {tick.run_id}")
+                self._report("scheduled", tick.run_id, repr(schedule.name))
         except BudgetUnavailable as error:
-            self._report(f"the schedule {schedule.name!r} leaves out {tick.run_id}: {error}")
+            self._report("trouble", tick.run_id, f"the schedule {schedule.name!r} leaves out {tick.run_id}: {error}")
         await self._schedules.advance(schedule, tick.following, tick.run_id)

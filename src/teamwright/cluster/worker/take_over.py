@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
+from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
@@ -44,7 +45,7 @@ class TakeOver:
         journal: PostgresJournal,
         client: QueueClient,
         is_own: Callable[[str], bool],
-        report: Callable[[str], None],
+        report: WorkerReport,
         adopt: Callable[[QueueEntry], Awaitable[bool]],
     ) -> None:
         self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
@@ -67,7 +68,7 @@ class TakeOver:
             except RunIsLive:
                 pass  # another worker looks
             except JournalError as error:
-                self._report(f"can't look for runs of dead workers: {error}")
+                self._report("trouble", detail=f"can't look for runs of dead workers: {error}")
 
     async def look(self) -> None:
         """Look once at all claimed and parked entries."""
@@ -89,7 +90,7 @@ class TakeOver:
         self._undriven = {key: self._undriven.get(key, now) for key in map(_claim_of, undriven)}
         for entry in undriven:
             if now - self._undriven[_claim_of(entry)] >= CLAIM_SECONDS:
-                self._report(f"takes over {entry.run_id} from {entry.worker}")
+                self._report("takes_over", entry.run_id, entry.worker)
                 with self._reported(entry):
                     await self._client.requeue(entry)
 
@@ -116,7 +117,7 @@ class TakeOver:
         except JournalUnavailable:
             raise
         except JournalError as error:
-            self._report(f"can't put {entry.run_id} back into its queue: {error}")
+            self._report("trouble", entry.run_id, f"can't put {entry.run_id} back into its queue: {error}")
 
     async def _place(self, waiting: Sequence[QueueEntry], running: Counter[str]) -> None:
         """Let this worker adopt runs that wait for what it has, within the limits of their queues."""

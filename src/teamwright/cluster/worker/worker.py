@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
 from typing import Self
 from uuid import uuid4
 
@@ -19,10 +20,13 @@ from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
+from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
 from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
 from teamwright.cluster.submission.wait import record_wait
+from teamwright.cluster.worker.log import WorkerLog
+from teamwright.cluster.worker.presence import Presence
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
 from teamwright.errors import (
     FencedOut,
@@ -35,14 +39,14 @@ from teamwright.errors import (
 )
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.schedules import PostgresSchedules
+from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
+from teamwright.values.models import JsonValue
 from teamwright.values.results import FINAL, RunResult
 
 RETRY_SECONDS = 30.0
 """How long a run that could not go on here waits before a worker tries it again."""
-Report = Callable[[str], None]
-"""Tells the operator what the worker does, as one line."""
 
 
 class Worker:
@@ -56,19 +60,22 @@ class Worker:
         at_once: int = 4,
         name: str = "",
         code: Sequence[CodeFolder] = (),
-        report: Report,
+        report: WorkerLog,
     ) -> None:
         if at_once < 1:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
         self.name = name or socket.gethostname()
         self.worker_id = f"{self.name}:{os.getpid()}:{uuid4().hex[:8]}"
         self.queue = check_queue(queue)
-        self._journal, self._report = journal, report
+        self.at_once = at_once
+        report.worker = self.worker_id
+        self._journal, self._report, self._started = journal, report, time.monotonic()
         self._engine = Engine(journal, shared=ClusterLimits(journal.address))
         self._client = QueueClient(journal.address)
         self._runner = QueueRunner(journal.address, self.queue, self.worker_id, at_once, self._work)
         self._take_over = TakeOver(journal, self._client, self._claimed, report, self._adopt)
         self._adopted: set[asyncio.Task[None]] = set()
+        self._presence = Presence(journal, self.worker_id, self._describe)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
         self._scheduler = Scheduler(journal, PostgresSchedules(journal.address), self._client.submit, report)
         self._claims: dict[str, Handle | None] = {}
@@ -76,6 +83,16 @@ class Worker:
         self._idle.set()
         self._is_draining = False
         self._stack = AsyncExitStack()
+
+    @property
+    def bus(self) -> Bus:
+        """Where the events of the runs that it drives are published."""
+        return self._engine.bus
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it claims runs: the database answers, and it is not being stopped."""
+        return self._presence.is_connected and not self._is_draining
 
     @property
     def driven(self) -> list[str]:
@@ -90,8 +107,10 @@ class Worker:
             await self._client.register(self.queue)
             self._runner.launch()
             stack.push_async_callback(self._runner.close)
-            for watch in (self._take_over.watch, self._scheduler.watch):
+            for watch in (self._take_over.watch, self._scheduler.watch, self._presence.watch):
                 stack.push_async_callback(_cancelled, asyncio.create_task(watch()))
+            await self._presence.show()
+            stack.push_async_callback(self._presence.leave)
             self._stack = stack.pop_all()
         return self
 
@@ -102,9 +121,10 @@ class Worker:
         """Claim nothing more, let calls in flight finish, and hand all runs back to the queue."""
         self._is_draining = True
         self._runner.at_once = 0
+        await self._presence.show()
         for run_id, handle in list(self._claims.items()):
             if handle is not None:
-                self._report(f"hands back {run_id}")
+                self._report("hands_back", run_id)
                 handle.hand_back(self.queue)
         await self._idle.wait()
 
@@ -113,6 +133,23 @@ class Worker:
         for handle in self._claims.values():
             if handle is not None:
                 handle.interrupt()
+
+    async def status(self) -> ClusterStatus:
+        """Return the state of the whole cluster; raises `JournalError`."""
+        return await read_status(self._journal, self._client)
+
+    def _describe(self) -> dict[str, JsonValue]:
+        """What other processes can read about this worker."""
+        return {
+            "name": self.name,
+            "queue": self.queue,
+            "state": "draining" if self._is_draining else "ready",
+            "at_once": self.at_once,
+            "driving": list(self._claims),
+            "finished": self._report.finished,
+            "version": version("teamwright"),
+            "seconds": round(time.monotonic() - self._started),
+        }
 
     def _claimed(self, run_id: str) -> bool:
         return run_id in self._claims
@@ -164,23 +201,23 @@ class Worker:
             await self._settle(lambda: self._client.park(run_id))
             return False
         except JournalUnavailable as error:
-            self._report(f"lost {run_id}: {error}")
+            self._report("lost", run_id, str(error))
             await self._settle(lambda: self._client.requeue(entry))
             return False
         except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
             reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
-            self._report(f"can't drive {run_id}: {reason}")
+            self._report("cannot_drive", run_id, reason)
             await self._settle(lambda: self._client.park(run_id, reason, time.time() + RETRY_SECONDS))
             return False
         if isinstance(result, Lacks):
-            self._report(f"leaves {run_id} to others: it {result}")
+            self._report("leaves", run_id, str(result))
             await self._settle(lambda: self._client.park(run_id, str(result), waits=True))
             return False
         if result is None or result.status in FINAL:
-            self._report(f"finished {run_id}: {result.status if result is not None else 'deleted'}")
+            self._report("finished", run_id, result.status if result is not None else "deleted")
             return True
         if result.status == "paused":
-            self._report(f"paused {run_id}")
+            self._report("paused", run_id)
             await self._settle(lambda: self._client.park(run_id))
         else:
             await self._settle(lambda: self._client.requeue(entry))
@@ -201,7 +238,7 @@ class Worker:
         if isinstance(team, Lacks):
             await record_wait(self._journal, run_id, self.queue, team)
             return team
-        self._report(f"drives {run_id}")
+        self._report("drives", run_id)
         handle = await self._engine.start_resume(run_id, team=team)
         self._claims[run_id] = handle
         if self._is_draining:
@@ -217,9 +254,9 @@ class Worker:
             except JournalUnavailable as error:
                 if self._is_draining:
                     return None  # the entry stays claimed, and another worker takes over
-                self._report(str(error))
+                self._report("trouble", detail=str(error))
             except JournalError as error:  # there is no such entry any more
-                self._report(str(error))
+                self._report("trouble", detail=str(error))
                 return None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)

@@ -39,7 +39,9 @@ from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_ite
 from teamwright.journal.postgres.migrations import migrate
 from teamwright.journal.postgres.notes import PostgresNotes
 from teamwright.journal.postgres.notifications import Notifications
+from teamwright.journal.postgres.pace_states import ModelPace, read_paces
 from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_last_items, read_summaries
+from teamwright.journal.postgres.workers import PostgresWorkers
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -72,6 +74,15 @@ class PostgresJournal:
     def budgets(self) -> Budgets:
         """The budgets of tenants across runs."""
         return PostgresBudgets(self._use)
+
+    @property
+    def workers(self) -> PostgresWorkers:
+        """The workers that drive runs of this journal."""
+        return PostgresWorkers(self._use)
+
+    async def paces(self) -> list[ModelPace]:
+        """Return how fast each model is called, by all processes together."""
+        return await self._use(read_paces)
 
     async def open(self) -> None:
         """Connect; create or upgrade the tables first where needed."""

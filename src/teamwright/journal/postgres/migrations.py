@@ -17,6 +17,7 @@ from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.budget_tables import BUDGET_TABLES
 from teamwright.journal.postgres.pace_tables import PACE_TABLES
 from teamwright.journal.postgres.schedules import SCHEDULE_TABLES
+from teamwright.journal.postgres.workers import WORKER_TABLES
 
 
 class Version(NamedTuple):
@@ -77,6 +78,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 1), PACE_TABLES),
     Migration(Version(1, 2), BUDGET_TABLES),
     Migration(Version(1, 3), SCHEDULE_TABLES),
+    Migration(Version(1, 4), WORKER_TABLES),
 )
 
 

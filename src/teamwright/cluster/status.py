@@ -1,0 +1,108 @@
+"""What a cluster does at this moment: its workers, queues and models, read from the database alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from teamwright.cluster.queue.client import QueueClient, QueueLimits, QueueLoad
+from teamwright.cluster.worker.presence import LOST_SECONDS
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.postgres.pace_states import ModelPace
+from teamwright.journal.postgres.workers import WorkerRow
+
+WorkerState = Literal["ready", "draining", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """One worker. A `lost` one died without a word within the last hour."""
+
+    id: str
+    name: str
+    queue: str
+    state: WorkerState
+    at_once: int
+    driving: tuple[str, ...]
+    finished: int
+    version: str
+    seconds: float
+    """How long it has been running."""
+    seen: float
+    """How many seconds ago it was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One queue: the runs that wait in it, and those that workers have claimed from it."""
+
+    name: str
+    queued: int = 0
+    claimed: int = 0
+    oldest: float | None = None
+    """The age in seconds of the run that has been waiting longest, if one waits."""
+    at_once: int | None = None
+    per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """All workers, queues and models in use."""
+
+    workers: Sequence[WorkerStatus] = ()
+    queues: Sequence[QueueStatus] = ()
+    models: Sequence[ModelPace] = field(default_factory=tuple[ModelPace, ...])
+    parked: int = 0
+    """Runs that wait for a person, or for a worker that has what they need."""
+
+    @property
+    def open_runs(self) -> int:
+        """The number of runs that are queued, driven or parked."""
+        return self.parked + sum(one.queued + one.claimed for one in self.queues)
+
+    @property
+    def oldest(self) -> float | None:
+        """The age in seconds of the run that has been waiting longest in any queue."""
+        return max((one.oldest for one in self.queues if one.oldest is not None), default=None)
+
+
+async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterStatus:
+    """Read the state of a cluster; both must be open."""
+    load = await client.load()
+    limits = {one.name: one for one in await client.queues()}
+    waiting = {one.queue: one for one in load if one.queue}
+    names = sorted(limits.keys() | waiting.keys())
+    return ClusterStatus(
+        workers=[_worker(row) for row in await journal.workers.all()],
+        queues=[_queue(waiting.get(name, QueueLoad(name)), limits.get(name, QueueLimits(name))) for name in names],
+        models=await journal.paces(),
+        parked=sum(one.parked for one in load),
+    )
+
+
+def _worker(row: WorkerRow) -> WorkerStatus:
+    """Read what a worker says of itself, also one of another version."""
+    data = row.data
+    state = "lost" if row.age > LOST_SECONDS else cast("WorkerState", str(data.get("state", "ready")))
+    driving = data.get("driving")
+    return WorkerStatus(
+        id=row.id,
+        name=str(data.get("name", row.id)),
+        queue=str(data.get("queue", "")),
+        state=state,
+        at_once=_number(data.get("at_once")),
+        driving=tuple(map(str, driving)) if isinstance(driving, list) else (),
+        finished=_number(data.get("finished")),
+        version=str(data.get("version", "")),
+        seconds=_number(data.get("seconds")),
+        seen=round(row.age, 1),
+    )
+
+
+def _queue(load: QueueLoad, limits: QueueLimits) -> QueueStatus:
+    return QueueStatus(load.queue, load.queued, load.claimed, load.oldest, limits.at_once, limits.per_minute)
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,24 @@
+"""`teamwright cluster status`, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from anyio.to_thread import run_sync
+
+from teamwright.cli.main import main
+from tests.kit.workers import Cluster
+
+
+async def test_the_command_shows_it_as_text_and_as_json(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.submit("one")
+    assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("0 workers, 1 open run, the oldest waits for ")
+    assert "default" in text
+    assert await run_sync(main, ["cluster", "status", "--json", "--journal", cluster.url]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["open_runs"] == 1
+    assert found["queues"][0]["queued"] == 1
+    assert (found["workers"], found["models"]) == ([], [])

@@ -1,0 +1,67 @@
+"""A worker that is monitored: what it answers over HTTP, and what it logs."""
+
+from __future__ import annotations
+
+import json
+import re
+from signal import SIGTERM
+
+import httpx2
+
+from tests.kit.workers import Cluster, WorkerProcess, eventually
+
+
+def _address(worker: WorkerProcess) -> str:
+    found = re.search(r"http://127\.0\.0\.1:\d+", "\n".join(worker.lines))
+    return found[0] if found else ""
+
+
+async def test_metrics_count_runs_tokens_and_queues(cluster: Cluster) -> None:
+    await cluster.submit("one", "two")
+    worker = cluster.start("--metrics", "0")
+    await cluster.completed("one", "two")
+    async with httpx2.AsyncClient(base_url=_address(worker)) as client:
+        page = await client.get("/metrics")
+        assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = page.text.splitlines()
+        assert 'teamwright_runs_finished_total{status="completed"} 2' in lines
+        assert "teamwright_runs_driving 0" in lines
+        assert "teamwright_database_up 1" in lines
+        assert 'teamwright_queue_queued{queue="default"} 0' in lines
+        assert 'teamwright_workers{state="ready"} 1' in lines
+        spent = (await cluster.engine.runs.result("one")).usage.total_tokens * 2
+        counted = [float(line.split()[1]) for line in lines if line.startswith("teamwright_tokens_total")]
+        assert sum(counted) == spent
+        for line in lines:
+            assert line.startswith("# ") or re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"\})? [0-9.e+-]+', line), line
+
+
+async def test_a_worker_is_healthy_while_it_lives_and_ready_while_it_claims_runs(cluster: Cluster) -> None:
+    cluster.hold.touch()
+    await cluster.submit("one")
+    worker = cluster.start("--metrics", "0")
+    await eventually(lambda: len(cluster.effects) == 1, "the call begins")
+    async with httpx2.AsyncClient(base_url=_address(worker)) as client:
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.get("/other")).status_code == 404
+        assert (await client.post("/metrics")).status_code == 405
+        worker.send(SIGTERM)
+        await eventually(lambda: worker.has_said("hands back one"), "the worker drains")
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 503
+    cluster.hold.unlink()
+
+
+async def test_a_log_of_json_has_one_object_for_each_thing_that_happens(cluster: Cluster) -> None:
+    await cluster.submit("one")
+    worker = cluster.start("--log", "json", "--name", "w1")
+    await cluster.completed("one")
+    await eventually(lambda: worker.has_said("finished"), "the end is logged")
+    lines = [json.loads(line) for line in worker.lines]
+    assert {line["worker"].split(":")[0] for line in lines} == {"w1"}
+    events = [(line["event"], line.get("run_id")) for line in lines]
+    assert events[0] == ("starting", None)
+    assert ("drives", "one") in events
+    ended = next(line for line in lines if line["event"] == "finished")
+    assert (ended["run_id"], ended["detail"]) == ("one", "completed")
