@@ -15,7 +15,7 @@ from tests.kit.entry_points import registered_strategies
 from tests.profiles import THOROUGH, profile
 
 # A failure in CI must be reproducible, so only the thorough profile draws at random.
-settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
+settings.register_profile("ci", deadline=None, max_examples=35, derandomize=True, print_blob=True)
 settings.register_profile(THOROUGH, deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(profile())
 
