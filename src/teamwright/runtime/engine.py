@@ -574,12 +574,10 @@ class Engine:
 
     async def _team_of(self, record: RunRecord, limits: Limits | None = None) -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""
-        from teamwright.teams.load import (
-            source_with_limits,
-            team_from_source,
-        )  # with the manifests, which most runs never need
+        from teamwright.teams.file_cache import unpacked_source  # with the manifests, which most runs never need
+        from teamwright.teams.load import source_with_limits, team_from_source
 
-        source = record.source()
+        source = await unpacked_source(record.source(), record.start.files, self.journal.bodies)
         if limits is not None:
             source = source_with_limits(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))

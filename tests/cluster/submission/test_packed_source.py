@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cluster.submission import files
 from teamwright.cluster.submission.packed_source import pack
 from teamwright.errors import UsageError
 from teamwright.manifests.load import load
+from teamwright.teams import run_files as files
 from teamwright.teams.load import source_of
 from teamwright.values.specs.manifest import Source
 

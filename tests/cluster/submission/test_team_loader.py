@@ -6,14 +6,13 @@ import pytest
 from msgspec import structs
 
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.file_cache import FileCache
 from teamwright.cluster.submission.prepared_team import prepare_team
-from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
-from teamwright.errors import ManifestError
+from teamwright.cluster.submission.team_loader import Lacks, TeamLoader, _on_this_machine
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch
 from teamwright.manifests.load import load
 from teamwright.runtime.engine import Engine
+from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import source_of
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
@@ -53,6 +52,15 @@ async def test_a_team_is_built_from_the_files_of_its_run(engine: Engine, tmp_pat
     team = await loader(engine, tmp_path).load("one")
     assert isinstance(team, Team)
     assert (await engine.resume("one", team=team)).output == "from a file"
+
+
+async def test_any_process_resumes_and_forks_a_run_from_its_files(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "replies.yaml").write_text("rules: [{reply: 'from a file'}]\n")
+    await submit(engine, folder, "agents: {one: {scripted: replies.yaml}}")
+    assert (await engine.resume("one")).output == "from a file"
+    assert (await engine.fork("one", at=1, task="again")).output == "from a file"
 
 
 async def test_code_is_taken_from_the_folder_of_the_worker_with_the_same_digest(engine: Engine, tmp_path: Path) -> None:
@@ -97,14 +105,7 @@ async def test_commands_of_servers_start_beside_their_programs(engine: Engine, t
         (place / "teams" / "team.yaml").write_text(manifest)
     source = source_of(load([here / "teams" / "team.yaml"]))
     prepared = prepare_team(source, engine.models, code=CodeFolder(here))
-    batch = await engine.enqueue(prepared.team, "hello", queue="q", run_id="one", code=prepared.code)
-    await commit(engine.journal, batch)
-    shutil.rmtree(here)
-    with pytest.raises(ManifestError, match="OPENAI_API_KEY"):
-        await loader(engine, tmp_path, there).load("one")
-    from teamwright.cluster.submission import team_loader
-
-    local = team_loader._on_this_machine(prepared.team.source, tmp_path / "cache", CodeFolder(there))
+    local = _on_this_machine(prepared.team.source, tmp_path / "cache", CodeFolder(there))
     tool = local.manifest.agents["one"].tools[0]
     assert isinstance(tool, McpSpec)
     assert tool.mcp.cwd == str(there / "teams")

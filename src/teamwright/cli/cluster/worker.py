@@ -54,10 +54,10 @@ def worker(
     with needs_cluster():
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
-        from teamwright.cluster.submission.file_cache import FileCache
         from teamwright.cluster.worker.log import WorkerLog
         from teamwright.cluster.worker.monitoring import monitoring
         from teamwright.cluster.worker.worker import Worker
+        from teamwright.teams.file_cache import FileCache
     from anyio.to_thread import run_sync
 
     from teamwright.cli.interactive.sys_path import extend_sys_path

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.file_cache import FileCache
 from teamwright.cluster.submission.needs import missing_here, needs_of
 from teamwright.cluster.submission.packed_source import VARIABLE
 from teamwright.cluster.submission.team_code import place_in_code
 from teamwright.errors import NotResumable
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import JournalReader
+from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team

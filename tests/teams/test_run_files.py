@@ -1,8 +1,8 @@
 import pytest
 
-from teamwright.cluster.submission import files
-from teamwright.cluster.submission.files import body_of, check_files, check_path, digest_of
 from teamwright.errors import UsageError
+from teamwright.teams import run_files as files
+from teamwright.teams.run_files import body_of, check_files, check_path, digest_of
 
 HOSTILE_PATHS = [
     "",

@@ -16,11 +16,12 @@ from pathlib import Path, PurePosixPath
 
 import anyio
 
-from teamwright.cluster.submission.files import LARGEST_FILE, body_of, check_files, check_path, digest_of
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.location import data_folder
+from teamwright.teams.run_files import LARGEST_FILE, body_of, check_files, check_path, digest_of
 from teamwright.values.events.body import Body
+from teamwright.values.specs.manifest import Source
 from teamwright.values.turns.artifacts import content_of
 
 ReadBodies = Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
@@ -68,15 +69,13 @@ class FileCache:
 
     def _is_intact(self, place: Path, files: Mapping[str, Body]) -> bool:
         """Whether the folder has all files unchanged; marks it as used."""
-        try:
-            for path, body in files.items():
-                check_path(path)
-                if body_of(_read(place, path)) != body:
-                    return False
-            os.utime(place, follow_symlinks=False)
-        except (OSError, UsageError):
+        if place.is_symlink() or not _has_all(place, files):
             return False
-        return not place.is_symlink()
+        try:
+            os.utime(place)
+        except OSError:
+            return False
+        return True
 
     def _write(self, place: Path, contents: Mapping[str, bytes], files: Mapping[str, Body]) -> None:
         """Write the folder beside its place and move it there, unless another process has done so before."""
@@ -92,6 +91,29 @@ class FileCache:
                 _discard(place)
         finally:
             shutil.rmtree(new, ignore_errors=True)
+
+
+async def unpacked_source(source: Source, files: Mapping[str, Body], read: ReadBodies) -> Source:
+    """Return the source of a run whose files travelled with it, such that they are found on this machine.
+
+    Where the folder of the manifest has them unchanged, the source stays as it is.
+    """
+    if not files or await anyio.to_thread.run_sync(_has_all, Path(source.base), files):
+        return source
+    folder = await FileCache().unpack(files, read)
+    return source.model_copy(update={"base": str(folder), "modules": source.module_folder})
+
+
+def _has_all(place: Path, files: Mapping[str, Body]) -> bool:
+    """Whether a folder has all files unchanged, without a link on the way."""
+    try:
+        for path, body in files.items():
+            check_path(path)
+            if body_of(_read(place, path)) != body:
+                return False
+    except (OSError, UsageError):
+        return False
+    return True
 
 
 def _move(new: Path, place: Path) -> bool:
