@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 BUSY_POLL_SECONDS = 0.05
 """How often a worker that has just finished a run looks for the next one."""
-BUSY_SECONDS = 2.0
+BUSY_SECONDS = 0.2
+"""How long after the end of a run it looks that often: looking takes more of Postgres than a turn does."""
 
 Drive = Callable[[str, str], Awaitable[bool]]
 """Drives a run of a queue; returns whether the run is done, so that its entry is too."""
@@ -82,7 +83,6 @@ class QueueRunner:
         An entry that is not done was put back or parked. Raising `CancelledError` ends the workflow without an outcome;
         after an ordinary return DBOS would poll for the outcome of another worker.
         """
-        self._busy_until = time.monotonic() + BUSY_SECONDS
         is_done = await self._drive(run_id, queue)
         self._busy_until = time.monotonic() + BUSY_SECONDS
         if not is_done:
