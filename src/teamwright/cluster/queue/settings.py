@@ -22,6 +22,11 @@ def queue_schema(address: DatabaseAddress) -> str:
     return f"{address.schema}_queue"
 
 
+def worker_lock(worker_id: str) -> str:
+    """The lock that a worker holds while it lives, among the driver locks of the journal; no run has such an id."""
+    return f"cluster/worker/{worker_id}"
+
+
 def check_queue(name: str) -> str:
     """Return the name of a queue, or raise `UsageError`."""
     return check_name("queue", name)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
+from teamwright.cluster.queue.settings import worker_lock
 from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
 
 LOOK_SECONDS: Final = 1.0
-CLAIM_SECONDS: Final = 2.0
-"""How long a claimed run may be without a driver: a worker needs a moment from the claim to the driver lock."""
+DEATH_SECONDS: Final = 2.0
+"""How long a worker may be without its locks: it takes them again after the database was away."""
+LOAD_SECONDS: Final = 30.0
+"""How long a worker that lives may need from the claim of a run to its driver lock: it loads the team first."""
 LOOK_SHARE: Final = 10.0
 """How much longer than a look the pause after it is, at least, up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE: Final = 5.0
@@ -73,9 +76,10 @@ class TakeOver:
     async def look(self) -> None:
         """Look once at all claimed and parked entries."""
         entries = await self._client.entries("claimed", "parked")
-        driven = await self._journal.driven([one.run_id for one in entries]) if entries else set[str]()
+        locks = [*(one.run_id for one in entries), *{worker_lock(one.worker) for one in entries}]
+        driven = await self._journal.driven(locks) if entries else set[str]()
         idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
-        await self._take_over([one for one in idle if one.state == "claimed"])
+        await self._take_over([one for one in idle if one.state == "claimed"], driven)
         await self._revive([one for one in idle if one.state == "parked" and not one.waits])
         if waiting := [one for one in idle if one.waits]:
             running = Counter(one.queue for one in entries if one.state == "claimed" or one.run_id in driven)
@@ -84,12 +88,13 @@ class TakeOver:
             self._cleaned = time.monotonic()
             await self._client.delete_done(time.time() - KEEP_SECONDS)
 
-    async def _take_over(self, undriven: Sequence[QueueEntry]) -> None:
-        """Put those back whose run had no driver for a while since its claim."""
+    async def _take_over(self, undriven: Sequence[QueueEntry], locked: set[str]) -> None:
+        """Put those back whose run had no driver for a while since its claim; a worker that lives may need long."""
         now = time.monotonic()
         self._undriven = {key: self._undriven.get(key, now) for key in map(_claim_of, undriven)}
         for entry in undriven:
-            if now - self._undriven[_claim_of(entry)] >= CLAIM_SECONDS:
+            patience = LOAD_SECONDS if worker_lock(entry.worker) in locked else DEATH_SECONDS
+            if now - self._undriven[_claim_of(entry)] >= patience:
                 self._report("takes_over", entry.run_id, entry.worker)
                 with self._reported(entry):
                     await self._client.requeue(entry)

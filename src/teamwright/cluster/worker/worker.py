@@ -19,7 +19,7 @@ from uuid import uuid4
 from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
-from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue, worker_lock
 from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
@@ -102,6 +102,7 @@ class Worker:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._engine)
+            await stack.enter_async_context(self._journal.drive(worker_lock(self.worker_id)))
             await self._client.open()
             stack.push_async_callback(self._client.close)
             await self._client.register(self.queue)
