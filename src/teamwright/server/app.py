@@ -6,7 +6,9 @@ from collections.abc import Collection
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from starlette.requests import HTTPConnection
 
+from teamwright.errors import TeamwrightError
 from teamwright.server.errors import add_handlers
 from teamwright.server.routes import (
     audit,
@@ -22,6 +24,7 @@ from teamwright.server.routes import (
     sockets,
     teams,
 )
+from teamwright.server.security.access import known_visitor
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.guard import LOOPBACK, Guard
 from teamwright.server.state import ServerState
@@ -56,4 +59,12 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app)
-    return Guard(Audited(app, state.audit), hosts)
+
+    def identify(connection: HTTPConnection) -> str | None:
+        try:
+            visitor = known_visitor(connection, state)
+        except TeamwrightError:  # the route says what is wrong with the tokens
+            return None
+        return None if visitor is None else visitor.name
+
+    return Guard(Audited(app, state.audit), hosts, identify)

@@ -174,3 +174,18 @@ async def test_who_guesses_tokens_has_to_wait_and_is_written_down(tmp_path: Path
         other = {"Origin": "http://evil.test"}
         token = server.token("admin")
         assert (await client.post("/api/session", json={"token": token}, headers=other)).status_code == 403
+
+
+async def test_a_session_is_no_token_a_token_no_session_and_each_is_of_its_own_port(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        token = server.token("admin")
+        name, session = (await signed_in(server, token)).split("=")
+        for headers in (
+            {"Authorization": f"Bearer {session}"},
+            {"Cookie": f"{name}={token}"},
+            {"Cookie": f"teamwright_session={session}"},
+            {"Cookie": f"teamwright_session_1={session}"},
+            {"Cookie": f"{name}={session}", "Authorization": "Bearer tw_wrong"},
+        ):
+            assert (await server.client(None, **headers).get("/api/session")).status_code == 401, headers
+        assert (await server.client(None, Cookie=f"{name}={session}").get("/api/session")).status_code == 200

@@ -30,16 +30,20 @@ def cookie_name(connection: HTTPConnection) -> str:
 
 def visitor_of(connection: HTTPConnection) -> Visitor:
     """Return who sends a request; raises `NotKnown`."""
-    state, shown = state_of(connection), connection.headers.get("authorization", "")
-    found = None
-    if shown.lower().startswith(BEARER):
-        found = state.tokens.visitor(shown[len(BEARER) :].strip())
-    elif session := connection.cookies.get(cookie_name(connection)):
-        found = state.sessions.visitor(session)
+    found = known_visitor(connection, state_of(connection))
     if found is None:
         raise stranger(connection)
     connection.state.visitor = found
     return found
+
+
+def known_visitor(connection: HTTPConnection, state: ServerState) -> Visitor | None:
+    """Return who sends a request; `None` for a stranger."""
+    shown = connection.headers.get("authorization", "")
+    if shown.lower().startswith(BEARER):
+        return state.tokens.visitor(shown[len(BEARER) :].strip())
+    session = connection.cookies.get(cookie_name(connection))
+    return state.sessions.visitor(session) if session else None
 
 
 def stranger(connection: HTTPConnection) -> NotKnown:

@@ -6,15 +6,15 @@ address to any name. So the host has to be one of ours, and the origin of whatev
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import inf
 from urllib.parse import urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.server.security.connection_limit import ConnectionLimit
@@ -25,8 +25,8 @@ LARGEST_BODY = 16 * 1024 * 1024
 BODY_SECONDS = 60.0
 CALLS = (200.0, 2000.0)
 """Calls of one address, per second and at once."""
-MOST_OF_ADDRESS, MOST_OF_VISITOR = 2000, 1000
-"""Requests, streams and sockets that are open at once, of one address, and of one token or session."""
+MOST_OF_STRANGERS, MOST_OF_VISITOR = 200, 1000
+"""Requests, streams and sockets that are open at once: of all strangers with one address, and of one visitor."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
@@ -43,6 +43,9 @@ POLICY_VIOLATION = 1008
 """The code with which a socket is closed that is not allowed."""
 
 
+Identify = Callable[[HTTPConnection], str | None]
+
+
 class TooLarge(HTTPException):
     """The body of a request is larger than this server reads."""
 
@@ -51,12 +54,19 @@ class TooLarge(HTTPException):
 
 
 class Guard:
-    """Wraps an ASGI application. `hosts` are the names under which it may be called, without ports."""
+    """Wraps an ASGI application. `hosts` are the names under which it may be called, without ports.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], largest_body: int = LARGEST_BODY) -> None:
+    `identify` returns the name of a known visitor. Their connections are counted apart from those of strangers, who may
+    have the same address, so that these can't keep them out.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], identify: Identify, largest_body: int = LARGEST_BODY
+    ) -> None:
         self._app, self._hosts, self._largest = app, frozenset(map(str.lower, hosts)), largest_body
+        self._identify = identify
         self._calls = RateLimit(*CALLS)
-        self._addresses, self._visitors = ConnectionLimit(MOST_OF_ADDRESS), ConnectionLimit(MOST_OF_VISITOR)
+        self._strangers, self._visitors = ConnectionLimit(MOST_OF_STRANGERS), ConnectionLimit(MOST_OF_VISITOR)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed, and answer the rest."""
@@ -72,9 +82,10 @@ class Guard:
         if self._calls.wait(address):
             await _refuse(scope, send, 429, "too many requests; come back in a second", "rate_limited")
             return
-        visitor = _shown_in(headers) or address  # strangers can take connections of their own address alone
-        with self._addresses.held(address) as first, self._visitors.held(visitor) as second:
-            if not (first and second):
+        name = self._identify(HTTPConnection(scope))
+        held = self._strangers.held(address) if name is None else self._visitors.held(name)
+        with held as allowed:
+            if not allowed:
                 await _refuse(scope, send, 429, "too many open connections; close some first", "rate_limited")
                 return
             await self._app(scope, self._bounded(receive), _with_headers(send))
@@ -124,12 +135,6 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _shown_in(headers: Headers) -> str:
-    """What a visitor shows, as a hash: it is not checked yet, and is kept while the connection is open."""
-    shown = headers.get("authorization") or headers.get("cookie") or ""
-    return hashlib.sha256(shown.encode()).hexdigest() if shown else ""
 
 
 def _authority_of(origin: str) -> str | None:
