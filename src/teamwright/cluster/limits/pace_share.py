@@ -84,12 +84,12 @@ class ModelShare:
     def set_limits(self, pace: Pace) -> None:
         """Declare the pace of the model; without any bound, only cooldowns are shared."""
         bounds = (pace.concurrency, pace.requests_per_minute, pace.tokens_per_minute)
-        self._pace = pace if any(bounds) else None
+        before, self._pace = self._pace, pace if any(bounds) else None
+        if self._pace == before:
+            return
         self._outputs.set_limits(pace)
-        if self._pace is None:
-            self._limiter.allow(None)
-        elif self._valid_until < self._clock():
-            self._limiter.allow(0 if pace.concurrency else None)
+        self._valid_until = float("-inf")  # the share was for another pace
+        self._limiter.allow(0 if pace.concurrency else None)
 
     def estimate(self, prompt_bytes: int, cap: int | None) -> int:
         """Estimate a call's tokens as a window of one process does."""

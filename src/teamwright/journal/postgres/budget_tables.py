@@ -73,10 +73,12 @@ BUDGET_TABLES: LiteralString = """
         left_usd numeric := one.usd - one.spent_usd - one.reserved_usd;
         left_tokens numeric := one.tokens - one.spent_tokens - one.reserved_tokens;
     BEGIN
-        IF one.name IS NULL THEN
+        SELECT * INTO held FROM budget_reservations WHERE run = run_id AND settled IS NULL AND budget = wanted;
+        IF one.name IS NULL AND held.run IS NOT NULL THEN  -- the operator has removed it, so it bounds nothing
+            RETURN true;
+        ELSIF one.name IS NULL THEN
             PERFORM refuse_budget(wanted, 'unknown', NULL, NULL, one);
         END IF;
-        SELECT * INTO held FROM budget_reservations WHERE run = run_id AND settled IS NULL AND budget = wanted;
         more_usd := greatest(coalesce(most_usd, 0) - coalesce(held.usd, 0), 0);
         more_tokens := greatest(coalesce(most_tokens, 0) - coalesce(held.tokens, 0), 0);
         IF held.run IS NULL AND (one.usd IS NOT NULL AND most_usd IS NULL) THEN

@@ -11,7 +11,8 @@ _PACES: LiteralString = """
         coalesce(least(shares.slots, floor(paces.ceiling)::bigint), shares.slots),
         shares.requests, shares.tokens, greatest(0, extract(epoch FROM paces.cooldown - clock_timestamp()))::float8
     FROM paces JOIN (
-        SELECT model, count(*) AS processes, sum(in_flight)::bigint AS in_flight, sum(waiting)::bigint AS waiting,
+        SELECT model, count(*) AS processes, sum(in_flight)::bigint AS in_flight,
+            coalesce(sum(waiting) FILTER (WHERE head > 0), 0)::bigint AS waiting,  -- else it expects calls
             min(concurrency) AS slots, min(requests) AS requests, min(tokens) AS tokens
         FROM pace_shares WHERE expires > clock_timestamp() GROUP BY model
     ) AS shares ON shares.model = paces.model
