@@ -30,6 +30,11 @@ class Importer(ast.NodeVisitor):
         self.found: list[Import] = []
         self._module, self._modules, self._depth = module, modules, 0
 
+    def generic_visit(self, node: ast.AST) -> None:
+        """Go through statements; no expression has an import."""
+        if not isinstance(node, ast.expr):
+            super().generic_visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._depth += 1
         self.generic_visit(node)
