@@ -47,6 +47,14 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """A run that no worker could drive so far, and why, in words."""
+
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """All workers, queues and models in use."""
 
@@ -55,6 +63,8 @@ class ClusterStatus:
     models: Sequence[ModelPace] = field(default_factory=tuple[ModelPace, ...])
     parked: int = 0
     """Runs that wait for a person, or for a worker that has what they need."""
+    set_aside: Sequence[SetAside] = ()
+    """Those of them that no worker could drive, where they were asked for."""
 
     @property
     def open_runs(self) -> int:
@@ -65,6 +75,11 @@ class ClusterStatus:
     def oldest(self) -> float | None:
         """The age in seconds of the run that has been waiting longest in any queue."""
         return max((one.oldest for one in self.queues if one.oldest is not None), default=None)
+
+
+async def read_set_aside(client: QueueClient) -> list[SetAside]:
+    """Read which runs no worker could drive so far, and for what they wait."""
+    return [SetAside(one.run_id, one.reason) for one in await client.entries("parked") if one.reason]
 
 
 async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterStatus:

@@ -22,3 +22,16 @@ async def test_the_command_shows_it_as_text_and_as_json(cluster: Cluster, capsys
     assert found["open_runs"] == 1
     assert found["queues"][0]["queued"] == 1
     assert (found["workers"], found["models"]) == ([], [])
+
+
+async def test_a_run_that_no_worker_could_drive_says_for_what_it_waits(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await cluster.submit("one")
+    await cluster.client.park("one", "waits for a worker with strategy 'debate' version 2", waits=True)
+    assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
+    assert "  one waits for a worker with strategy 'debate' version 2\n" in capsys.readouterr().out
+    assert await run_sync(main, ["cluster", "status", "--json", "--journal", cluster.url]) == 0
+    found = json.loads(capsys.readouterr().out)
+    reason = "waits for a worker with strategy 'debate' version 2"
+    assert found["set_aside"] == [{"run_id": "one", "reason": reason}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from teamwright.journal.postgres.pace_states import ModelPace
 
 WATCH_SECONDS = 2.0
+MOST_SET_ASIDE = 20
 
 
 def status(
@@ -37,7 +38,7 @@ def status(
         with needs_cluster():
             from teamwright.cluster.journal import cluster_journal
             from teamwright.cluster.queue.client import QueueClient
-            from teamwright.cluster.status import read_status
+            from teamwright.cluster.status import read_set_aside, read_status
         journal = cluster_journal()
         client = QueueClient(journal.address)
         await journal.open()
@@ -45,6 +46,8 @@ def status(
             await client.open()
             while True:
                 found = await read_status(journal, client)
+                if found.parked:
+                    found = replace(found, set_aside=await read_set_aside(client))
                 if json:
                     write_json(_fields(found), out)
                 else:
@@ -106,6 +109,9 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
     if found.parked:
         yield ""
         yield f"{count_text(found.parked, 'run')} waiting for a person, or a worker with what they need: see runs list"
+        yield from (f"  {one_line(one.run_id)} {one_line(one.reason)}" for one in found.set_aside[:MOST_SET_ASIDE])
+        if len(found.set_aside) > MOST_SET_ASIDE:
+            yield f"  and {len(found.set_aside) - MOST_SET_ASIDE} more"
     if found.models:
         yield ""
         heads = ("MODEL", "IN FLIGHT", "WAITING", "PROCESSES", "LIMITS")
