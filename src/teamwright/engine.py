@@ -9,6 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.models import Models
+    from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, SharingLimiter
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.followers.output_stream import PartialOutput
@@ -23,10 +24,13 @@ __all__ = [
     "Engine",
     "Handle",
     "Models",
+    "PaceShare",
     "PartialOutput",
     "Receipt",
     "RunSummary",
     "Runs",
+    "SharedLimits",
+    "SharingLimiter",
     "Status",
     "resume_sync",
     "run_sync",
@@ -35,6 +39,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.runtime.admission.shared_limits": "PaceShare SharedLimits SharingLimiter",
         "teamwright.runtime.conversations": "Conversations",
         "teamwright.runtime.engine": "Engine",
         "teamwright.runtime.sync": "resume_sync run_sync",

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks
 from tests.test_facades import FACADES
 
-PUBLIC = {*FACADES, "teamwright.errors", "teamwright.experts", "teamwright.server"}
+PUBLIC = {*FACADES, "teamwright.cluster", "teamwright.errors", "teamwright.experts", "teamwright.server"}
 DOTTED = re.compile(r"\bteamwright(?:\.[a-z_]+)+\b")
 
 

@@ -1,4 +1,15 @@
 """Many machines: runs are queued in Postgres, and workers on any machine drive them; the extra `cluster`.
 
-The package is optional: its commands import it when they are called, and nothing else does.
+The package is optional: its commands import it when they are called. Names load on first use.
 """
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.cluster.limits.limits import ClusterLimits
+
+__all__ = ["ClusterLimits"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"teamwright.cluster.limits.limits": "ClusterLimits"})

@@ -9,6 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
+    from teamwright.journal.budgets import BudgetClaim
     from teamwright.journal.changes import Changes, ReportsChanges
     from teamwright.journal.codec import (
         body_references,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batch",
     "Body",
+    "BudgetClaim",
     "Changes",
     "Committed",
     "FencedOut",
@@ -62,6 +64,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.errors": "FencedOut JournalCorrupt JournalError JournalTooNew JournalUnavailable RunIsLive",
+        "teamwright.journal.budgets": "BudgetClaim",
         "teamwright.journal.changes": "Changes ReportsChanges",
         "teamwright.journal.codec": """
             body_references decode_event decode_intervention encode_event encode_intervention
