@@ -42,3 +42,9 @@ async def _add_line(attempt: Attempt) -> Returned:
     while (folder / "hold").exists():  # noqa: ASYNC110 - another process removes the file
         await asyncio.sleep(0.02)
     return Returned(line, Usage(requests=1, input_tokens=10, output_tokens=5))
+
+
+async def ask_person(turn: Turn, ctx: Context) -> str:
+    """Answer what a person says."""
+    answer = await ctx.ask_person(Question(text=f"What about {turn.task}?"), key="question")
+    return f"{turn.task}: {answer.text}"

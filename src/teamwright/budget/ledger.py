@@ -173,7 +173,7 @@ class Account:
         """Hold a cost in this account and its parents (`sign=1`), or release it (`sign=-1`)."""
         for level in self.chain():
             add_cost(level.held, cost, sign)
-            level.holders += sign if cost.tokens else 0
+            level.holders += sign if cost.tokens or cost.usd or cost.calls > 1 else 0
 
     def keep_back(self, before: Cost, after: Cost) -> None:
         """Keep an amount back from all calls in this account and its parents, in place of an earlier one."""
@@ -299,7 +299,7 @@ class Account:
     def _worst_case(self, request: ReservationRequest) -> tuple[Cost, int | None, bool]:
         """Return the most that a call may cost, its output cap, and whether the cap is smaller than it should be."""
         if not request.model:
-            return ONE_CALL, None, False
+            return request.held or (self._share() if request.starts_run else ONE_CALL), None, False
         rate = request.rate or NO_RATE
         if request.cap is None and not self._limits_output(rate):
             return Cost(request.prompt + DEFAULT_OUTPUT, rate.cost(request.prompt, DEFAULT_OUTPUT)), None, False
@@ -309,6 +309,21 @@ class Account:
         if prompt > request.prompt:
             cap = min(cap, self._cap(request, rate, prompt))
         return Cost(prompt + cap, rate.cost(prompt, cap)), cap, cut
+
+    def _share(self) -> Cost:
+        """Return an equal share of what remains, of each unit that has a bound, for a call that starts a run.
+
+        As with output caps, it is shared between calls that hold something, calls that wait, and branches.
+        """
+        share: list[int | None] = [None, None, None]
+        for level in self.chain():
+            sharing = max(1, level.holders + level.waiting, level.branches)
+            for index, limit in level.bounds:
+                room = max(1, (limit - level.spent[index] - level.kept[index]) // sharing)
+                known = share[index]
+                share[index] = room if known is None else min(known, room)
+        tokens, usd, calls = share
+        return Cost(tokens or 0, usd or 0, calls or 0)
 
     def _limits_output(self, rate: Rate) -> bool:
         """Whether a limit on tokens, or on money where the price is known, applies to this account."""
@@ -382,7 +397,8 @@ class Reservation:
 class ReservationRequest(NamedTuple):
     """The most that one call may cost; only a model request has a prompt, an output cap and a rate.
 
-    `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be.
+    `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be. A call that
+    `starts_run` gets a share of what remains, or again what was `held` for the same run before.
     """
 
     prompt: int = 0
@@ -390,6 +406,8 @@ class ReservationRequest(NamedTuple):
     model: bool = False
     rate: Rate | None = None
     note: int = 0
+    starts_run: bool = False
+    held: Cost | None = None
 
 
 NO_RATE = Rate(0, 0)

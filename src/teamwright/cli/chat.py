@@ -105,7 +105,7 @@ async def _open(
     from teamwright.cli.interactive.chat import ChatSession
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
-    from teamwright.runtime.engine import new_run_id
+    from teamwright.runtime.driver.run_id import new_run_id
     from teamwright.teams.load import source_of, team_from_source
     from teamwright.teams.preflight import check_ready
     from teamwright.values.names import check_name

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import anyio
 
@@ -19,6 +19,7 @@ from teamwright.runtime.admission.confirm_request import ConfirmRequest
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
+from teamwright.runtime.driver.run_id import new_run_id, new_seed
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.moved_methods import MovedToRuns
@@ -42,19 +43,13 @@ if TYPE_CHECKING:
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.admission.shared_limits import SharedLimits
     from teamwright.runtime.driver.run_input import RunInput
+    from teamwright.runtime.placement.protocol import Placement
     from teamwright.runtime.run import Run
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.transports.protocol import Transport
     from teamwright.values.events.event import Delta, Event
     from teamwright.values.results import RunResult
-
-
-def new_seed() -> int:
-    """Return a seed for the random numbers of one run."""
-    import secrets
-
-    return secrets.randbits(48)
 
 
 class Engine:
@@ -70,6 +65,8 @@ class Engine:
     such as a database, that tools get from their context by type: `ctx.dep(Database)`. `shared` are limits that
     several engines keep together; without it, each engine keeps its own. `transport` carries live text between
     processes: the URL of a Redis server, by default that of `TEAMWRIGHT_REDIS`, or a `Transport`, which stays open.
+    `placement` lets workers drive the branches that teams place on them; with `"here"` they stay in the run, as in a
+    simulation.
     """
 
     @checked_call("engine")
@@ -84,6 +81,7 @@ class Engine:
         deps: Sequence[object] = (),
         shared: SharedLimits | None = None,
         transport: Transport | str | None = None,
+        placement: Placement | Literal["here"] | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
         from teamwright.agents.clients.models import Models
@@ -120,6 +118,8 @@ class Engine:
         self.relay, self._transport = Relay(self.bus), transport
         self.runs = Runs(self.journal, self.bus, self._live, self.relay, self._deliveries, self._new_clock)
         self.conversations = Conversations(self.journal, self.runs)
+        self._placement = None if placement == "here" else placement
+        self._has_placement = placement is not None
         self._stack = AsyncExitStack()
         self._tasks = BackgroundTasks()
 
@@ -139,6 +139,9 @@ class Engine:
             if self._shared is not None:
                 await self._shared.open()
                 stack.push_async_callback(self._shared.close)
+            if self._placement is not None:
+                await self._placement.open(self.journal, self.bus, self.runs.cancel)
+                stack.push_async_callback(self._placement.close)
             await stack.enter_async_context(self.models)
             stack.push_async_callback(self._mcp.close)
             self._deliveries.open()
@@ -503,9 +506,18 @@ class Engine:
         clock = self._clock(record)
         run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
         run.share_prompt_meter(self._prompt_meter)
+        if self._placement is not None:
+            run.place_branches(self._placement, self._child_batch)
         return run
 
+    def _child_batch(self, run_id: str, team: Team, run_input: RunInput) -> Batch:
+        """Return the first batch of a child run, which waits in the queue of the placement."""
+        assert self._placement is not None
+        return self._new_run(run_id, team).enqueue(run_input, self._placement.queue)
+
     def _launch(self, run: Run, run_input: RunInput | None) -> Handle:
+        if not self._has_placement:
+            run.check_no_placement()
         handle = Handle(self, run.run_id, run, run_input)
         run.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
         self._live.add(run)
@@ -581,10 +593,3 @@ class Engine:
         if limits is not None:
             source = source_with_limits(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
-
-
-def new_run_id(now: float) -> str:
-    """Return a new run id, which sorts by time and is unique within a second."""
-    import secrets
-
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"

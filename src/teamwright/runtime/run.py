@@ -34,7 +34,11 @@ from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.driver.run_input import RunInput
+from teamwright.runtime.driver.script_check import check_scripts
 from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.placement.parent_run import MakeBatch, ParentRun, require_no_placement
+from teamwright.runtime.placement.placed_turn import placed_fact, record_values, recorded_turn
+from teamwright.runtime.placement.protocol import Placement
 from teamwright.runtime.probe import Probe
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
@@ -141,10 +145,16 @@ class Run:
         )
         state.delivery.when_idle = self._on_idle
         self.last_inbox_id = 0
+        self._parent: ParentRun | None = None
 
     def share_prompt_meter(self, meter: PromptMeter) -> None:
         """Use what other runs of the engine have counted and learnt about the prompts of models."""
         self._state.prompt_meter = meter
+
+    def place_branches(self, placement: Placement, make_batch: MakeBatch) -> None:
+        """Let teams place their branches on workers, each as a child run."""
+        self._parent = ParentRun(self._state, self._team, placement, make_batch)
+        self._state.place = self._parent.place
 
     def observe(self, probe: Probe) -> None:
         """Let a probe look at the turns and calls of a replay."""
@@ -176,6 +186,8 @@ class Run:
         recorder = self._state.recorder
         recorder.held = True
         self._begin(run_input)
+        if run_input.placed is not None:
+            record_values(recorder, run_input.placed)
         recorder.add("", "", RunQueued(queue=queue))
         return recorder.take_held()
 
@@ -237,7 +249,8 @@ class Run:
         opened = opening.result()
         if self._forecast is not None and (refused := await self._confirm(opened.scope, self._forecast)) is not None:
             return refused
-        reply = await RunContext(opened.scope).ask(self._team, opened.turn, key=self._team.name)
+        member = self._team if self._record.start.placed is None else self._team.sole_member
+        reply = await RunContext(opened.scope).ask(member, opened.turn, key=member.name)
         if self._state.closing or self._state.aborted is not None:
             return None
         return await self._end(ending_of(reply, opened.scope.usage))
@@ -309,6 +322,10 @@ class Run:
         """What masks the secrets of the run's team."""
         return self._state.redactor
 
+    def check_no_placement(self) -> None:
+        """Raise `UsageError` if a team places branches on workers, for an engine that can't."""
+        require_no_placement(self._agents)
+
     def check_dependencies(self, dependencies: Dependencies) -> None:
         """Raise `UsageError` if the engine lacks what the agents of the team declare to need."""
         dependencies.require(self._agents)
@@ -320,6 +337,11 @@ class Run:
         task = redactor.text(run_input.task)
         history = [one.changed(content=redactor.text(one.content)) for one in run_input.history]
         attachments = tuple(store_file(self._state, one) for one in run_input.attachments)
+        files = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
+        placed, turn = None, Turn(task, History.of(history), attachments=attachments)
+        if run_input.placed is not None:
+            placed, turn = placed_fact(recorder, run_input.placed), run_input.placed.turn
+            attachments, files = turn.attachments, files or dict(run_input.placed.stored_files)
         started = RunStarted(
             team=team.name,
             task=recorder.store(task),
@@ -334,23 +356,25 @@ class Run:
             conversation=run_input.conversation,
             attachments=attachments,
             confirm=run_input.confirm,
-            files={path: recorder.store(stored_content(content)) for path, content in run_input.files.items()},
+            files=files,
             code=run_input.code,
             budget=run_input.claim.budget if run_input.claim else "",
+            placed=placed,
         )
         recorder.claim, self.budget = run_input.claim, started.budget
         self._forecast = run_input.confirm
         if run_input.confirmation is not None:
             self._state.answers[confirmation_key(team.name)] = run_input.confirmation
         event = recorder.add("", "", started)
+        self._record.started = started
         self._record.add_attachments(started)
         self._state.limits = run_input.limits
         # As recorded, so that a resumed run starts at the same instant.
         self._record.started_at = self._state.now = event.time
         self._state.task = task
         self._record.driver_time.apply_change(event)
-        self._state.history = History.of(history)
-        return Turn(task, self._state.history, attachments=attachments)
+        self._state.history = turn.history
+        return turn
 
     def _resume(self) -> Turn:
         started = self._record.started
@@ -379,30 +403,17 @@ class Run:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))
         state.history = History.of(self._record.bodies.messages(started.history))
+        if self._parent is not None:
+            self._parent.cancel_stopped()
+        if started.placed is not None:
+            return recorded_turn(started, self._record.bodies)
         return Turn(state.task, state.history, attachments=started.attachments)
 
-    def _check_scripts(self, ending: Ending) -> Ending:
-        """Fail a run that would succeed if a strict script has unused rules, counted from the record."""
-        if ending.failure is not None:
-            return ending
-        from teamwright.agents.scripted.agent import unused_rules
-
-        recorded, now = self._record.charges.marks, self._state.marks
-        left = unused_rules(self._agents, lambda name, mark: recorded[name, mark] + now[name, mark])
-        if not left:
-            return ending
-        text = f"the script is strict, and {'; '.join(left)}"
-        failure = Failure(member=self._team.name, error="script", message=text, messages=ending.messages)
-        return ending_of(failure, ending.usage)
-
-    def _check_open_asks(self, ending: Ending) -> None:
-        """Abort a run that would succeed without having reached every ask that was open when its record ended."""
-        if ending.status == "completed" and (ask := self._state.unreached_ask()):
-            self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
-
     async def _end(self, ending: Ending) -> RunResult:
-        ending = self._check_scripts(ending).with_warnings(*self._record.budget_warnings())
-        self._check_open_asks(ending)
+        ending = check_scripts(ending, self._team.name, self._agents, self._record.charges.marks + self._state.marks)
+        ending = ending.with_warnings(*self._record.budget_warnings())
+        if ending.status == "completed" and (ask := self._state.unreached_ask()):  # open when the record ended
+            self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
         refuse_unapplied(self._state)
         seconds = self._seconds()
         recorder = self._state.recorder
@@ -536,7 +547,8 @@ class Run:
     def _check_pause(self) -> None:
         """Pause the run if that was requested and no call is in flight."""
         state = self._state
-        if not state.pausing or state.open_calls or state.delivery.is_replaying:
+        in_flight = any(not call.goes_on for call in state.open_calls.values())
+        if not state.pausing or in_flight or state.delivery.is_replaying:
             return
         if self._next_queue is None:
             self._pause("pause")

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from teamwright.agents.contract.context import AgentLike
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
@@ -63,6 +64,11 @@ class OpenCall(Protocol):
 
     @property
     def holder(self) -> str: ...
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what the call does goes on without its driver."""
+        ...
 
     def abandon(self) -> None:
         """Charge the call in full and stop waiting for it; what its code does later changes nothing."""
@@ -149,6 +155,8 @@ class RunState:
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
+    place: Callable[[AgentLike], AgentLike] | None = None
+    """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
     probe: Probe | None = None
     """What observes a replay from inside; `None` in every run that is driven."""
     path_locks: PathLocks = field(init=False)

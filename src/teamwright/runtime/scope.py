@@ -113,12 +113,14 @@ class Scope:
         "holdback",
         "holding",
         "in_agent",
+        "is_placed",
         "lane",
         "limits",
         "member",
         "messages",
         "parent",
         "path",
+        "places_branches",
         "policy",
         "recovery",
         "run",
@@ -146,6 +148,10 @@ class Scope:
         self.charged: tuple[int, int] = (0, 0)
         self.messages: list[Message] = [] if messages is None else messages
         self.stopping = self.call_announced = False
+        self.places_branches = False
+        """Whether branches of this scope are placed on workers."""
+        self.is_placed = False
+        """Whether members are asked on workers here: in a branch that is placed there."""
         self.has_ended = False
         """Whether the team of this scope has recorded its ending."""
         self.answered_at = 0.0
@@ -173,7 +179,7 @@ class Scope:
 
     def open_part(self, path: str, lane: Lane, account: Account | None) -> Scope:
         """Create a named part or a branch of this scope; its messages count as messages of this scope."""
-        return Scope(
+        part = Scope(
             self.run,
             path,
             lane,
@@ -183,6 +189,8 @@ class Scope:
             account=account,
             messages=self.messages,
         )
+        part.places_branches, part.is_placed = self.places_branches, self.is_placed
+        return part
 
     def claim(self, key: str) -> str:
         """Reserve a key of this scope and return its recorded form; raises `DuplicateKey` if it is taken."""

@@ -21,7 +21,8 @@ from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageErr
 from teamwright.journal.permissions import FILE_MODE, make_folder
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.driver.driver_lock import driver_lock
-from teamwright.runtime.engine import Engine, new_run_id
+from teamwright.runtime.driver.run_id import new_run_id
+from teamwright.runtime.engine import Engine
 from teamwright.values.results import FINAL
 from teamwright.values.secrets.patterns import mask_text
 

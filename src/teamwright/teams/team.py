@@ -38,9 +38,10 @@ from teamwright.agents.evaluators.independence import check_evaluations
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
-from teamwright.strategies.contract import require_strategy, run_strategy, share_of
+from teamwright.strategies.contract import options_of, require_strategy, run_strategy, share_of
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws
+from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.team import TeamEnded, TeamStarted
@@ -270,9 +271,22 @@ class Team(PolicyAttributes):
         return {team.strategy.name: team.strategy.version for team in teams}
 
     @property
+    def places_branches(self) -> bool:
+        """Whether its strategy places branches on workers, each as a run of its own."""
+        model = options_of(self.strategy)
+        if model is None or "placement" not in self.settings.options or not issubclass(model, PlacedParts):
+            return False
+        return self.settings.read(model).placement == "workers"
+
+    @property
     def is_single_agent(self) -> bool:
         """Whether this is a single agent that runs as a team under its own name."""
         return [member.name for member in self.members] == [self.name]
+
+    @property
+    def sole_member(self) -> AgentLike:
+        """The agent that runs as a team under its own name; the team itself if it is a real one."""
+        return self.members[0] if self.is_single_agent else self
 
     @property
     def spec(self) -> TeamSpec:

@@ -10,9 +10,17 @@ from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.budget.money import Rate
-from teamwright.values.events.agent import AgentCalled, AgentReturned, EffectKind, McpMethod, PartialUsage, ValueForm
+from teamwright.values.events.agent import (
+    AgentCalled,
+    AgentReturned,
+    EffectKind,
+    McpMethod,
+    PartialUsage,
+    Tally,
+    ValueForm,
+)
 from teamwright.values.events.event import Fact, OutputForm
-from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.limits import Limits, Pace
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -99,6 +107,10 @@ class Effect(Struct, frozen=True):
     `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers,
     and so is the `method` of a request to an MCP server that calls no tool. `describe` returns what the call sends, for
     readers; it is called only to show the prompt of a turn.
+
+    `cancel_run` says that the call starts a run, which goes on if the driver of this one stops: the call reserves a
+    share of what remains of the budget for it, and an attempt in doubt attaches to the same run. It is called with the
+    attempt if a recorded decision stops the call.
     """
 
     kind: EffectKind
@@ -123,6 +135,7 @@ class Effect(Struct, frozen=True):
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
     describe: Callable[[], SentRequest] | None = None
+    cancel_run: Callable[[Attempt], None] | None = None
 
     def misfit(self) -> str | None:
         """Return which field can't be recorded; `None` if all can, as constructing an effect does not check."""
@@ -164,7 +177,8 @@ class Attempt(Struct, frozen=True):
 
     `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
     reply, or of another part, to observers; `is_followed` says whether there are any. `cut` says that `max_output` was
-    reduced because the budget is low. `emit` records a fact of the call, such as a log line.
+    reduced because the budget is low. `emit` records a fact of the call, such as a log line. `limits` are those of a
+    run that the call starts: what is reserved for it.
     """
 
     run_id: str
@@ -176,6 +190,7 @@ class Attempt(Struct, frozen=True):
     cut: bool = False
     is_followed: bool = True
     emit: Callable[[Fact], None] = _ignore_fact
+    limits: Limits | None = None
 
     @property
     def idempotency_key(self) -> str:
@@ -194,7 +209,8 @@ class Returned(Struct, frozen=True):
     value, since nothing inside a value may decide how the value is read.
     `truncated` says that the value was cut, and `capped` at how many bytes if the size cap was the reason.
     A call returns the `files` of its result; the engine stores them and replaces them by `artifacts`.
-    `partial_usage` says why `usage` is less than what was used: such a call stays charged in full.
+    `partial_usage` says why `usage` is less than what was used: such a call stays charged in full. `tally` is what a
+    run that the call started has charged to its budget.
     """
 
     value: JsonValue
@@ -206,12 +222,13 @@ class Returned(Struct, frozen=True):
     files: tuple[Attachment, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     partial_usage: PartialUsage | None = None
+    tally: Tally | None = None
 
     def misfit(self) -> str | None:
         """Return which field besides the value can't be recorded; `None` if all can, as constructing checks nothing."""
         if (
             self.usage is NOTHING
-            and self.mark is self.form is self.capped is self.partial_usage is None
+            and self.mark is self.form is self.capped is self.partial_usage is self.tally is None
             and self.truncated.__class__ is bool
             and not self.artifacts
         ):
@@ -226,5 +243,6 @@ class Returned(Struct, frozen=True):
                 capped=self.capped,
                 artifacts=self.artifacts,
                 partial_usage=self.partial_usage,
+                tally=self.tally,
             )
         )

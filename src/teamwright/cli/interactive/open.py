@@ -39,8 +39,9 @@ def new_engine() -> Engine:
     if (url := database_url()) is None:
         return Engine()
     from teamwright.cluster.limits.limits import ClusterLimits
+    from teamwright.cluster.placement.worker_placement import WorkerPlacement
 
-    return Engine(url, shared=ClusterLimits(url))
+    return Engine(url, shared=ClusterLimits(url), placement=WorkerPlacement())
 
 
 def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:

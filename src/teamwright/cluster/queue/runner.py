@@ -1,10 +1,10 @@
-"""DBOS in a worker process: claims entries of one queue and calls a function for each. One for each process."""
+"""DBOS in a worker process: claims entries of its queues and calls a function for each. One for each process."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from teamwright.cluster.queue.client import POLL_SECONDS, make_engine
@@ -24,11 +24,22 @@ Drive = Callable[[str, str], Awaitable[bool]]
 
 
 class QueueRunner:
-    """Claims at most `at_once` entries at a time; zero stops claiming."""
+    """Claims at most `at_once` entries of each queue at a time; zero stops claiming.
 
-    def __init__(self, address: DatabaseAddress, queue: str, worker_id: str, at_once: int, drive: Drive) -> None:
-        self._address, self._queue, self._worker_id, self._drive = address, queue, worker_id, drive
-        self.at_once = at_once
+    `waiting` returns how many claimed entries of a queue only wait for others: they take no room.
+    """
+
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        queues: Sequence[str],
+        worker_id: str,
+        at_once: int,
+        drive: Drive,
+        waiting: Callable[[str], int] = lambda _: 0,
+    ) -> None:
+        self._address, self._queues, self._worker_id, self._drive = address, list(queues), worker_id, drive
+        self.at_once, self._waiting = at_once, waiting
         self.adopted = 0
         """How many runs the worker drives that it did not claim here."""
         self._busy_until = 0.0
@@ -52,7 +63,7 @@ class QueueRunner:
 
         dbos = DBOS(config=config)
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(workflow)
-        DBOS.listen_queues([self._queue])
+        DBOS.listen_queues(self._queues)
         DBOS.launch()
         system = dbos._sys_db  # pyright: ignore[reportPrivateUsage] - the limit of one worker has no setting
         read_queue = system.get_queue
@@ -61,7 +72,7 @@ class QueueRunner:
             """Return a queue as it is for this worker. DBOS reads it before each claim."""
             found = read_queue(name, **options)  # pyright: ignore[reportArgumentType]
             if found is not None:
-                found._worker_concurrency = max(0, self.at_once - self.adopted)  # pyright: ignore[reportPrivateUsage]
+                found._worker_concurrency = self._room(name)  # pyright: ignore[reportPrivateUsage]
                 found._polling_interval_sec = self._poll_seconds()  # pyright: ignore[reportPrivateUsage]
             return found
 
@@ -73,6 +84,9 @@ class QueueRunner:
 
         self.at_once = 0
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
+
+    def _room(self, queue: str) -> int:
+        return max(0, self.at_once - self.adopted) + self._waiting(queue) if self.at_once else 0
 
     def _poll_seconds(self) -> float:
         return BUSY_POLL_SECONDS if time.monotonic() < self._busy_until else POLL_SECONDS

@@ -14,6 +14,7 @@ WORKFLOW: Final = "drive"
 VERSION: Final = "1"
 """The version of that workflow, which all workers know; the versions of strategies are checked by the run itself."""
 DEFAULT_QUEUE: Final = "default"
+BRANCHES: Final = ".branches"
 MOST_PRIORITY: Final = 1_000_000
 
 
@@ -25,6 +26,16 @@ def queue_schema(address: DatabaseAddress) -> str:
 def worker_lock(worker_id: str) -> str:
     """The lock that a worker holds while it lives, among the driver locks of the journal; no run has such an id."""
     return f"cluster/worker/{worker_id}"
+
+
+def branch_queue(queue: str) -> str:
+    """The queue of the child runs that runs of a queue place on its workers. It needs room of its own: parents wait."""
+    return f"{check_queue(queue)}{BRANCHES}"
+
+
+def is_branch_queue(queue: str) -> bool:
+    """Whether the runs of a queue are children of others."""
+    return queue.endswith(BRANCHES)
 
 
 def check_queue(name: str) -> str:

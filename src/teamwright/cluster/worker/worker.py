@@ -17,6 +17,8 @@ from typing import Self
 from uuid import uuid4
 
 from teamwright.cluster.limits.limits import ClusterLimits
+from teamwright.cluster.placement.orphans import Orphans
+from teamwright.cluster.placement.worker_placement import WorkerPlacement
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue, worker_lock
@@ -70,15 +72,19 @@ class Worker:
         self.at_once = at_once
         report.worker = self.worker_id
         self._journal, self._report, self._started = journal, report, time.monotonic()
-        self._engine = Engine(journal, shared=ClusterLimits(journal.address))
+        self._placement = WorkerPlacement(self.queue)
+        self._engine = Engine(journal, shared=ClusterLimits(journal.address), placement=self._placement)
         self._client = QueueClient(journal.address)
-        self._runner = QueueRunner(journal.address, self.queue, self.worker_id, at_once, self._work)
+        queues = (self.queue, self._placement.queue)
+        self._runner = QueueRunner(journal.address, queues, self.worker_id, at_once, self._work, self._waiting)
         self._take_over = TakeOver(journal, self._client, self._claimed, report, self._adopt)
+        self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
         self._adopted: set[asyncio.Task[None]] = set()
         self._presence = Presence(journal, self.worker_id, self._describe)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
         self._scheduler = Scheduler(journal, PostgresSchedules(journal.address), self._client.submit, report)
         self._claims: dict[str, Handle | None] = {}
+        self._queues: dict[str, str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -106,9 +112,11 @@ class Worker:
             await self._client.open()
             stack.push_async_callback(self._client.close)
             await self._client.register(self.queue)
+            await self._client.register(self._placement.queue)
             self._runner.launch()
             stack.push_async_callback(self._runner.close)
-            for watch in (self._take_over.watch, self._scheduler.watch, self._presence.watch):
+            watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
+            for watch in watches:
                 stack.push_async_callback(_cancelled, asyncio.create_task(watch()))
             await self._presence.show()
             stack.push_async_callback(self._presence.leave)
@@ -126,7 +134,7 @@ class Worker:
         for run_id, handle in list(self._claims.items()):
             if handle is not None:
                 self._report("hands_back", run_id)
-                handle.hand_back(self.queue)
+                handle.hand_back(self._queues[run_id])
         await self._idle.wait()
 
     def interrupt(self) -> None:
@@ -152,6 +160,12 @@ class Worker:
             "seconds": round(time.monotonic() - self._started),
         }
 
+    def _waiting(self, queue: str) -> int:
+        """How many runs of the queue of branches wait for branches of their own, which need room there."""
+        if queue != self._placement.queue:
+            return 0
+        return self._placement.waiting([run_id for run_id, own in self._queues.items() if own == queue])
+
     def _claimed(self, run_id: str) -> bool:
         return run_id in self._claims
 
@@ -161,7 +175,9 @@ class Worker:
         The entry stays parked: put back, others that lack the same could claim it again and again. If this worker dies,
         the run waits again.
         """
-        if entry.queue != self.queue or self._is_draining or len(self._claims) >= self._runner.at_once:
+        claimed = list(self._queues.values()).count(entry.queue)
+        is_full = claimed >= self._runner.at_once + self._waiting(entry.queue)
+        if entry.queue not in (self.queue, self._placement.queue) or self._is_draining or is_full:
             return False
         with suppress(RunError, UsageError):  # driving it will tell what is wrong
             if await self._teams.lacks(entry.run_id) is not None:
@@ -185,12 +201,12 @@ class Worker:
         if run_id in self._claims:  # this worker lost the run and claimed it again before it noticed
             await self._settle(lambda: self._client.park(run_id))
             return False
-        self._claims[run_id] = None
+        self._claims[run_id], self._queues[run_id] = None, queue
         self._idle.clear()
         try:
             return await self._drive(entry)
         finally:
-            del self._claims[run_id]
+            del self._claims[run_id], self._queues[run_id]
             if not self._claims:
                 self._idle.set()
 
@@ -237,13 +253,13 @@ class Worker:
             return await self._engine.runs.result(run_id)
         team = await self._teams.load(run_id)
         if isinstance(team, Lacks):
-            await record_wait(self._journal, run_id, self.queue, team)
+            await record_wait(self._journal, run_id, self._queues[run_id], team)
             return team
         self._report("drives", run_id)
         handle = await self._engine.start_resume(run_id, team=team)
         self._claims[run_id] = handle
         if self._is_draining:
-            handle.hand_back(self.queue)
+            handle.hand_back(self._queues[run_id])
         return await handle.result()
 
     async def _settle(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from teamwright.budget.ledger import Cost
 from teamwright.budget.money import picodollars
 from teamwright.history.record.asks import RecordedAsk
-from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.key import key_and_parents
+from teamwright.values.limits.usage import Usage
 
 
 class Charges:
@@ -97,6 +98,14 @@ class RecordedCharges:
 
 def charge_of(ending: AgentReplied | AgentFailed) -> tuple[int, int]:
     """Return what the budget was charged for an ended turn, in tokens and picodollars."""
-    usage, tally = ending.usage, ending.tally
+    return _charged(ending.usage, ending.tally)
+
+
+def cost_of_run(usage: Usage, tally: Tally) -> Cost:
+    """Return what a run has charged to its budget: the cost of the effect that started it."""
+    return Cost(*_charged(usage, tally), tally.calls)
+
+
+def _charged(usage: Usage, tally: Tally | None) -> tuple[int, int]:
     tokens = usage.total_tokens if tally is None or tally.charged is None else tally.charged
     return tokens, picodollars(usage.usd if tally is None or tally.charged_usd is None else tally.charged_usd)

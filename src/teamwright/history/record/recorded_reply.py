@@ -89,6 +89,7 @@ def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
                 fact.capped,
                 artifacts=fact.artifacts,
                 partial_usage=fact.partial_usage,
+                tally=fact.tally,
             )
         case AgentCallFailed() as fact:
             raise recorded_error(fact.error, fact.message)

@@ -17,7 +17,7 @@ from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
 from teamwright.budget.money import picodollars
 from teamwright.history.driver_time import DriverTime
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
-from teamwright.history.record.charges import RecordedCharges
+from teamwright.history.record.charges import RecordedCharges, cost_of_run
 from teamwright.history.record.deliveries import RecordedDeliveries
 from teamwright.history.record.interventions import RecordedInterventions
 from teamwright.history.record.recorded_reply import RecordedBodies
@@ -25,6 +25,7 @@ from teamwright.history.record.superseded import Recovered, superseded_asks
 from teamwright.history.record.workspace import Store
 from teamwright.journal.errors import damaged
 from teamwright.values.events.agent import (
+    RUN_KIND,
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
@@ -199,6 +200,8 @@ class RunRecord:
         """Let members open the files of the task, and of earlier tasks in the conversation that the run continues."""
         self.artifacts.update(one.hash for one in fact.attachments)
         self.artifacts.update(one.hash for ref in fact.history for one in ref.attachments)
+        if fact.placed is not None:
+            self.artifacts.update(fact.placed.artifacts)
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None
@@ -242,16 +245,19 @@ class RunRecord:
 
     def _called(self, event: Event, fact: AgentCalled) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(fact.request))
-        if call.in_doubt:
+        if call.in_doubt and not self.starts_run(event.scope):
             self._charge(event.scope, call.reserved)
         call.attempts, call.in_doubt = fact.attempt, True
-        call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd))
+        call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd), fact.reserved_calls)
         call.request = fact.request
 
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
-        charge = charge_for(fact.usage, call.reserved, is_partial=fact.partial_usage is not None)
+        if fact.tally is not None:
+            charge = cost_of_run(fact.usage, fact.tally)
+        else:
+            charge = charge_for(fact.usage, call.reserved, is_partial=fact.partial_usage is not None)
         self._charge(event.scope, charge, fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
@@ -398,11 +404,19 @@ class RunRecord:
         return nearest_key(scope, self.asks)
 
     def charge_open_turns(self) -> None:
-        """Charge the turns that are open at the end of the record; calls in doubt are charged in full."""
+        """Charge the turns that are open at the end of the record; calls in doubt are charged in full.
+
+        A run that a call has started goes on by itself: the next attempt of the call attaches to it, and charges it.
+        """
         for key, call in self.calls.items():
-            if call.in_doubt:
+            if call.in_doubt and not self.starts_run(parent_key(key)):
                 self._charge(parent_key(key), call.reserved)
         self.charges.charge_open_turns(self.asks)
+
+    def starts_run(self, scope: str) -> bool:
+        """Whether the turn around a scope is a run of its own."""
+        turn = self.turn_of(scope)
+        return turn in self.asks and self.asks[turn].asked.member_kind == RUN_KIND
 
     def first_open_turn(self) -> int:
         """The number of the event with which the first open turn began; the last event where no turn is open."""
@@ -435,6 +449,8 @@ class RunRecord:
             found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
         if self.started:
             found.update((self.started.task, self.started.manifest, *(ref.body for ref in self.started.history)))
+            if self.started.placed is not None:
+                found.add(self.started.placed.turn)
         return found
 
     def workspace(self) -> Store:

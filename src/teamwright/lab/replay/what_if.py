@@ -112,7 +112,7 @@ def _replay(
                 await journal.send(RUN_ID, Answered(key=event.key, answer=event.fact.answer))
             elif isinstance(event.fact, RunIntervened) and isinstance(event.fact.intervention, Tell | RaiseBudget):
                 await journal.send(RUN_ID, event.fact.intervention)
-        engine = Engine(journal, wall=lambda: begun + virtual_now(), seed=lambda: started.seed)
+        engine = Engine(journal, wall=lambda: begun + virtual_now(), seed=lambda: started.seed, placement="here")
         async with engine:
             with anyio.CancelScope() as scope:
                 replay.stop = scope.cancel

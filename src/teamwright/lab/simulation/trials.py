@@ -74,7 +74,7 @@ class Trial:
         async def main() -> list[Event]:
             journal = MemoryJournal()
             with bounded_run() as bound:
-                async with Engine(journal, wall=virtual_now, seed=lambda: seed) as engine:
+                async with Engine(journal, wall=virtual_now, seed=lambda: seed, placement="here") as engine:
                     with anyio.CancelScope() as scope:
                         bound.stop = scope.cancel
                         await engine.run(team, self.task, run_id=run_id, limits=self.limits)

@@ -62,9 +62,11 @@ class Admission:
 
     __slots__ = ("_account", "_effect", "_place", "_request", "_scope", "prompt")
 
-    def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
+    def __init__(self, scope: Scope, place: str, effect: Effect, held: Cost | None = None) -> None:
+        """`held` is what a run that the call has started holds already."""
         self._scope, self._place, self._effect = scope, place, effect
-        self._account, self._request = scope.account, ReservationRequest()
+        self._account = scope.account
+        self._request = ReservationRequest(starts_run=effect.cancel_run is not None, held=held)
         self.prompt: PromptBound | None = None
         """The bound of the prompt, once it is known; `None` for a call that reserves no tokens."""
 

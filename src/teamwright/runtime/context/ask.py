@@ -390,6 +390,7 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
         if child.account is not None:
             child.charge(child.charges.tokens, child.charges.usd)  # what a turn that is resumed was charged before
         return child
+    child.places_branches = run.place is not None and isinstance(member, Team) and member.places_branches
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
     if child.account is not None and isinstance(member, Team):

@@ -149,6 +149,7 @@ class RunBranches:
         parent = self._scope
         lane = parent.run.delivery.open_lane(parent.lane)
         scope = parent.open_part(join_key(parent.path, parent.claim(name)), lane, parent.account)
+        scope.is_placed = parent.places_branches
         branch = RunBranch(name, scope, self._new_context(scope), work)
         self._all.append(cast("RunBranch[object]", branch))
         if self._has_room:

@@ -89,6 +89,8 @@ class RunContext:
             await run.park_until_cancelled()
         check_turn(turn, member.name)
         place = scope.claim(key)
+        if scope.is_placed and run.place is not None and turn.purpose == "work":
+            member = run.place(member)
         if run.interventions is not None:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = policy_of(member)

@@ -11,10 +11,11 @@ from msgspec import structs
 
 from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
-from teamwright.budget.ledger import NO_COST, TOKENS, USD, Cost, Reservation, charge_for
+from teamwright.budget.ledger import CALLS, NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall
+from teamwright.history.record.charges import cost_of_run
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.admission.prompt_meter import PromptBound
@@ -32,7 +33,7 @@ from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetM
 from teamwright.values.events.event import Fact
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.key import join_key
-from teamwright.values.limits.limits import tighter
+from teamwright.values.limits.limits import Limits, tighter
 from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
@@ -71,7 +72,8 @@ class EffectCall:
             bounded = self._effect.model or scope.account or run.pausing
             self._prompt, permit = None, UNBOUNDED
             if bounded:
-                admission = Admission(scope, self._place, self._effect)
+                held = recorded.reserved if recorded is not None and in_doubt and self.goes_on else None
+                admission = Admission(scope, self._place, self._effect, held)
                 permit, self._prompt = await admission.acquire(), admission.prompt
             run.open_calls[self._key], self._permit = self, permit
             try:
@@ -102,6 +104,11 @@ class EffectCall:
         return await self.resolve()
 
     @property
+    def goes_on(self) -> bool:
+        """Whether what the call does goes on without it: it has started a run."""
+        return self._effect.cancel_run is not None
+
+    @property
     def holder(self) -> str:
         """The member that the call holds a reservation for, if it holds one."""
         return self._scope.member if self._permit.reservation is not None else ""
@@ -114,7 +121,7 @@ class EffectCall:
 
     def _charge_in_full(self, permit: Permit) -> None:
         """Charge the reservation of an attempt whose cost is unknown."""
-        self._count(permit.cost)
+        self._count(permit.cost, calls=max(1, permit.cost.calls))
         if permit.reservation is not None:
             permit.reservation.forfeit()
 
@@ -160,6 +167,8 @@ class EffectCall:
         except asyncio.CancelledError:
             if self._is_in_flight:
                 self._charge_in_full(permit)
+            if effect.cancel_run is not None and scope.is_being_stopped and not run.closing:
+                effect.cancel_run(self._new_attempt(max_output))
             raise
         except AgentError:
             if not self._is_in_flight:
@@ -202,14 +211,15 @@ class EffectCall:
             waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
             arguments=arguments,
             method=method,
+            reserved_calls=permit.cost.calls if permit.reservation is not None else 1,
         )
 
     def _store_arguments(self) -> Body:
         run = self._scope.run
         return run.recorder.store(run.redactor.value(self._effect.arguments))
 
-    async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
-        attempt = Attempt(
+    def _new_attempt(self, max_output: int | None, *, cut: bool = False) -> Attempt:
+        return Attempt(
             run_id=self._scope.run.run_id,
             number=self._number,
             key=self._key,
@@ -219,7 +229,25 @@ class EffectCall:
             cut=cut,
             is_followed=self._scope.run.bus.is_followed(self._scope.run.run_id),
             emit=self._emit,
+            limits=self._run_limits() if self.goes_on else None,
         )
+
+    def _run_limits(self) -> Limits | None:
+        """The limits of a run that the call starts: what is reserved for it, and how each request is bounded."""
+        account, reserved = self._scope.account, self._permit.cost
+        if account is None:
+            return None
+        bounded = {index for level in account.chain() for index, _ in level.bounds}
+        return Limits(
+            tokens=reserved.tokens if TOKENS in bounded else None,
+            usd=dollars(reserved.usd) if USD in bounded else None,
+            calls=reserved.calls if CALLS in bounded else None,
+            message=account.message,
+            strict=account.strict,
+        )
+
+    async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
+        attempt = self._new_attempt(max_output, cut=cut)
         timeout, call = self._timeout, self._effect.call
         if self._effect.doubt is not None:
             call = DoubtfulCall(self._scope, self._effect, in_doubt=in_doubt).make
@@ -284,16 +312,20 @@ class EffectCall:
                 capped=returned.capped,
                 artifacts=returned.artifacts,
                 partial_usage=returned.partial_usage,
+                tally=returned.tally,
             )
             run.recorder.add(scope.path, self._place, fact)
         scope.spend(returned.usage)
         is_partial, reserved = returned.partial_usage is not None, reservation.cost if reservation else NO_COST
-        spent = charge_for(returned.usage, reserved, is_partial=is_partial)
+        if returned.tally is not None:
+            spent = cost_of_run(returned.usage, returned.tally)
+        else:
+            spent = charge_for(returned.usage, reserved, is_partial=is_partial)
         if reservation is not None:
             self._settle(reservation, spent)
             self._learn(returned, reservation)
         self._check_usage(returned, reservation)
-        self._count(spent, returned.mark)
+        self._count(spent, returned.mark, 1 if returned.tally is None else spent.calls)
         return returned
 
     def _with_files_stored(self, returned: Returned) -> Returned:
@@ -411,10 +443,10 @@ class EffectCall:
         timeout = effect.timeout if bounds is None else tighter(effect.timeout, bounds.seconds)
         return effect.default_timeout if timeout is None else timeout
 
-    def _count(self, cost: Cost, mark: str | None = None) -> None:
-        """Count the call towards the turn that it belongs to."""
+    def _count(self, cost: Cost, mark: str | None = None, calls: int = 1) -> None:
+        """Count the call towards the turn that it belongs to, with the calls that it made."""
         charges = self._scope.charges
-        charges.add(cost.tokens, cost.usd, 1)
+        charges.add(cost.tokens, cost.usd, calls)
         if self._scope.account is not None:
             self._scope.charge(cost.tokens, cost.usd)
         if mark is not None:

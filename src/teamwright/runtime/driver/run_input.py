@@ -10,12 +10,28 @@ from teamwright.agents.contract.arguments import value_of
 from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import UsageError
 from teamwright.journal.budgets import BudgetClaim
+from teamwright.values.events.body import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.questions import Answer
 from teamwright.values.record_checks import misfit_of
+from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInput:
+    """What a child run begins with besides the texts of its turn."""
+
+    turn: Turn
+    depth: int
+    artifacts: tuple[Body, ...] = ()
+    values: Mapping[str, SharedValue] = field(default_factory=dict[str, SharedValue])
+    stored_files: Mapping[str, Body] = field(default_factory=dict[str, Body])
+    """The files that travel with the parent, which the journal has already."""
+
 
 LARGEST_TASK = 1024 * 1024
 """Bytes of a task."""
@@ -44,6 +60,8 @@ class RunInput:
     """The digest of the folder with the run's Python code."""
     claim: BudgetClaim | None = None
     """What the run reserves of a tenant's budget with its first events."""
+    placed: PlacedInput | None = None
+    """The turn of another run that this run answers."""
 
 
 def check_start(task: object, history: object, limits: Limits | None) -> Limits | None:

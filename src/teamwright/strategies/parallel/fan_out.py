@@ -17,6 +17,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of
+from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import Talk
@@ -27,7 +28,7 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Turn
 
 
-class FanOutOptions(FailurePolicy):
+class FanOutOptions(FailurePolicy, PlacedParts):
     """The splitter or the chunks, how many run at once, and the aggregator."""
 
     splitter: AgentName | None = Field(default=None, description="the agent that splits the task into chunks")

@@ -14,6 +14,7 @@ from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
+from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.plan.step_options import (
     StepOptions,
     closing_step,
@@ -31,7 +32,7 @@ from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Turn
 
 
-class DagOptions(StepOptions):
+class DagOptions(StepOptions, PlacedParts):
     """The steps, and how they run."""
 
     max_parallel: int = Field(default=10, ge=1, description="how many steps run at once")

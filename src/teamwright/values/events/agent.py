@@ -11,6 +11,8 @@ from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.envelope import EnvelopeNote
 from teamwright.values.turns.turn import Purpose, Signal, Tier
 
+RUN_KIND = "run"
+"""The kind of a member whose turns are runs of their own."""
 EffectKind = Literal["model", "tool", "function"]
 McpMethod = Literal["tools/list", "resources/read", "prompts/get"]
 """What a server is asked for besides a call of one of its tools, as MCP names it."""
@@ -115,6 +117,7 @@ class AgentCalled(Record, frozen=True):
     waited: float = 0.0
     arguments: Body | None = None
     method: McpMethod | None = None
+    reserved_calls: int = 1
 
 
 class AgentCallRejected(Record, frozen=True):
@@ -185,6 +188,8 @@ class AgentRecovered(Record, frozen=True):
 
 
 class AgentReturned(Record, frozen=True):
+    """An effect has returned; `tally` is what a run that it started has charged to its own budget."""
+
     kind: ClassVar = "agent.returned"
     body: Body
     attempt: int = 1
@@ -195,6 +200,7 @@ class AgentReturned(Record, frozen=True):
     capped: int | None = None
     artifacts: tuple[Artifact, ...] = ()
     partial_usage: PartialUsage | None = None
+    tally: Tally | None = None
 
 
 class AgentCallFailed(Record, frozen=True):

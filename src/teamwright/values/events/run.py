@@ -21,21 +21,35 @@ the task comes last, and pydantic-ai writes the corrections. 2: everything is in
 
 
 class Origin(Record, frozen=True):
-    """The source of a forked or continued run; `checkpoint` is the name of the point, where it has one.
+    """The source of a forked, continued or placed run; `checkpoint` is the name of the point, where it has one.
 
-    `root` is the run that the first of several forks was made of; empty if that is `run_id`.
+    `root` is the run that the first of several forks was made of; empty if that is `run_id`. A placed run answers one
+    ask of its parent `run_id`, whose effect has the key `key`.
     """
 
     run_id: str
     number: int
-    how: Literal["fork", "continue"]
+    how: Literal["fork", "continue", "place"]
     checkpoint: str = ""
     root: str = ""
+    key: str = ""
 
     @property
     def root_run(self) -> str:
         """The run that all forks of a family go back to; a continued run is a family of its own."""
         return self.root or self.run_id
+
+
+class PlacedTurn(Record, frozen=True):
+    """What a placed run records of the turn that it answers, besides its task, history and files.
+
+    `turn` has the other fields of the turn. `artifacts` are those of the parent that its texts point to. `depth` is the
+    number of runs around this one.
+    """
+
+    turn: Body
+    artifacts: tuple[Body, ...] = ()
+    depth: int = 1
 
 
 class RunStarted(Record, frozen=True):
@@ -61,6 +75,8 @@ class RunStarted(Record, frozen=True):
     """The digest of the folder with the run's Python code; empty if the run needs installed packages alone."""
     budget: str = ""
     """The tenant's budget that the run draws on; empty if it draws on none."""
+    placed: PlacedTurn | None = None
+    """The turn that the run answers, if a branch of another run was placed here."""
 
 
 class RunResumed(Record, frozen=True):

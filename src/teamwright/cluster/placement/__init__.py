@@ -1,0 +1,1 @@
+"""Placement: branches of a team as child runs, which workers drive."""

@@ -1,0 +1,62 @@
+"""Cancels child runs whose parent has ended or was deleted: nobody waits for them any more.
+
+A parent that stops a branch cancels the child itself. This is for parents that died before they could, or that were
+cancelled without a driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.settings import is_branch_queue
+from teamwright.errors import JournalError, RunError, RunIsLive
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.runtime.placement.protocol import CancelRun
+from teamwright.values.events.run import RunStarted
+from teamwright.values.results import FINAL
+
+LOOK_SECONDS: Final = 2.0
+LOCK: Final = "cluster/orphans"
+"""The lock under which one worker at a time looks; no run has such an id."""
+ORPHANED: Final = "the run that asked for it has ended"
+
+
+class Orphans:
+    """Looks after the child runs of the whole cluster; one worker at a time does so."""
+
+    def __init__(self, journal: PostgresJournal, client: QueueClient, cancel: CancelRun) -> None:
+        self._journal, self._client, self._cancel_run = journal, client, cancel
+        self._parents: dict[str, str] = {}
+        self._cancelled: set[str] = set()
+
+    async def watch(self) -> None:
+        """Look again and again, also after the database was away."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(RunIsLive, JournalError):
+                async with self._journal.drive(LOCK):
+                    await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel the open children of parents that have ended."""
+        entries = await self._client.entries("queued", "claimed", "parked")
+        children = [one.run_id for one in entries if is_branch_queue(one.queue)]
+        self._parents = {child: await self._parent_of(child) for child in children}
+        self._cancelled.intersection_update(children)
+        parents = await self._journal.summaries(list(set(self._parents.values()))) if children else {}
+        for child in children:
+            parent = parents.get(self._parents[child])
+            if child not in self._cancelled and (parent is None or parent.status in FINAL):
+                self._cancelled.add(child)
+                with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
+                    await self._cancel_run(child, ORPHANED, wait=False)
+
+    async def _parent_of(self, child: str) -> str:
+        if child in self._parents:
+            return self._parents[child]
+        events = await self._journal.read(child, limit=1)
+        started = events[0].fact if events else None
+        return started.origin.run_id if isinstance(started, RunStarted) and started.origin is not None else ""

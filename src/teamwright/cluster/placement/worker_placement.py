@@ -1,0 +1,119 @@
+"""Lets workers drive child runs: submits each once, waits for its end through the journal, and cancels it.
+
+It holds no slot and no connection while it waits: one task looks after all children of a process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+
+from teamwright.cluster.placement.waiting_children import WaitingChildren
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, branch_queue
+from teamwright.cluster.submission.packed_source import pack
+from teamwright.errors import JournalError, RunError, UsageError
+from teamwright.history.record.run_record import RunRecord
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.bus import Bus
+from teamwright.runtime.placement.protocol import CancelRun, PackedTeam
+from teamwright.runtime.run_reader import read_record
+from teamwright.teams.team import Team
+from teamwright.values.results import FINAL
+from teamwright.values.specs.manifest import Source
+
+STOPPED = "the run that asked for it has stopped it"
+
+
+class WorkerPlacement:
+    """Places branches on the workers of a queue; the queue of branches is another one, with room of its own."""
+
+    def __init__(self, queue: str = DEFAULT_QUEUE) -> None:
+        self._queue = branch_queue(queue)
+        self._journal: PostgresJournal | None = None
+        self._cancel_run: CancelRun | None = None
+        self._client: QueueClient | None = None
+        self._opening = asyncio.Lock()
+        self._children: WaitingChildren | None = None
+        self._cancels: set[asyncio.Task[None]] = set()
+
+    @property
+    def queue(self) -> str:
+        """The queue of the child runs."""
+        return self._queue
+
+    def waiting(self, run_ids: Sequence[str]) -> int:
+        """How many of these runs wait for children now."""
+        return 0 if self._children is None else len(self._children.parents.intersection(run_ids))
+
+    async def open(self, journal: Journal, bus: Bus, cancel: CancelRun) -> None:
+        """Begin to use the journal of an engine. Connections to the queue open with the first child."""
+        if not isinstance(journal, PostgresJournal):
+            raise UsageError("Branches can be placed on workers only where the journal is in Postgres.")
+        self._journal, self._cancel_run = journal, cancel
+        self._children = WaitingChildren(journal, bus)
+
+    async def close(self) -> None:
+        """Send the cancellations that are due, and end."""
+        if self._cancels:
+            await asyncio.wait(self._cancels)
+        if self._children is not None:
+            await self._children.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def pack(self, source: Source, team: Team) -> PackedTeam:
+        """Read the files that a parent's team names."""
+        packed = await anyio.to_thread.run_sync(lambda: pack(source, secrets=team.secrets))
+        return PackedTeam(packed.source, packed.files)
+
+    async def finished(self, batch: Batch, *, parent: str, depth: int) -> RunRecord:
+        """Submit a child run, unless it exists, and return its record once it has ended.
+
+        Runs that are deeper come first: those around them wait for them.
+        """
+        assert self._journal is not None
+        assert self._children is not None
+        if await self._journal.find(batch.run_id) is None:
+            await self._submit(batch, depth)
+        await self._children.wait(batch.run_id, parent)
+        return await read_record(self._journal, batch.run_id)
+
+    async def _submit(self, batch: Batch, depth: int) -> None:
+        """Submit a child; a submission that has begun also ends, so that the child can be cancelled."""
+        client = await self._opened_client()
+        submitting = asyncio.ensure_future(client.submit(batch, self._queue, priority=depth))
+        try:
+            await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            await asyncio.wait([submitting])
+            raise
+
+    def cancel(self, run_ids: Sequence[str]) -> None:
+        """Cancel child runs that have not ended, in the background."""
+        task = asyncio.ensure_future(self._cancel(run_ids))
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
+
+    async def _cancel(self, run_ids: Sequence[str]) -> None:
+        assert self._journal is not None
+        assert self._cancel_run is not None
+        with suppress(JournalError):  # workers also look for children whose parent has ended
+            for run in (await self._journal.summaries(run_ids)).values():
+                if run.status not in FINAL:
+                    with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
+                        await self._cancel_run(run.id, STOPPED, wait=False)
+
+    async def _opened_client(self) -> QueueClient:
+        assert self._journal is not None
+        async with self._opening:
+            if self._client is None:
+                client = QueueClient(self._journal.address)
+                await client.open()
+                self._client = client
+            return self._client

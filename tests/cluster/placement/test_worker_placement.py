@@ -1,0 +1,139 @@
+"""Branches that are placed on workers: the same results as in one process, each once, also if a worker dies."""
+
+from __future__ import annotations
+
+from signal import SIGKILL, SIGTERM
+
+from teamwright.events import AgentCalled, RunStarted
+from teamwright.values.limits.limits import Limits
+from tests.kit.placed import PlacedCluster, placed
+from tests.kit.queued_members import EFFECTS, TOKENS
+from tests.kit.workers import eventually
+
+__all__ = ["placed"]
+
+
+async def test_results_of_placed_branches_are_in_order(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=6)
+    placed.cluster.start("--at-once", "1")
+    placed.cluster.start("--at-once", "2")
+    await placed.cluster.completed("one")
+    await placed.check("one", width=6)
+
+
+async def test_workers_that_die_at_any_write_change_nothing(placed: PlacedCluster) -> None:
+    for run_id in ("one", "two"):
+        await placed.submit(run_id, width=3)
+    dying = [
+        placed.cluster.start("--at-once", "2", die_at=write, when=when)
+        for write, when in ((1, "after"), (2, "before"), (3, "after"), (4, "before"), (5, "after"), (7, "after"))
+    ]
+    await eventually(lambda: not any(worker.lives for worker in dying), "the workers die")
+    placed.cluster.start("--at-once", "2")
+    placed.cluster.start("--at-once", "2")
+    await placed.cluster.completed("one", "two")
+    for run_id in ("one", "two"):
+        await placed.check(run_id, width=3, of=("one", "two"))
+
+
+async def test_a_parent_attaches_to_its_children_after_its_worker_died(placed: PlacedCluster) -> None:
+    placed.cluster.hold.touch()
+    await placed.submit("one", width=2, limits=Limits(tokens=40_000, calls=20))
+    first = placed.cluster.start()
+    await eventually(lambda: len(placed.cluster.effects) == 2, "both children work")
+    first.send(SIGKILL)
+    second = placed.cluster.start()
+    await eventually(lambda: len(placed.cluster.effects) == 4, "the children are taken over")
+    placed.cluster.hold.unlink()
+    await placed.cluster.completed("one")
+    assert second.has_said("takes over one")
+    history = await placed.cluster.engine.runs.history("one")
+    attempts = [event.fact.attempt for event in history.events if isinstance(event.fact, AgentCalled)]
+    assert attempts == [1, 1, 2, 2], "the second attempt of each call attached to the child of the first"
+    spent = history.record.charges.by_scope[""].cost
+    assert spent.tokens <= 40_000
+    assert spent.calls == 2 * EFFECTS + 2, (
+        "a call of a child that was in doubt counts, a child that was attached to does not"
+    )
+
+
+async def test_children_spend_what_their_parent_has_reserved_for_them(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=4, limits=Limits(tokens=4 * EFFECTS * TOKENS * 20, calls=4 * EFFECTS))
+    placed.cluster.start()
+    await placed.cluster.completed("one")
+    await placed.check("one", width=4)
+    for child in await placed.children("one"):
+        started = (await placed.cluster.engine.runs.history(child)).events[0].fact
+        assert isinstance(started, RunStarted)
+        assert started.limits is not None
+        assert (started.limits.tokens, started.limits.calls) == (EFFECTS * TOKENS * 20, EFFECTS)
+    history = await placed.cluster.engine.runs.history("one")
+    assert history.record.charges.by_scope[""].cost[::2] == (4 * EFFECTS * TOKENS, 4 * EFFECTS)
+
+
+async def test_a_budget_that_is_too_small_refuses_calls_in_the_children(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=2, limits=Limits(calls=2), more=", on_failure: collect")
+    placed.cluster.start()
+    result = await placed.ended("one")
+    assert len(placed.cluster.effects) == 2
+    assert result.data == [None, None]
+    history = await placed.cluster.engine.runs.history("one")
+    assert history.record.charges.by_scope[""].cost.calls == 2
+
+
+async def test_cancelling_a_parent_cancels_its_children(placed: PlacedCluster) -> None:
+    placed.cluster.hold.touch()
+    await placed.submit("one", width=2)
+    placed.cluster.start()
+    await eventually(lambda: len(placed.cluster.effects) == 2, "both children work")
+    await placed.cluster.engine.runs.cancel("one")
+    for child in await placed.children("one"):
+        assert (await placed.ended(child)).status == "cancelled"
+
+
+async def test_children_of_a_parent_that_was_cancelled_without_a_driver_are_cancelled(placed: PlacedCluster) -> None:
+    placed.cluster.hold.touch()
+    await placed.submit("one", width=2)
+    first = placed.cluster.start()
+    await eventually(lambda: len(placed.cluster.effects) == 2, "both children work")
+    first.send(SIGKILL)
+    await eventually(lambda: not first.lives, "the worker dies")
+    children = await placed.children("one")
+    assert (await placed.cluster.engine.runs.cancel("one")).status == "cancelled"
+    placed.cluster.start()
+    for child in children:
+        assert (await placed.ended(child)).status == "cancelled"
+
+
+async def test_a_branch_that_is_a_team_places_its_own_branches_on_a_worker_with_room_for_one(
+    placed: PlacedCluster,
+) -> None:
+    await placed.submit("one", width=2, member="inner")
+    placed.cluster.start("--at-once", "1")
+    await placed.cluster.completed("one")
+    result = await placed.cluster.engine.runs.result("one")
+    assert result.usage.total_tokens == 4 * EFFECTS * TOKENS
+    runs = await placed.cluster.engine.runs.list()
+    assert len(runs) == 1 + 2 + 4
+
+
+async def test_a_question_in_a_branch_is_answered_there(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=1, member="curious")
+    worker = placed.cluster.start()
+    await eventually(lambda: worker.has_said("paused "), "the child waits")
+    (child,) = await placed.children("one")
+    ((key, _),) = (await placed.cluster.engine.runs.history(child)).questions().items()
+    await placed.cluster.engine.runs.answer(child, key, "fine")
+    await placed.cluster.completed("one")
+    assert (await placed.cluster.engine.runs.result("one")).data == ["part-0: fine"]
+
+
+async def test_a_worker_that_is_stopped_hands_a_waiting_parent_back_at_once(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=1, member="curious")
+    worker = placed.cluster.start()
+    await eventually(lambda: worker.has_said("paused "), "the child waits")
+    worker.send(SIGTERM)
+    await eventually(lambda: not worker.lives, "the worker ends")
+    found = await placed.cluster.engine.runs.find("one")
+    assert found is not None
+    assert found.status == "queued"
