@@ -1,4 +1,4 @@
-"""Cancels child runs whose parent has ended or was deleted: nobody waits for them any more.
+"""Cancels child runs whose parent has ended or was deleted, so that no run waits for them any more.
 
 A parent that stops a branch cancels the child itself. This is for parents that died before they could, or that were
 cancelled without a driver.
