@@ -9,6 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.models import Models
+    from teamwright.budget.rate_window import Departure
     from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, SharingLimiter
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conversations",
+    "Departure",
     "Engine",
     "Handle",
     "Models",
@@ -39,6 +41,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.budget.rate_window": "Departure",
         "teamwright.runtime.admission.shared_limits": "PaceShare SharedLimits SharingLimiter",
         "teamwright.runtime.conversations": "Conversations",
         "teamwright.runtime.engine": "Engine",
