@@ -17,16 +17,19 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run run-page page test test-long test-live check format pictures tables bench lock sbom setup clean
+.PHONY: help run run-page demo-cluster page test test-long test-live check format pictures tables bench lock sbom setup clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## run a team of experts with the embedded model (no key, no network)
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
 
 run-page: page ## open the page over example runs, one of them alive
 	@$(BIN)/python -m tools.run_page
+
+demo-cluster: $(VENV)/.dev ## show twenty runs on three workers, one of which is killed
+	@$(BIN)/python -m tools.demo_cluster
 
 page: $(VENV)/.dev ## build the page in web/ into the package, unless it is built
 	@$(BIN)/python tools/page.py
