@@ -12,6 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from teamwright.cluster.limits.limits import ClusterLimits
+from teamwright.cluster.limits.pace_share import model_digest
+from teamwright.runtime.admission.rate_limiter import RateLimiter
 from teamwright.values.limits.limits import Pace
 from tests.cluster.limits.simulated_processes import Cluster, Process
 from tests.kit.postgres import schema_url
@@ -130,3 +133,17 @@ def test_together_processes_stay_within_the_pace(
         Processes,
         settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=30),
     )
+
+
+def test_a_server_on_the_own_machine_is_another_one_elsewhere() -> None:
+    for url in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:80/v1"):
+        assert model_digest(f"m at {url}", "one") != model_digest(f"m at {url}", "two")
+    for key in ("openai:gpt-5-mini", "m at https://models.example/v1", "m at https://localhost.example/v1"):
+        assert model_digest(key, "one") == model_digest(key, "two")
+    assert "secret" not in model_digest("m at https://user:secret@models.example/v1")
+
+
+def test_the_embedded_model_is_not_shared() -> None:
+    limits = ClusterLimits("postgresql://nowhere/none")
+    assert limits.join("local", RateLimiter("local")) is None
+    assert limits.join("openai:gpt-5-mini", RateLimiter("gpt")) is not None

@@ -7,6 +7,9 @@ from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
 
+EMBEDDED = "local"
+"""The provider of the embedded model."""
+
 
 class ClusterLimits:
     """What an engine on a journal in Postgres gets as `shared`, with the address of that journal.
@@ -30,6 +33,8 @@ class ClusterLimits:
         """Give back what this process holds."""
         await self._paces.close()
 
-    def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
-        """Return the share of this process in the pace of a model."""
+    def join(self, model: str, limiter: SharingLimiter) -> PaceShare | None:
+        """Return the share of this process in the pace of a model; the embedded model is its own."""
+        if model.partition(":")[0] == EMBEDDED:
+            return None
         return self._paces.join(model, limiter)

@@ -6,6 +6,8 @@ before it ends at the server. A share that is not renewed admits nothing. Nothin
 
 from __future__ import annotations
 
+import re
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ LEASE_SECONDS = 4.0
 MARGIN_SECONDS = 0.5
 """How much earlier it ends here: more than two clocks can drift apart in that time."""
 RECHECK_SECONDS = 1.0
+_LOOPBACK = re.compile(r"(?i) at https?://(?:[^/@]*@)?(?:localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0)(?:[:/]|$)")
 
 
 def lease_clock() -> float:
@@ -29,8 +32,13 @@ def lease_clock() -> float:
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
-def model_digest(model: str) -> str:
-    """The name under which processes share the pace of a model: its key may hold the address of a private server."""
+def model_digest(model: str, machine: str | None = None) -> str:
+    """The name under which processes share the pace of a model, whose key may hold the address of a private server.
+
+    A server at a loopback address is another one on each machine.
+    """
+    if _LOOPBACK.search(model):
+        model = f"{model} on {socket.gethostname() if machine is None else machine}"
     return blake2b(model.encode(), digest_size=16).hexdigest()
 
 

@@ -40,8 +40,8 @@ class RateLimiters:
         limiter = self._limiters.get(effect.model)
         if limiter is None:
             limiter = self._limiters[effect.model] = RateLimiter(effect.name)
-            if self._shared is not None:
-                limiter.window = limiter.share = self._shared.join(effect.model, limiter)
+            if self._shared is not None and (share := self._shared.join(effect.model, limiter)) is not None:
+                limiter.window = limiter.share = share
         if effect.pace is not None and effect.pace is not limiter.pace:
             limiter.declare(effect.pace)
         return limiter

@@ -98,6 +98,6 @@ class SharedLimits(Protocol):
         """Give back what this process holds."""
         ...
 
-    def join(self, model: str, limiter: SharingLimiter) -> PaceShare:
-        """Return the share of this process in the pace of a model."""
+    def join(self, model: str, limiter: SharingLimiter) -> PaceShare | None:
+        """Return the share of this process in the pace of a model; `None` if no other process calls the same."""
         ...
