@@ -19,6 +19,7 @@ REPORTS = {"teamwright.cli", "teamwright.history", "teamwright.lab", "teamwright
 PARTS = sorted(set(FACADES) - REPORTS)
 PRIVATE = {
     "teamwright.agents.clients.model_client.ModelClient",  # what `Models` opens for model agents
+    "teamwright.runtime.placement.protocol.Placement",  # what lets workers drive branches
     "teamwright.runtime.handle.Driver",  # the engine, as its handles see it
     "teamwright.runtime.webhooks.deliveries.Delivery",  # a notice that handles pass to the engine
     "teamwright.values.specs.manifest.Source",  # the recorded form of a team

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from teamwright.values.events.run import (
         Origin,
+        PlacedTurn,
         RunAborted,
         RunApplied,
         RunCheckpoint,
@@ -136,6 +137,7 @@ __all__ = [
     "Origin",
     "PersonAnswered",
     "PersonAsked",
+    "PlacedTurn",
     "RunAborted",
     "RunApplied",
     "RunCheckpoint",
@@ -212,9 +214,9 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
         "teamwright.values.events.plan": "TeamMerged TeamPhase TeamPlanChanged TeamPlanProposed TeamPlanStatus",
         "teamwright.values.events.run": """
-            Origin RunAborted RunApplied RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
-            RunNotified RunPaused RunQueued RunRefused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired
-            TimerSet
+            Origin PlacedTurn RunAborted RunApplied RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged
+            RunMeasured RunNotified RunPaused RunQueued RunRefused RunResumed RunStarted ScopeExpired ScopeWaited
+            TimerFired TimerSet
         """,
         "teamwright.values.events.step": "StepHeldUp StepSkipped",
         "teamwright.values.events.team": """

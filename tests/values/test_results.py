@@ -28,4 +28,4 @@ def test_every_status_has_an_exit_code() -> None:
 
 
 def test_what_is_final_cannot_be_resumed() -> None:
-    assert set(get_args(Status)) - FINAL == {"paused", "interrupted", "running"}
+    assert set(get_args(Status)) - FINAL == {"queued", "paused", "interrupted", "running"}

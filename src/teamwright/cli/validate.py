@@ -145,6 +145,8 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     """Build every agent and every team once, and return the problems that this finds, each with its place."""
     from teamwright.agents.functions.own_modules import modules_of
     from teamwright.errors import ManifestError, Problem, UsageError
+    from teamwright.journal.location import database_url
+    from teamwright.runtime.placement.parent_run import require_no_placement
     from teamwright.teams.builder import Builder, replace_models
     from teamwright.teams.file_roots import allowed_roots
     from teamwright.teams.load import resolve_model
@@ -155,7 +157,9 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     for name in (*manifest.agents, *manifest.teams):
         try:
             with modules_of(loaded.base):
-                builder.team(name)
+                built = builder.team(name)
+            if database_url() is None:
+                require_no_placement([built])
         except UsageError as error:
             for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
                 problems.setdefault(problem.message, _with_place(problem, name, loaded))

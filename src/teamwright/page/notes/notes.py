@@ -75,7 +75,7 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.key import is_tool_call
+from teamwright.values.key import is_tool_call, parent_key
 from teamwright.values.limits.reply import is_reply_cut_warning
 from teamwright.values.people.interventions import Mark
 from teamwright.values.results import StopReason
@@ -173,8 +173,7 @@ def note_text(event: Event) -> str | None:
     """A note about an event that a reader should know besides the replies; none for routine events."""
     match event.fact:
         case RunStarted(origin=origin) if origin is not None:
-            word = "forked from" if origin.how == "fork" else "continues"
-            return f"{word} run {origin.run_id} {_point_of(origin)}"
+            return _origin_text(origin)
         case RunResumed(driver=driver):
             return f"run resumed{f' by {driver}' if driver else ''}"
         case RunPaused(stop_reason=reason):
@@ -420,6 +419,16 @@ def _note_of_record(event: Event) -> str | None:
             return f"a write to {name} was refused: it was based on version {base}, but the current one is {current}"
         case _:
             return None
+
+
+def _origin_text(origin: Origin) -> str:
+    match origin.how:
+        case "fork":
+            return f"forked from run {origin.run_id} {_point_of(origin)}"
+        case "continue":
+            return f"continues run {origin.run_id} {_point_of(origin)}"
+        case "place":
+            return f"answers {parent_key(origin.key)} of run {origin.run_id}"
 
 
 def _point_of(origin: Origin) -> str:

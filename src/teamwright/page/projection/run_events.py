@@ -79,7 +79,7 @@ def _started(draft: PageDraft, fact: RunStarted) -> None:
             limits=None if fact.limits is None else page_amounts(fact.limits),
             forecast=None if fact.confirm is None else page_forecast(fact.confirm),
             origin=None
-            if origin is None
+            if origin is None or origin.how == "place"
             else PageOrigin(
                 run_id=origin.run_id, number=origin.number, how=origin.how, checkpoint=mask_text(origin.checkpoint)
             ),
