@@ -1,7 +1,7 @@
 """From which size branches pay on workers: `python -m bench.placement`. The figures are in docs/workers.md.
 
-A `fan_out` of branches that each compute for a while, in one process and on workers of the same machine. One process has
-one core for them all; the break-even is where workers are faster.
+A `fan_out` of branches that each compute for a while, in one process and on workers of the same machine. One process
+has one core for them all; the break-even is where workers are faster.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def measure(url: str, folder: Path, milliseconds: int, placement: str) -> 
 async def main() -> None:
     """Print the seconds of each size in one process and on workers."""
     url = new_database()
-    with tempfile.TemporaryDirectory() as folder, started([WORKER + [url]] * WORKERS):
+    with tempfile.TemporaryDirectory() as folder, started([[*WORKER, url]] * WORKERS):
         await measure(url, Path(folder), 0, "workers")  # the workers are there, and warm
         print(f"\n{WIDTH} branches, in one process and on {WORKERS} workers\n")
         print("| ms of one branch | here, s | on workers, s |\n|---|---|---|")
