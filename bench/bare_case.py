@@ -12,6 +12,7 @@ class BareRows:
     async def chain(self, turns: int, database: Database) -> float:
         replies = texts(turns)
         async with await psycopg.AsyncConnection.connect(str(database), autocommit=True) as connection:
+            await connection.execute("DROP TABLE IF EXISTS reply")
             await connection.execute("CREATE TABLE reply (number bigserial PRIMARY KEY, body text NOT NULL)")
             started = now()
             for reply in replies:
