@@ -24,7 +24,7 @@ MILLISECONDS = (0, 20, 100, 500)
 
 def compute(text: str) -> str:
     """Keep a core busy for so many milliseconds."""
-    end = time.thread_time() + int(text.split()[-1]) / 1000
+    end = time.thread_time() + int(text.rsplit(maxsplit=1)[-1]) / 1000
     while time.thread_time() < end:
         pass
     return "done"
