@@ -10,9 +10,10 @@ import io
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,14 @@ import yaml
 
 from teamwright.cli.main import main
 from tests.docs.pages import PAGES, ROOT, Block, blocks, commands
+from tests.kit.postgres import schema_url
 
 EVERY = [block for page in PAGES for block in blocks(page)]
 SKIPPED = [block for block in EVERY if block.mark == "skip"]
 OUTSIDE = re.compile(r"^(make|pip|git|uv|sudo|export)\b")
 """Commands that change more than the page's folder; a page must mark them as skipped."""
+WITH_WORKERS = ("many-machines.md",)
+"""Pages that start workers, which takes long on a busy machine."""
 
 MASKS = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "RUN"),
@@ -33,6 +37,9 @@ MASKS = (
     (re.compile(r"(?<![\w.])\d+\.\d+ (s|ms|kB|MB|GB)\b"), r"N \1"),
     (re.compile(r'"(seconds|time)": [\d.e-]+'), r'"\1": N'),
     (re.compile(r"run resumed by \S+"), "run resumed by DRIVER"),
+    (re.compile(r"\b(\w+):\d+:[0-9a-f]{8}\b"), r"\1:WORKER"),
+    (re.compile(r"\bready +\d+ of \d+ +\d+ "), "ready BUSY "),
+    (re.compile(r"\b\d+ open runs?"), "OPEN"),
     (re.compile(r"[ \t]+"), " "),
 )
 
@@ -66,7 +73,7 @@ def run_python(block: Block) -> None:
 def in_shell(line: str) -> str:
     """Run a command in a shell and return both streams; a killed process adds `Killed`, as in a terminal."""
     done = subprocess.run(
-        ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=30
+        ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
     )
     return done.stdout + ("Killed\n" if done.returncode in {-9, 137} else "")
 
@@ -88,11 +95,24 @@ def run_console(block: Block) -> None:
         compare(block, f"$ {command.line}", command.shown, printed)
 
 
-def run(block: Block, folder: Path) -> None:
+def change_environment(block: Block, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Set and unset the variables of a block; in place of another Postgres server, use that of the tests."""
+    for command in commands(block):
+        verb, _, variable = command.line.partition(" ")
+        name, _, value = variable.partition("=")
+        if value.startswith("postgresql:"):
+            value = schema_url(request.getfixturevalue("postgres_server"), Path.cwd())
+        assert verb in {"export", "unset"}, f"{block.name}: {verb}"
+        monkeypatch.setenv(name, value) if verb == "export" else monkeypatch.delenv(name)
+
+
+def run(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Write, run, parse or skip a block, depending on its mark and language."""
     match block.mark, block.language:
         case "skip", _:
             return
+        case "environment", _:
+            change_environment(block, monkeypatch, request)
         case "file", _:
             file = folder / block.about
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -109,9 +129,20 @@ def run(block: Block, folder: Path) -> None:
             return
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def end_workers(folder: Path) -> None:
+    """Kill the processes that a page has started and not ended: it removes the file with their id when it ends them."""
+    for file in folder.glob("*.pid"):
+        with suppress(ProcessLookupError):
+            os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.timeout(180)] if page.name in WITH_WORKERS else []) for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_the_examples_of_a_page_run_and_print_what_it_shows(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     folder = tmp_path / "page"
     folder.mkdir()
@@ -124,8 +155,9 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
     known = set(sys.modules)
     try:
         for block in blocks(page):
-            run(block, folder)
+            run(block, folder, monkeypatch, request)
     finally:
+        end_workers(folder)
         for name in set(sys.modules) - known:
             if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
