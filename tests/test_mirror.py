@@ -25,7 +25,6 @@ COVERED_BY = {
     "cluster/placement/waiting_children.py": "cluster/placement/test_worker_placement.py",
     "runtime/driver/run_id.py": "runtime/test_engine.py",
     "runtime/driver/script_check.py": "agents/scripted/test_agent.py",
-    "runtime/placement/parent_run.py": "cluster/placement/test_worker_placement.py",
     "runtime/placement/placed_member.py": "cluster/placement/test_worker_placement.py",
     "runtime/placement/protocol.py": "cluster/placement/test_worker_placement.py",
     "strategies/placement.py": "strategies/parallel/test_fan_out.py",

@@ -137,3 +137,10 @@ async def test_a_worker_that_is_stopped_hands_a_waiting_parent_back_at_once(plac
     found = await placed.cluster.engine.runs.find("one")
     assert found is not None
     assert found.status == "queued"
+
+
+async def test_fifty_branches_run_on_one_worker(placed: PlacedCluster) -> None:
+    await placed.submit("one", width=50)
+    placed.cluster.start("--at-once", "16")
+    await placed.cluster.completed("one")
+    await placed.check("one", width=50)
