@@ -3,7 +3,6 @@
 import os
 import subprocess
 import warnings
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +35,8 @@ def _started(pgserver: ModuleType, folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of platformdirs, where the user has no runtime folder
         for _ in range(ATTEMPTS - 1):
-            with suppress(subprocess.SubprocessError):
+            try:
                 return pgserver.get_server(folder).get_uri()
+            except (subprocess.SubprocessError, AssertionError):
+                pgserver.PostgresServer._instances.clear()  # it keeps a server that did not start
         return pgserver.get_server(folder).get_uri()

@@ -48,7 +48,9 @@ async def test_a_suspended_worker_is_fenced_out_when_it_wakes(cluster: Cluster) 
     other.send(SIGKILL)
     await cluster.submit("two")
     await cluster.completed("two")
-    assert suspended.has_said("finished two"), "the worker that was suspended goes on with other runs"
+    await eventually(
+        lambda: suspended.has_said("finished two"), "the worker that was suspended goes on with other runs"
+    )
 
 
 async def test_a_worker_whose_network_drops_everything_silently_is_fenced_out(
