@@ -28,7 +28,7 @@ async def test_it_lists_workers_queues_and_the_age_of_the_oldest_run(cluster: Cl
     assert found.oldest is not None
     assert 0 <= found.oldest < 60
     queues = {one.name: (one.queued, one.claimed) for one in found.queues}
-    assert queues == {"default": (1, 2), "slow": (1, 0)}
+    assert queues == {"default": (1, 2), "default.branches": (0, 0), "slow": (1, 0)}
     (shown,) = found.workers
     assert (shown.name, shown.queue, shown.state, shown.at_once) == ("w1", "default", "ready", 2)
     cluster.hold.unlink()

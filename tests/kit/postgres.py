@@ -1,12 +1,15 @@
 """A real Postgres server for tests: the one of `TEAMWRIGHT_TEST_POSTGRES`, or one from a wheel, started once."""
 
+import fcntl
 import os
 import subprocess
 import warnings
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import psycopg
 import pytest
 
 ATTEMPTS = 5
@@ -31,12 +34,26 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _started(pgserver: ModuleType, folder: Path) -> str:
-    """Start the server, or join the one that another worker has started; a start gets ten seconds."""
-    with warnings.catch_warnings():
+    """Start the server, or join the one that another worker has started."""
+    with warnings.catch_warnings(), (folder.parent / "postgres.lock").open("w", encoding="utf-8") as lock:
         warnings.simplefilter("ignore")  # of platformdirs, where the user has no runtime folder
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return pgserver.get_server(folder).get_uri()
-            except (subprocess.SubprocessError, AssertionError):
-                pgserver.PostgresServer._instances.clear()  # it keeps a server that did not start
-        return pgserver.get_server(folder).get_uri()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        server = _server(pgserver, folder)
+        if not (ready := folder.parent / "postgres.ready").exists():
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET max_connections = 400")  # for many worker processes at once
+            server.stop()
+            pgserver.PostgresServer._instances.clear()
+            server = _server(pgserver, folder)
+            ready.touch()
+        return server.get_uri()
+
+
+def _server(pgserver: ModuleType, folder: Path) -> Any:
+    """Return the server once it runs; a start gets ten seconds."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return pgserver.get_server(folder)
+        except (subprocess.SubprocessError, AssertionError):
+            pgserver.PostgresServer._instances.clear()  # it keeps a server that did not start
+    return pgserver.get_server(folder)

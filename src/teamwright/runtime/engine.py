@@ -113,7 +113,7 @@ class Engine:
         self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter()
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
-        self._tenants = TenantBudgets(self.journal)
+        self.tenants = TenantBudgets(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
         self.relay, self._transport = Relay(self.bus), transport
         self.runs = Runs(self.journal, self.bus, self._live, self.relay, self._deliveries, self._new_clock)
@@ -321,7 +321,7 @@ class Engine:
         files = await self._files_of(made, attachments, continues=continues is not None)
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
-        claim = None if budget is None else await self._tenants.claim(budget, limits, made.limits)
+        claim = None if budget is None else await self.tenants.claim(budget, limits, made.limits)
         forecast = answer = None
         if request.is_about(made) and (forecast := await request.forecast(self.journal, made, task, limits)):
             answer = await request.answer(made, forecast)
@@ -374,7 +374,7 @@ class Engine:
         run = self._new_run(check_name("run", run_id) if run_id else new_run_id(self._wall()), made)
         claim = None
         if budget is not None and await self.journal.find(run.run_id) is None:
-            claim = await self._tenants.claim(budget, limits, made.limits)
+            claim = await self.tenants.claim(budget, limits, made.limits)
         given = RunInput(task, self._seed(), limits=limits, attachments=read, claim=claim, files=files or {}, code=code)
         return run.enqueue(given, queue)
 
@@ -400,7 +400,7 @@ class Engine:
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(record)
                 self.dependencies.require(made.everyone())
-                await self._tenants.require(run_id, record, made.limits)
+                await self.tenants.require(run_id, record, made.limits)
                 run = self._new_run(run_id, made, record, lock.pop_all())
                 return self._hand_out(self._launch(run, None))
         await self.runs.end(run_id, ending)
@@ -461,7 +461,7 @@ class Engine:
 
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)
-        batch = await self._tenants.with_claim(batch, made.limits)
+        batch = await self.tenants.with_claim(batch, made.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
         run = self._new_run(identity, made, await self._read_record(identity))
@@ -554,10 +554,6 @@ class Engine:
     async def delivered(self) -> None:
         """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self._deliveries.wait_settled()
-
-    async def settle(self, run_id: str) -> None:
-        """Settle what an ended run has reserved of a tenant's budget; its handle calls this."""
-        await self._tenants.settle(run_id)
 
     def release(self, run_id: str) -> None:
         """Remove a run from the live runs; its handle calls this."""

@@ -13,6 +13,7 @@ from teamwright.errors import BudgetUnavailable, FencedOut, RunIsLive
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from teamwright.runtime.admission.tenant_budgets import TenantBudgets
     from teamwright.runtime.driver.run_input import RunInput
     from teamwright.runtime.run import Run
     from teamwright.runtime.runs import Runs
@@ -24,6 +25,7 @@ class Driver(Protocol):
     """What a handle needs of the engine that drives its run."""
 
     runs: Runs
+    tenants: TenantBudgets
 
     def resources(self, team: str) -> AbstractAsyncContextManager[None]:
         """Share the connections of the engine and of one run within this block."""
@@ -31,10 +33,6 @@ class Driver(Protocol):
 
     def deliver(self, delivery: Delivery) -> None:
         """Send a notice to a webhook in the background."""
-        ...
-
-    async def settle(self, run_id: str) -> None:
-        """Settle what an ended run has reserved of a tenant's budget."""
         ...
 
     def release(self, run_id: str) -> None:
@@ -74,7 +72,7 @@ class Handle:
             if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.runs.end(self.run_id, cancel)
             if result is not None and run.budget:
-                await self.engine.settle(self.run_id)
+                await self.engine.tenants.settle(self.run_id)
             self._result = result or await self.engine.runs.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
             if self._run_input is None or run.has_begun:

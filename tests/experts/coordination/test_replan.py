@@ -272,8 +272,17 @@ async def _check(make: Any, calls: int | None, most: int, skip: bool, cut: float
     versions = facts(events, TeamPlanChanged)
     assert len({" ".join(one.reason.lower().split()) for one in versions}) == len(versions) <= max(1, 1 + most)
     _check_ending(result, events, skip)
-    resumed, _ = await cut_and_resume(make(FakeMembers()), 1 + int(cut * (len(events) - 2)), journal)
-    assert (resumed.status, resumed.output) == (result.status, result.output)
+    kept = 1 + int(cut * (len(events) - 2))
+    resumed, _ = await cut_and_resume(make(FakeMembers()), kept, journal)
+    if calls is not None and _has_call_in_doubt(events[:kept]):
+        assert resumed.status in {result.status, "degraded", "failed"}, "the call is charged twice, and may be the last"
+    else:
+        assert (resumed.status, resumed.output) == (result.status, result.output)
+
+
+def _has_call_in_doubt(events: Sequence[Event]) -> bool:
+    ended = {one.key for one in events if one.kind in {"agent.returned", "agent.call_failed"}}
+    return any(one.kind == "agent.called" and one.key not in ended for one in events)
 
 
 def _check_ending(result: RunResult, events: list[Event], skip: bool) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import description_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
@@ -35,7 +36,7 @@ ONCE: Final = RetryPolicy.model_construct(attempts=0)
 LARGEST_RESULT: Final = 2**31
 
 
-class PlacedMember:
+class PlacedMember(Agent):
     """Stands for a member of the parent. What concerns the ask stays here; what concerns the answer is the child's."""
 
     kind = RUN_KIND
