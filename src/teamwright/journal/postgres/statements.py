@@ -40,6 +40,7 @@ class PreparedStatements:
         self._line = connection.pgconn
         self._names: dict[str, bytes] = {}
         self._finished: Finished | None = None
+        self._failure: psycopg.Error | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._socket = -1
 
@@ -109,23 +110,25 @@ class PreparedStatements:
     def _receive(self) -> None:
         """Read what the server has sent; it ends the statement if the reply is complete."""
         line = self._line
-        failure: psycopg.Error | None = None
         if self._finished is None:  # nothing was asked: the server has ended the session, which the next use notices
             self.release()
             return
         try:
             line.consume_input()
-            if line.is_busy():
-                return
-            while (result := line.get_result()) is not None:
+            while True:
+                if line.is_busy():  # reading on would block: the rest of the reply is still to come
+                    return
+                if (result := line.get_result()) is None:
+                    break
                 if result.status not in _SUCCESS:
-                    failure = failure or errors.error_from_result(result)
-            if failure is not None and line.status == ConnStatus.BAD:
-                raise psycopg.OperationalError(str(failure))
+                    self._failure = self._failure or errors.error_from_result(result)
+            if self._failure is not None and line.status == ConnStatus.BAD:
+                raise psycopg.OperationalError(str(self._failure))
         except psycopg.Error as error:
             self._end(error)
             return
         finished, self._finished = self._finished, None
+        failure, self._failure = self._failure, None
         finished(failure)
 
     def _end(self, error: psycopg.Error) -> None:
@@ -136,6 +139,6 @@ class PreparedStatements:
             finished(error)
 
     def _break(self) -> None:
-        self._finished = None
+        self._finished = self._failure = None
         self.release()
         self._line.finish()
