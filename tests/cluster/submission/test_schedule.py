@@ -7,7 +7,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.cluster.submission.schedule import batch_at, next_tick, run_id_at, template_of
 from teamwright.errors import InvalidName, JournalCorrupt
 from teamwright.journal.budgets import BudgetClaim
-from teamwright.journal.postgres.schedules import ScheduleRow
+from teamwright.journal.postgres.cluster.schedules import ScheduleRow
 from teamwright.runtime.engine import Engine
 from teamwright.values.events.run import RunStarted
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.cluster.package import needs_cluster
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, write_json, write_result
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def queue(
     """
     import anyio
 
-    with needs_cluster():
+    with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.queue.client import QueueLimits
     from teamwright.errors import UsageError
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.cluster.package import needs_cluster
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
+    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
 
 app = typer.Typer(help="List and remove schedules of runs.", rich_markup_mode=None)
 
@@ -56,9 +56,9 @@ def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The schedul
 def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> None:
     import anyio
 
-    with needs_cluster():
+    with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
-        from teamwright.journal.postgres.schedules import PostgresSchedules
+        from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
 
     async def opened() -> None:
         journal = cluster_journal()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from teamwright.cli.cluster.package import needs_cluster
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, redirect_prints, write_json, write_result
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.cluster.status import ClusterStatus
-    from teamwright.journal.postgres.pace_states import ModelPace
+    from teamwright.journal.postgres.cluster.pace_states import ModelPace
 
 WATCH_SECONDS = 2.0
 MOST_SET_ASIDE = 20
@@ -35,7 +35,7 @@ def status(
     check_out(out)
 
     async def show() -> int:
-        with needs_cluster():
+        with needs_extra("cluster", "queues and workers"):
             from teamwright.cluster.journal import cluster_journal
             from teamwright.cluster.queue.client import QueueClient
             from teamwright.cluster.status import read_set_aside, read_status

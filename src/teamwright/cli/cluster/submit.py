@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.cluster.package import needs_cluster
 from teamwright.cli.cluster.start_time import delay_until
 from teamwright.cli.cluster.worker import QueueName
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.interactive.team_source import load_manifest
 from teamwright.cli.run import Attach, RunId, TaskFile, TaskText, read_task
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -166,7 +166,7 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
-    with needs_cluster():
+    with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
     from teamwright.cli.interactive.sys_path import extend_sys_path
@@ -248,7 +248,7 @@ async def _schedule(
     from teamwright.cluster.submission.cron import Cron
     from teamwright.cluster.submission.schedule import run_id_at, template_of
     from teamwright.errors import UsageError
-    from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
+    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
 
     assert submission.every is not None
     cron, name = Cron(submission.every, submission.zone), submission.schedule or team

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.cluster.package import needs_cluster
 from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import one_line, redirect_prints, say
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def worker(
     off. A run that needs what this worker lacks, such as a version of a strategy, is left to others, and says for what
     it waits. The runs of a worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
-    with needs_cluster():
+    with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
         from teamwright.cluster.worker.log import WorkerLog
-        from teamwright.cluster.worker.monitoring import monitoring
+        from teamwright.cluster.worker.monitor import monitoring
         from teamwright.cluster.worker.worker import Worker
         from teamwright.teams.file_cache import FileCache
     from anyio.to_thread import run_sync

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from teamwright.cli.server import token, webhooks
-from teamwright.cli.server.package import needs_server
+from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import redirect_prints, say, write_result, write_text
 
 START = "serve"
@@ -72,7 +72,7 @@ def serve(
     """
     import anyio
 
-    with needs_server():
+    with needs_extra("server", "teamwright serve"):
         from teamwright.server.listener import ServerSettings
         from teamwright.server.listener import serve as listen
     from teamwright.cli.terminal.interrupts import raise_on_interrupt

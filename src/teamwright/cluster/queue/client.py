@@ -24,7 +24,7 @@ from teamwright.cluster.queue.settings import (
 )
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.budgets import refused_budget
+from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch

@@ -15,7 +15,7 @@ from teamwright.cluster.submission.cron import Cron
 from teamwright.errors import JournalCorrupt
 from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.codec import decode_event, encode_event
-from teamwright.journal.postgres.schedules import ScheduleRow
+from teamwright.journal.postgres.cluster.schedules import ScheduleRow
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted

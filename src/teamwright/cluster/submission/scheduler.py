@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from teamwright.cluster.submission.schedule import batch_at, next_tick
 from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, RunIsLive, UsageError
-from teamwright.journal.postgres.schedules import PostgresSchedules, ScheduleRow
+from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.admission.tenant_budgets import TenantBudgets
 

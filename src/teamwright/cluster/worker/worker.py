@@ -39,8 +39,8 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
+from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.postgres.schedules import PostgresSchedules
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle

@@ -18,7 +18,7 @@ import psycopg
 from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.errors import fenced_out, missing_source
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.budgets import refused_budget
+from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
     COMMIT_SECONDS,
     HEARTBEAT_SECONDS,

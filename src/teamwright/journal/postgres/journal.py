@@ -21,7 +21,9 @@ from teamwright.journal.changes import Changes
 from teamwright.journal.errors import missing_bodies
 from teamwright.journal.notes import Notes
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.budgets import PostgresBudgets
+from teamwright.journal.postgres.cluster.budgets import PostgresBudgets
+from teamwright.journal.postgres.cluster.pace_states import ModelPace, read_paces
+from teamwright.journal.postgres.cluster.workers import PostgresWorkers
 from teamwright.journal.postgres.connection import (
     CONNECT_SECONDS,
     SILENCE_SECONDS,
@@ -39,9 +41,7 @@ from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_ite
 from teamwright.journal.postgres.migrations import migrate
 from teamwright.journal.postgres.notes import PostgresNotes
 from teamwright.journal.postgres.notifications import Notifications
-from teamwright.journal.postgres.pace_states import ModelPace, read_paces
 from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_last_items, read_summaries
-from teamwright.journal.postgres.workers import PostgresWorkers
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event

@@ -14,10 +14,10 @@ from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.budget_tables import BUDGET_TABLES
-from teamwright.journal.postgres.pace_tables import PACE_TABLES
-from teamwright.journal.postgres.schedules import SCHEDULE_TABLES
-from teamwright.journal.postgres.workers import WORKER_TABLES
+from teamwright.journal.postgres.cluster.budget_tables import BUDGET_TABLES
+from teamwright.journal.postgres.cluster.pace_tables import PACE_TABLES
+from teamwright.journal.postgres.cluster.schedules import SCHEDULE_TABLES
+from teamwright.journal.postgres.cluster.workers import WORKER_TABLES
 
 
 class Version(NamedTuple):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import LiteralString
 
 from teamwright.journal.encoder import references, to_row
-from teamwright.journal.postgres.budgets import reserve_parameters
+from teamwright.journal.postgres.cluster.budgets import reserve_parameters
 from teamwright.journal.postgres.statements import Statement
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import RunStatus

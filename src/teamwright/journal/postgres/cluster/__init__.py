@@ -1,0 +1,1 @@
+"""Tables that the processes of a cluster share beside the runs: paces of models, budgets, schedules and workers."""
