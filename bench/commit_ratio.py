@@ -1,7 +1,7 @@
 """A durable turn on Postgres over a bare commit, alternating in one process: `python -m bench.commit_ratio`.
 
 On a machine with other work the speed of the disk changes from second to second, and only what is measured close
-together can be compared. A slice is one run of 100 turns, with its start and end, and then 100 bare commits.
+together can be compared. A slice is one run of 500 turns, with its start and end, and then 500 bare commits.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from bench.bare_case import BareRows
 from bench.postgres_server import new_database, serving
 from bench.teamwright_case import Teamwright
 
-SLICES, TURNS = 20, 100
+SLICES, TURNS = 20, 500
 
 
 async def measure() -> list[tuple[float, float]]:

@@ -72,9 +72,13 @@ def run_python(block: Block) -> None:
 
 def in_shell(line: str) -> str:
     """Run a command in a shell and return both streams; a killed process adds `Killed`, as in a terminal."""
-    done = subprocess.run(
-        ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
-    )
+    try:
+        done = subprocess.run(
+            ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+        )
+    except subprocess.TimeoutExpired:
+        logs = "".join(f"--- {log}\n{log.read_text(encoding='utf-8')}" for log in sorted(Path().glob("*.log")))
+        pytest.fail(f"{line} takes longer than 60 s\n{logs}")
     return done.stdout + ("Killed\n" if done.returncode in {-9, 137} else "")
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from teamwright.events import AgentReturned, Event
+from teamwright.events import AgentAsked, AgentReturned, Event
 from teamwright.journal import (
     JournalCorrupt,
     JournalTooNew,
@@ -56,3 +56,9 @@ def test_an_event_of_a_later_version_is_reported_as_such() -> None:
 def test_the_bodies_of_an_event_are_found() -> None:
     body = digest("text")
     assert body_references(Event("run", 1, 1.0, "", "", AgentReturned(body=body))) == {body}
+
+
+def test_the_digest_of_a_turn_is_no_body() -> None:
+    task, turn = digest("task"), digest("turn")
+    asked = AgentAsked(member="a", member_kind="function", turn=1, task=task, length=0, digest=turn)
+    assert body_references(Event("run", 1, 1.0, "", "", asked)) == {task}

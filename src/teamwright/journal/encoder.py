@@ -24,7 +24,8 @@ FIRST_VERSION = 1
 _RECORD = "\x1e"
 """The separator between the bodies of one row; JSON text can't contain it."""
 _HEX = 2 * DIGEST_BYTES
-_HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{_HEX}}}(?![0-9a-f])")
+_HASH = re.compile(rf'"([0-9a-f]{{{_HEX}}})"(?<!"digest":"[0-9a-f]{{{_HEX}}}")')
+"""Each string of JSON that looks like the hash of a body, except the digest of a turn, which looks the same."""
 
 _encode = Encoder().encode
 
@@ -67,7 +68,7 @@ def split_bodies(bodies: object) -> list[tuple[Body, str]]:
 
 
 def references(data: object) -> list[Body]:
-    """Return the hashes of bodies in a fact's JSON; anything that looks like a hash counts, so that none is missed."""
+    """Return the hashes of bodies in a fact's JSON; each string that looks like one counts, so that none is missed."""
     return _HASH.findall(data) if isinstance(data, str) else []
 
 

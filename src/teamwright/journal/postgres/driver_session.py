@@ -32,7 +32,7 @@ from teamwright.journal.postgres.connection import (
 )
 from teamwright.journal.postgres.driven_run import DrivenRun
 from teamwright.journal.postgres.queries import read_events, read_run
-from teamwright.journal.postgres.rows import CommitRows
+from teamwright.journal.postgres.rows import CommitRows, small_statement
 from teamwright.journal.postgres.statements import PreparedStatements, Statement
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.journal.run_status import RunStatus
@@ -254,16 +254,28 @@ class DriverSession:
 
     def _statement(self, batches: Sequence[Batch], runs: Mapping[str, DrivenRun]) -> Statement:
         """The statement that inserts batches of these runs, which take them in."""
+        if len(batches) == 1 and (small := self._small_statement(batches[0], runs[batches[0].run_id])) is not None:
+            return small
         rows = CommitRows()
         due: set[str] = set()
         for batch in batches:
             run = runs[batch.run_id]
-            if run.is_due(batch.events) or batch.run_id not in self._held:
+            if self._saves_status(batch, run):
                 due.add(batch.run_id)
             run.add(batch, rows.add(batch, run.bodies))
         for run_id in due:
             rows.save(run_id, runs[run_id].save())
         return rows.statement()
+
+    def _small_statement(self, batch: Batch, run: DrivenRun) -> Statement | None:
+        if self._saves_status(batch, run) or (found := small_statement(batch, run.bodies)) is None:
+            return None
+        statement, used = found
+        run.add(batch, used)
+        return statement
+
+    def _saves_status(self, batch: Batch, run: DrivenRun) -> bool:
+        return run.is_due(batch.events) or batch.run_id not in self._held
 
     def _forget(self, batches: Sequence[Batch]) -> None:
         """Read the runs of these batches again when they are needed: their cached state may be wrong."""

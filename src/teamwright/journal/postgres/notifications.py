@@ -17,7 +17,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.connection import Connection, connect
 
-ANNOUNCE_SECONDS: Final = 0.02
+ANNOUNCE_SECONDS: Final = 0.05
 """The least time between two announcements: Postgres serializes the commits of all that notify."""
 POLL_SECONDS: Final = 5.0
 """How long a listener waits without a notification before it looks for itself."""

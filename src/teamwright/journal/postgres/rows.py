@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import LiteralString
 
@@ -25,7 +25,7 @@ MOST_ROWS = 4
 _INTO_EVENTS = "INSERT INTO events (run, number, time, scope, place, kind, data, version)"
 _EVENT_TYPES = ("text", "bigint", "float8", "text", "text", "text", "text", "bigint")
 _EVENT_FORMATS = (0, 0, 1, 1, 1, 1, 0)
-"""The formats of the columns of an event, except its run."""
+"""The formats of the columns of an event, except its run. Texts are sent as bytes: others wrote them."""
 _STATUS_TYPES = (
     "text", "bigint", "text", "float8", "text", "text", "bigint", "float8", "float8", "float8", "float8", "text",
 )  # fmt: skip
@@ -38,10 +38,9 @@ _NEWER_STATUS = (
 
 
 class CommitRows:
-    """The rows of several batches."""
+    """The rows of several batches, or of one that has many."""
 
     def __init__(self) -> None:
-        self._batches = 0
         self._events: list[tuple[str, int, float, str, str, str, str, int | None]] = []
         self._bodies: dict[Body, str] = {}
         self._uses: dict[tuple[str, Body], None] = {}
@@ -59,7 +58,6 @@ class CommitRows:
             used.update(references(data))
         used.update(batch.bodies)
         used.difference_update(known)
-        self._batches += 1
         self._bodies.update(batch.bodies)
         self._uses.update(dict.fromkeys((run_id, body) for body in used))
         return used
@@ -70,35 +68,7 @@ class CommitRows:
         self._statuses.append((run_id, *columns))
 
     def statement(self) -> Statement:
-        """One statement for all rows: it succeeds or fails as a whole, in one round trip.
-
-        Many rows are arrays, one for each column. The few rows of one batch are single values, which Postgres inserts
-        in half the time.
-        """
-        most = max(len(self._events), len(self._bodies), len(self._uses))
-        if self._batches > 1 or self._statuses or self._claims or most > MOST_ROWS:
-            return self._from_arrays()
-        return self._from_values()
-
-    def _from_values(self) -> Statement:
-        parameters: list[bytes | None] = [self._events[0][0].encode()]
-        formats = [1]
-        for _, number, time, scope, place, kind, data, version in self._events:
-            parameters += (
-                b"%d" % number, repr(time).encode(), scope.encode(), place.encode(), kind.encode(), data.encode(),
-                None if version is None else b"%d" % version,
-            )  # fmt: skip
-            formats += _EVENT_FORMATS
-        # All processes insert bodies in this order, so none waits for another in a circle.
-        for body in sorted(self._bodies):
-            parameters += (body.encode(), self._bodies[body].encode())
-            formats += (1, 1)
-        for _, body in sorted(self._uses):
-            parameters.append(body.encode())
-            formats.append(1)
-        return Statement(_values_text(len(self._events), len(self._bodies), len(self._uses)), parameters, formats)
-
-    def _from_arrays(self) -> Statement:
+        """One statement for all rows, as one array per column: it succeeds or fails as a whole, in one round trip."""
         parameters: list[bytes | None] = []
         parts: list[str] = []
 
@@ -124,6 +94,34 @@ class CommitRows:
         return Statement(_with(parts, text), parameters, (0,) * len(parameters))
 
 
+def small_statement(batch: Batch, known: Collection[Body]) -> tuple[Statement, set[Body]] | None:
+    """The statement that inserts a batch of few rows, and the bodies that it refers to beside those in `known`.
+
+    Its rows are single values, which take half as long as arrays, here and in Postgres. Returns `None` for a batch with
+    more rows, or with a claim.
+    """
+    events, bodies, used = batch.events, batch.bodies, set[Body](batch.bodies)
+    if batch.claim is not None or max(len(events), len(bodies)) > MOST_ROWS:
+        return None
+    parameters: list[bytes | None] = [batch.run_id.encode()]
+    for event in events:
+        number, time, scope, place, kind, data, version, _ = to_row(event.number, event, None)
+        used.update(references(data))
+        parameters += (
+            b"%d" % number, repr(time).encode(), scope.encode(), place.encode(), kind.encode(), data.encode(),
+            None if version is None else b"%d" % version,
+        )  # fmt: skip
+    used.difference_update(known)
+    if len(used) > MOST_ROWS:
+        return None
+    # All processes insert bodies in this order, so none waits for another in a circle.
+    for body in sorted(bodies):
+        parameters += (body.encode(), bodies[body].encode())
+    parameters += [body.encode() for body in sorted(used)]
+    text, formats = _small_text(len(events), len(bodies), len(used))
+    return Statement(text, parameters, formats), used
+
+
 def first_commit(batch: Batch) -> tuple[str, list[str]]:
     """The statement that inserts a new run with its first batch, as psycopg takes it, and its parameters."""
     rows, status = CommitRows(), RunStatus()
@@ -135,20 +133,20 @@ def first_commit(batch: Batch) -> tuple[str, list[str]]:
 
 
 @cache
-def _values_text(events: int, bodies: int, uses: int) -> str:
-    """The statement that inserts so many rows of each table, all of one run."""
+def _small_text(events: int, bodies: int, uses: int) -> tuple[str, Sequence[int]]:
+    """The statement that inserts so many rows of each table, all of one run, and the formats of its parameters."""
     number = iter(range(2, 1 << 16))
 
-    def values(rows: int, columns: int, first: Callable[[], str] = str) -> str:
-        return ", ".join(f"({first()}{', '.join(f'${next(number)}' for _ in range(columns))})" for _ in range(rows))
+    def values(rows: int, columns: int, first: str = "") -> str:
+        return ", ".join(f"({first}{', '.join(f'${next(number)}' for _ in range(columns))})" for _ in range(rows))
 
-    text = f"{_INTO_EVENTS} VALUES {values(events, len(_EVENT_FORMATS), lambda: '$1, ')}"
+    text = f"{_INTO_EVENTS} VALUES {values(events, len(_EVENT_FORMATS), '$1, ')}"
     parts: list[str] = []
     if bodies:
         parts.append(f"bodies AS (INSERT INTO bodies VALUES {values(bodies, 2)} ON CONFLICT DO NOTHING)")
     if uses:
-        parts.append(f"uses AS (INSERT INTO body_uses VALUES {values(uses, 1, lambda: '$1, ')} ON CONFLICT DO NOTHING)")
-    return _with(parts, text)
+        parts.append(f"uses AS (INSERT INTO body_uses VALUES {values(uses, 1, '$1, ')} ON CONFLICT DO NOTHING)")
+    return _with(parts, text), (1, *events * _EVENT_FORMATS, *(2 * bodies + uses) * (1,))
 
 
 def _with(parts: Sequence[str], text: str) -> str:
