@@ -1,7 +1,7 @@
 """A proxy before a server on a socket file, which can drop what passes silently, cut connections, or lose a reply."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,6 +15,9 @@ class SocketProxy:
         self._passing = asyncio.Event()
         self._passing.set()
         self.loses_replies = False
+        self.part: int | None = None
+        """The most bytes of a reply to deliver at once; `pause` follows each part."""
+        self.pause: Callable[[], Awaitable[None]] = _no_pause
 
     @property
     def is_open(self) -> bool:
@@ -59,6 +62,16 @@ class SocketProxy:
                     self.loses_replies = False
                     self.cut()
                     return
-                writer.write(data)
-                await writer.drain()
+                await self._deliver(data, writer, self.part if is_reply else None)
         writer.close()
+
+    async def _deliver(self, data: bytes, writer: asyncio.StreamWriter, part: int | None) -> None:
+        for start in range(0, len(data), part or len(data)):
+            writer.write(data[start : start + (part or len(data))])
+            await writer.drain()
+            if part:
+                await self.pause()
+
+
+async def _no_pause() -> None:
+    pass

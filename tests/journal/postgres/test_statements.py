@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.connection import Connection, connect
 from teamwright.journal.postgres.statements import PreparedStatements, Statement
+from tests.kit.split_replies import SplitReplies
 
 INSERT = "INSERT INTO kept VALUES ($1)"
 
@@ -23,6 +25,13 @@ async def opened(server: str) -> AsyncGenerator[tuple[Connection, PreparedStatem
 
 async def stored(connection: Connection) -> list[str]:
     return [text for (text,) in await (await connection.execute("SELECT text FROM kept")).fetchall()]
+
+
+def started(statements: PreparedStatements, statement: Statement) -> asyncio.Future[psycopg.Error | None]:
+    """Start a statement; the future gets its error, or None."""
+    reported: asyncio.Future[psycopg.Error | None] = asyncio.get_running_loop().create_future()
+    statements.start(statement, reported.set_result)
+    return reported
 
 
 async def test_a_statement_is_prepared_once_and_takes_any_text(postgres_server: str) -> None:
@@ -57,11 +66,31 @@ async def test_a_statement_that_is_started_reports_its_error(postgres_server: st
         assert not statements.is_prepared(statement)
         await statements.execute(statement)
         assert statements.is_prepared(statement)
-        reported: asyncio.Future[psycopg.Error | None] = asyncio.get_running_loop().create_future()
-        statements.start(statement, reported.set_result)
-        assert isinstance(await reported, psycopg.errors.UniqueViolation)
+        assert isinstance(await started(statements, statement), psycopg.errors.UniqueViolation)
         statements.release()
         assert await stored(connection) == ["once"]
+
+
+async def test_a_statement_that_can_not_be_sent_is_reported_once(postgres_server: str) -> None:
+    class Broken:
+        def __init__(self, line: object) -> None:
+            self._line = line
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._line, name)
+
+        def flush(self) -> int:
+            raise psycopg.OperationalError("broken pipe")
+
+    async with opened(postgres_server) as (connection, statements):
+        statement = Statement(INSERT, [b"text"], [1])
+        await statements.execute(statement)
+        statements._line = Broken(connection.pgconn)  # pyright: ignore[reportAttributeAccessIssue]
+        reports: list[psycopg.Error | None] = []
+        statements.start(statement, reports.append)
+        await asyncio.sleep(0.05)
+        assert [str(one) for one in reports] == ["broken pipe"]
+        assert connection.closed
 
 
 async def test_a_statement_that_is_cancelled_ends_its_connection(postgres_server: str) -> None:
@@ -78,9 +107,66 @@ async def test_a_session_that_the_server_ends_while_idle_is_noticed_at_the_next_
     async with opened(postgres_server) as (connection, statements), opened(postgres_server) as (other, _):
         statement = Statement(INSERT, [b"text"], [1])
         await statements.execute(statement)
-        done: asyncio.Future[psycopg.Error | None] = asyncio.get_running_loop().create_future()
-        statements.start(statement, done.set_result)
-        assert await done is None
+        assert await started(statements, statement) is None
         await other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
         with pytest.raises(psycopg.OperationalError):
             await statements.execute(statement)
+
+
+@asynccontextmanager
+async def in_parts(server: str, folder: Path, part: int) -> AsyncGenerator[tuple[Connection, PreparedStatements]]:
+    """Statements whose replies arrive in parts of so many bytes; the event loop is never blocked by one."""
+    replies = SplitReplies(server, folder)
+    async with replies.running(), opened(replies.url) as (connection, statements):
+        replies.split(part)
+        yield connection, statements
+        statements.release()
+    assert not replies.is_blocked
+    assert replies.parts
+
+
+@pytest.mark.parametrize("part", [1, 7])
+async def test_replies_that_arrive_in_parts_are_read_as_they_arrive(
+    postgres_server: str, tmp_path: Path, part: int
+) -> None:
+    async with in_parts(postgres_server, tmp_path, part) as (connection, statements):
+        for text in ("prepared", "executed"):
+            await statements.execute(Statement(INSERT, [text.encode()], [1]))
+        for number in range(4):
+            assert await started(statements, Statement(INSERT, [b"started %d" % number], [1])) is None
+        statements.release()
+        assert await stored(connection) == ["prepared", "executed", *(f"started {number}" for number in range(4))]
+
+
+async def test_an_error_that_arrives_in_parts_is_an_error_of_its_statement_alone(
+    postgres_server: str, tmp_path: Path
+) -> None:
+    async with in_parts(postgres_server, tmp_path, 1) as (connection, statements):
+        await connection.execute("CREATE UNIQUE INDEX ON kept (text)")
+        once = Statement(INSERT, [b"once"], [1])
+        await statements.execute(once)
+        with pytest.raises(psycopg.errors.UniqueViolation, match="already exists"):
+            await statements.execute(once)
+        assert isinstance(await started(statements, once), psycopg.errors.UniqueViolation)
+        assert await started(statements, Statement(INSERT, [b"next"], [1])) is None
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await statements.execute(Statement("SELECT 1 FROM nowhere", [], []))
+        assert await stored(connection) == ["once", "next"]
+
+
+async def test_notices_and_rows_that_arrive_in_parts_do_not_end_a_statement(
+    postgres_server: str, tmp_path: Path
+) -> None:
+    async with in_parts(postgres_server, tmp_path, 1) as (connection, statements):
+        await connection.execute(
+            "CREATE FUNCTION pg_temp.noted(said text) RETURNS SETOF text LANGUAGE plpgsql AS $$"
+            " BEGIN RAISE NOTICE '%', said; RETURN NEXT said; RAISE NOTICE 'end'; RETURN NEXT 'end'; END $$"
+        )
+        heard: list[str | None] = []
+        connection.add_notice_handler(lambda notice: heard.append(notice.message_primary))
+        noted = "SELECT pg_temp.noted($1)"
+        await statements.execute(Statement(noted, [b"one"], [1]))
+        assert await started(statements, Statement(noted, [b"two"], [1])) is None
+        assert heard == ["one", "end", "two", "end"]
+        await statements.execute(Statement(INSERT, [b"after"], [1]))
+        assert await stored(connection) == ["after"]

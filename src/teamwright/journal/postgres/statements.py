@@ -94,18 +94,21 @@ class PreparedStatements:
         if self._loop is None:
             self._loop, self._socket = asyncio.get_running_loop(), self._line.socket
             self._loop.add_reader(self._socket, self._receive)
-        if self._line.flush():
+        if self._flush():
             self._loop.add_writer(self._socket, self._send)
 
     def _send(self) -> None:
         """Send more of what is to be sent."""
+        if not self._flush() and self._loop is not None:
+            self._loop.remove_writer(self._socket)
+
+    def _flush(self) -> bool:
+        """Send what the socket takes; return whether there is more to send."""
         try:
-            is_unsent = self._line.flush()
+            return self._line.flush() > 0
         except psycopg.Error as error:
             self._end(error)
-        else:
-            if not is_unsent and self._loop is not None:
-                self._loop.remove_writer(self._socket)
+            return False
 
     def _receive(self) -> None:
         """Read what the server has sent; it ends the statement if the reply is complete."""
