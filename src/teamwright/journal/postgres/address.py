@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from teamwright.errors import UsageError
 
@@ -24,24 +24,26 @@ class DatabaseAddress:
     def parse(cls, url: str) -> DatabaseAddress:
         """Read `postgresql://…?schema=name`; raises `UsageError`. Without a schema it is `teamwright`."""
         try:
-            parts = urlsplit(url)
-            query = parse_qsl(parts.query, keep_blank_values=True)
+            urlsplit(url)
         except ValueError as error:
             raise UsageError(f"The address of the journal is not a valid URL: {error}.") from error
+        server, _, text = url.partition("?")
+        query = parse_qsl(text, keep_blank_values=True)
         schema = next((value for name, value in query if name == "schema"), DEFAULT_SCHEMA)
         if not _SCHEMA.fullmatch(schema):
             raise UsageError(
                 f"{schema!r} can't be the schema of a journal: use up to 48 lower-case letters, digits and underscores."
             )
-        rest = urlencode([(name, value) for name, value in query if name != "schema"])
-        return cls(urlunsplit(parts._replace(query=rest)), schema)
+        rest = urlencode([(name, value) for name, value in query if name != "schema"], quote_via=quote)
+        return cls(f"{server}?{rest}" if rest else server, schema)
 
     @property
     def shown(self) -> str:
         """The address without user and password, for messages."""
-        parts = urlsplit(self.url)
-        host = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
-        return f"postgresql://{host}{parts.path}?schema={self.schema}"
+        server, _, query = self.url.partition("?")
+        place = server.partition("://")[2].rpartition("@")[2]
+        host = dict(parse_qsl(query)).get("host", "") if place.startswith("/") else ""
+        return f"postgresql://{host}{place}?schema={self.schema}"
 
     @property
     def channel(self) -> str:
