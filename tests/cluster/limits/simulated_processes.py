@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import LiteralString
 from uuid import uuid4
 
-from teamwright.cluster.limits.pace_share import model_digest
+from teamwright.cluster.limits.pace_share import ModelShare, model_digest
 from teamwright.cluster.limits.paces import ClusterPaces
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.postgres.address import DatabaseAddress
@@ -99,6 +99,18 @@ class Process:
         self.renewed = self.cluster.time
         return True
 
+    def possible(self) -> tuple[int, int, int]:
+        """The calls that it may have in flight, and the requests and tokens that it may spend, before it renews."""
+        share = self.limiter.window
+        if share.opens_at(0.0, 0) > 0.0:
+            return len(self.flying), 0, 0
+        assert isinstance(share, ModelShare)
+        return (
+            max(len(self.flying), self.limiter.concurrency.current),
+            share._requests_left or 0,
+            share._tokens_left or 0,
+        )
+
     async def end_call(self) -> None:
         """End the oldest call."""
         if self.flying:
@@ -161,6 +173,13 @@ class Cluster:
         """The requests and the tokens that have left in the last sixty seconds."""
         recent = [tokens for time, tokens in self.departures if time > self.time - 60]
         return len(recent), sum(recent)
+
+    def possible(self) -> tuple[int, int, int]:
+        """The calls in flight, and the requests and tokens of sixty seconds, if processes use all that they have."""
+        requests, tokens = self.in_a_minute()
+        sums = zip(*(process.possible() for process in self.processes), strict=True)
+        flying, more_requests, more_tokens = (sum(one) for one in sums)
+        return flying, requests + more_requests, tokens + more_tokens
 
 
 async def settled() -> None:

@@ -1,4 +1,7 @@
-"""The law of shares: whatever processes do, and whatever happens to them, together they stay within the pace."""
+"""The law of shares: whatever processes do, and whatever happens to them, together they stay within the pace.
+
+It is checked for what they may do with what they have, so no call has to happen for a share that is too large to show.
+"""
 
 from __future__ import annotations
 
@@ -113,8 +116,8 @@ class Processes(RuleBasedStateMachine):
         cluster = self.cluster
         if cluster is None:
             return
-        pace, (requests, tokens) = cluster.pace, cluster.in_a_minute()
-        assert pace.concurrency is None or cluster.in_flight <= pace.concurrency
+        pace, (flying, requests, tokens) = cluster.pace, cluster.possible()
+        assert pace.concurrency is None or flying <= pace.concurrency
         assert pace.requests_per_minute is None or requests <= pace.requests_per_minute
         assert pace.tokens_per_minute is None or tokens <= pace.tokens_per_minute
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from teamwright.cluster.limits import paces
 from teamwright.errors import RateLimited
 from teamwright.values.limits.limits import Pace
-from tests.cluster.limits.simulated_processes import Cluster
+from teamwright.values.limits.usage import Usage
+from tests.cluster.limits.simulated_processes import Cluster, settled
 from tests.kit.postgres import schema_url
 
 
@@ -240,3 +243,50 @@ async def test_what_an_answer_granted_that_was_lost_is_given_back(cluster: Clust
     await cluster.advance(70.0)
     await two.renew()
     assert len(two.flying) == 1
+
+
+async def test_no_call_begins_with_a_grant_that_has_expired(cluster: Cluster) -> None:
+    cluster.pace = Pace(requests_per_minute=4)
+    process = cluster.start()
+    await process.call()
+    await process.renew()
+    await process.renew()  # which grants another request, since calls are made
+    await cluster.advance(2.0)
+    await process.renew()  # its share goes on, and its grant does not
+    await cluster.advance(2.5)
+    await process.call()
+    assert process.begun == 1
+    await process.renew()
+    assert process.begun == 2
+
+
+async def test_a_call_that_used_more_than_was_estimated_leaves_less_for_the_next(cluster: Cluster) -> None:
+    cluster.pace = Pace(concurrency=1, tokens_per_minute=1000)
+    process = cluster.start()
+    await process.call(prompt_bytes=400)
+    await process.call(prompt_bytes=3600)
+    await process.renew()
+    process.flying.pop().returned(Usage(requests=1, input_tokens=900))
+    await settled()
+    assert process.begun == 1
+    await cluster.advance(70.0)
+    await process.renew()
+    assert process.begun == 2
+
+
+async def test_a_process_without_a_declared_pace_hears_of_a_provider_that_asked_to_slow_down(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "RENEW_SECONDS", 0.05)
+    one, two = cluster.start(Pace()), cluster.start(Pace())
+    keeping = asyncio.create_task(two.paces.keep())
+    await settled()
+    await two.call()
+    await one.call()
+    one.flying.pop().failed(RateLimited("slow down", retry_after=30), None)
+    await one.renew()
+    async with asyncio.timeout(20):
+        while not two.limiter.cooldown:  # noqa: ASYNC110 - it is heard in a while
+            await asyncio.sleep(0.02)
+    keeping.cancel()
+    await asyncio.wait((keeping,))

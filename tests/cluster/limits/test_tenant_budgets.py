@@ -122,6 +122,25 @@ async def test_a_run_that_ended_without_being_settled_is_settled_by_the_next(
     assert (await found(journal)).spent_tokens == 40
 
 
+async def test_a_run_whose_record_is_damaged_keeps_its_reservation_and_holds_up_no_other_run(
+    engine: Engine, journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(budgets: TenantBudgets, run_id: str) -> None:
+        """Settle nothing, as a process that is killed after the last event."""
+
+    async def damage(connection: Connection) -> None:
+        await connection.execute("UPDATE events SET data = '{' WHERE number = 1")
+
+    await journal.budgets.put("team-a", None, 1000, "day")
+    with monkeypatch.context() as patch:
+        patch.setattr(TenantBudgets, "settle", die)
+        await engine.run(team(), "go", limits=Limits(tokens=300), budget="team-a")
+    await journal._use(damage)
+    await engine.run(team(), "go", limits=Limits(tokens=700), budget="team-a")
+    after = await found(journal)
+    assert (after.spent_tokens, after.reserved_tokens) == (20, 300)
+
+
 async def test_a_run_that_was_deleted_before_it_was_settled_counts_in_full(
     engine: Engine, journal: PostgresJournal
 ) -> None:

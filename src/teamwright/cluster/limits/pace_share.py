@@ -64,7 +64,8 @@ class GrantedDeparture(Departure):
 class ModelShare:
     """The share of this process in one model's pace.
 
-    Invariant: between two renewals it only shrinks, so what was reported at the last one bounds what is used.
+    Invariant: between two renewals its slots only shrink, and of a grant no more is used than it holds, before it
+    expires. So what the server knows bounds what is used.
     """
 
     def __init__(
@@ -109,40 +110,38 @@ class ModelShare:
 
     def opens_at(self, now: float, tokens: int) -> float:
         """Return `now` if the share admits a call; else a later check, although a renewal comes first."""
-        admits = self._clock() < self._valid_until and (self._requests_left is None or self._requests_left > 0)
-        if admits and (self._tokens_left is None or self._tokens_left >= tokens):
-            return now
-        return now + RECHECK_SECONDS
+        time, grant = self._clock(), self._grant
+        is_valid = time < self._valid_until and (grant is None or time < grant.expires)
+        has_request = self._requests_left is None or self._requests_left > 0
+        has_tokens = self._tokens_left is None or self._tokens_left >= tokens
+        return now if is_valid and has_request and has_tokens else now + RECHECK_SECONDS
 
     def record_departure(self, now: float, tokens: int) -> Departure:
         """Take a call's request and tokens from the grant."""
         grant = self._grant or Grant(0, 0.0)
-        grant.requests += 1
-        grant.tokens += tokens
-        if self._requests_left is not None:
-            self._requests_left -= 1
-        if self._tokens_left is not None:
-            self._tokens_left -= tokens
+        self._use(grant, 1, tokens)
         self._departed += 1
         return GrantedDeparture(now, tokens, grant=grant)
 
     def settle(self, departure: Departure, tokens: int) -> None:
         """Replace a call's estimate by the tokens it really used."""
         if isinstance(departure, GrantedDeparture):
-            departure.grant.tokens += tokens - departure.tokens
-            departure.grant.changed = True
+            self._use(departure.grant, 0, tokens - departure.tokens)
         departure.tokens = tokens
 
     def remove(self, departure: Departure) -> None:
         """Give back what a call has taken that was never sent."""
         if isinstance(departure, GrantedDeparture):
-            grant = departure.grant
-            grant.requests -= 1
-            grant.tokens -= departure.tokens
-            grant.changed = True
-            if grant is self._grant:
-                self._requests_left = None if self._requests_left is None else self._requests_left + 1
-                self._tokens_left = None if self._tokens_left is None else self._tokens_left + departure.tokens
+            self._use(departure.grant, -1, -departure.tokens)
+
+    def _use(self, grant: Grant, requests: int, tokens: int) -> None:
+        """Use more or less of a grant; what is left of the one in use changes with it."""
+        grant.requests += requests
+        grant.tokens += tokens
+        grant.changed = True
+        if grant is self._grant:
+            self._requests_left = None if self._requests_left is None else self._requests_left - requests
+            self._tokens_left = None if self._tokens_left is None else self._tokens_left - tokens
 
     def calls_changed(self) -> None:
         """Renew soon if calls wait, or if another process waits for what this one no longer uses."""

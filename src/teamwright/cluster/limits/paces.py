@@ -54,6 +54,7 @@ class ClusterPaces:
         """Return the share of this process in the pace of a model."""
         digest = model_digest(model)
         share = self._shares[digest] = ModelShare(digest, limiter, self._wake, self._clock)
+        self._wake()
         return share
 
     async def keep(self) -> None:
@@ -61,7 +62,7 @@ class ClusterPaces:
         while True:
             if not self._due.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(RENEW_SECONDS if self._needs_renewal else None):
+                    async with asyncio.timeout(RENEW_SECONDS if self._shares else None):
                         await self._due.wait()
             self._due.clear()
             try:
@@ -70,10 +71,6 @@ class ClusterPaces:
                 await asyncio.sleep(RETRY_SECONDS)
             waiting = any(share.is_waiting for share in self._shares.values())
             await asyncio.sleep(CONTENDED_PAUSE if waiting else SHORTEST_PAUSE)
-
-    @property
-    def _needs_renewal(self) -> bool:
-        return any(share.needs_renewal for share in self._shares.values())
 
     async def renew(self) -> None:
         """Renew all shares once; raises `JournalError`."""

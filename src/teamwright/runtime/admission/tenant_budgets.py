@@ -93,10 +93,16 @@ class TenantBudgets:
                 await budgets.settle(run_id, await self._spent(run_id))
 
     async def settle_ended(self) -> None:
-        """Settle all runs that have ended without being settled; a run that was deleted counts in full."""
+        """Settle all runs that have ended without being settled; a run that was deleted counts in full.
+
+        A run whose record can't be read holds its reservation, and holds nobody up.
+        """
         if (budgets := self._budgets) is not None:
             for run_id, exists in await budgets.unsettled():
-                await budgets.settle(run_id, await self._spent(run_id) if exists else None)
+                if exists:
+                    await self.settle(run_id)
+                else:
+                    await budgets.settle(run_id, None)
 
     async def _spent(self, run_id: str) -> BudgetClaim:
         """What a run has spent by itself: a fork has not paid for what it inherited."""
