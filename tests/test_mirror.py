@@ -137,6 +137,7 @@ COVERED_BY = {
     "values/limits/compact.py": "agents/test_compaction.py",
     "journal/notes.py": "agents/tools/test_memory.py",
     "journal/postgres/connection.py": "journal/postgres/test_driver_session.py",
+    "journal/postgres/driver_connection.py": "journal/postgres/test_driver_session.py",
     "journal/postgres/driven_run.py": "journal/postgres/test_journal.py",
     "journal/postgres/queries.py": "journal/postgres/test_journal.py",
     "journal/postgres/rows.py": "journal/postgres/test_journal.py",

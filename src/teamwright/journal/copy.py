@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Literal, Protocol, runtime_checkable
 
-import anyio
-
 from teamwright.errors import JournalCorrupt, JournalError, RunIsLive
+from teamwright.journal.commit import commit
 from teamwright.journal.encoder import inbox_item_to_text, references, to_row
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.values.events.body import Body
@@ -77,7 +76,7 @@ async def _copy(source: Journal, target: Journal, run_id: str) -> CopiedRun:
     for start in range(0, len(left), BATCH):
         batch = left[start : start + BATCH]
         used = {body for event in batch for body in _references(event)}
-        await _commit(target, Batch(batch, {body: bodies[body] for body in used if body in bodies}))
+        await commit(target, Batch(batch, {body: bodies[body] for body in used if body in bodies}))
     if inbox and isinstance(target, RestoresInbox):
         for item in inbox:
             await target.restore(item)
@@ -85,20 +84,6 @@ async def _copy(source: Journal, target: Journal, run_id: str) -> CopiedRun:
     if written != wanted:
         return CopiedRun(run_id, "failed", len(events), len(bodies), wanted, "what was written differs from the source")
     return CopiedRun(run_id, "copied" if left else "present", len(events), len(bodies), wanted)
-
-
-async def _commit(journal: Journal, batch: Batch) -> None:
-    durable = anyio.Event()
-    outcome: list[BaseException | None] = []
-
-    def done(error: BaseException | None) -> None:
-        outcome.append(error)
-        durable.set()
-
-    journal.append(batch, done)
-    await durable.wait()
-    if outcome[0] is not None:
-        raise outcome[0]
 
 
 def _references(event: Event) -> list[Body]:

@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pytest
 
-from teamwright.errors import FencedOut, JournalUnavailable, RunIsLive
-from teamwright.journal.postgres import connection, driver_session
+from teamwright.errors import FencedOut, JournalError, JournalUnavailable, RunIsLive
+from teamwright.journal.postgres import connection, driver_connection, driver_session
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import Connection, connect
+from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import body, commit, commit_all, events
 from tests.kit.postgres import schema_url
 from tests.kit.postgres_proxy import Proxy
+from tests.kit.split_replies import SplitReplies
 
 
 @asynccontextmanager
@@ -37,6 +41,17 @@ def end_driver(server: str, url: str) -> None:
             " AND ((classid::bigint << 32) | objid::bigint) = %s",
             (key,),
         )
+
+
+def session_of(journal: PostgresJournal) -> DriverSession:
+    assert journal._opened_session is not None
+    return journal._opened_session
+
+
+async def turns() -> None:
+    """Let tasks proceed that can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 @pytest.fixture(params=[False, True], ids=["in the queue", "at once"])
@@ -115,7 +130,7 @@ async def test_a_commit_whose_reply_is_lost_is_recorded_once(postgres_server: st
 async def test_a_network_that_drops_everything_silently_is_noticed(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
-    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr(driver_connection, "COMMIT_SECONDS", 0.3)
     proxy = Proxy(postgres_server, tmp_path)
     async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal, journal.drive("run"):
         for number in (1, 2, 3):
@@ -132,7 +147,7 @@ async def test_a_network_that_drops_everything_silently_is_noticed(
 async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr(driver_connection, "COMMIT_SECONDS", 0.3)
     proxy = Proxy(postgres_server, tmp_path)
     url = schema_url(postgres_server, tmp_path)
     async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as old, opened(url) as new, old.drive("run"):
@@ -150,7 +165,6 @@ async def test_a_driver_that_was_replaced_while_it_was_cut_off_is_fenced_out(
 
 async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SILENCE_SECONDS", 1)
-    monkeypatch.setattr("teamwright.journal.postgres.journal.SILENCE_SECONDS", 1)
     async with opened(url) as suspended, opened(url) as other, suspended.drive("run"):
         await commit(suspended, Batch(events("run", [1]), {}))
         for _ in range(50):
@@ -166,8 +180,8 @@ async def test_a_process_that_is_silent_for_too_long_loses_its_locks(url: str, m
 async def test_a_server_that_stays_away_stops_the_runs_of_a_process(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_session, "COMMIT_SECONDS", 0.2)
-    monkeypatch.setattr(driver_session, "RECONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(driver_connection, "COMMIT_SECONDS", 0.2)
+    monkeypatch.setattr(driver_connection, "RECONNECT_SECONDS", 0.5)
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
     proxy = Proxy(postgres_server, tmp_path)
     async with proxy.running():
@@ -180,3 +194,166 @@ async def test_a_server_that_stays_away_stops_the_runs_of_a_process(
             proxy.release()
         async with opened(schema_url(proxy.url, tmp_path)) as journal:
             assert await journal.read("run") == events("run", [1])
+
+
+async def test_commits_whose_replies_arrive_in_parts_block_nothing(postgres_server: str, tmp_path: Path) -> None:
+    replies = SplitReplies(postgres_server, tmp_path)
+    async with replies.running(), opened(schema_url(replies.url, tmp_path)) as journal, journal.drive("run"):
+        replies.split(1)
+        for number in range(1, 7):
+            await commit(journal, Batch(events("run", [number]), body(f"text {number}"), alone=number % 2 == 0))
+        with pytest.raises(FencedOut):
+            await commit(journal, Batch(events("run", [6]), {}, alone=True))
+        assert await journal.read("run") == events("run", [1, 2, 3, 4, 5, 6])
+    assert not replies.is_blocked
+    assert replies.parts
+
+
+async def test_a_lock_whose_reply_is_lost_is_taken_once(postgres_server: str, tmp_path: Path) -> None:
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal:
+        proxy.loses_replies = True
+        async with journal.drive("run"):
+            assert not proxy.loses_replies
+            assert await journal.is_driven("run")
+            with pytest.raises(RunIsLive):
+                await session_of(journal).lock("run")
+        assert not await journal.is_driven("run")
+
+
+async def test_a_lock_whose_taker_was_cancelled_is_released(postgres_server: str, tmp_path: Path) -> None:
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal:
+        proxy.hold()
+        locking = asyncio.create_task(session_of(journal).lock("run"))
+        await turns()
+        locking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await locking
+        proxy.release()
+        async with journal.drive("next"):  # its turn comes after what was queued
+            assert not await journal.is_driven("run")
+        async with journal.drive("run"):
+            pass
+
+
+async def test_a_session_that_is_cancelled_ends(
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_connection, "COMMIT_SECONDS", 0.3)
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal:
+        proxy.hold()
+        locking = asyncio.create_task(session_of(journal).lock("run"))
+        await turns()
+        task = session_of(journal)._task
+        task.cancel()
+        proxy.release()
+        async with asyncio.timeout(10):
+            await asyncio.wait((task,))
+        locking.cancel()
+
+
+async def test_a_run_whose_commit_is_recorded_goes_on_although_another_of_its_group_was_taken_over(
+    postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def connect_late(address: DatabaseAddress, name: str, *, drives: bool) -> Connection:
+        await goes_on.wait()
+        return await connect(address, name, drives=drives)
+
+    monkeypatch.setattr(driver_connection, "connect", connect_late)
+    proxy = Proxy(postgres_server, tmp_path)
+    async with (
+        proxy.running(),
+        opened(schema_url(proxy.url, tmp_path)) as old,
+        opened(schema_url(postgres_server, tmp_path)) as new,
+        old.drive("kept"),
+        old.drive("run"),
+    ):
+        for number in (1, 2, 3):
+            await commit_all(old, [Batch(events(run, [number]), {}) for run in ("kept", "run")])
+        proxy.loses_replies = True
+        group = asyncio.create_task(commit_all(old, [Batch(events(run, [4]), {}) for run in ("kept", "run")]))
+        while await new.is_driven("run"):  # noqa: ASYNC110 - the server ends the session
+            await asyncio.sleep(0.01)
+        async with new.drive("run"):
+            goes_on.set()
+            kept, run = await group
+            assert (kept, type(run)) == (None, FencedOut)
+            await commit(old, Batch(events("kept", [5]), {}))
+            assert await new.read("kept") == events("kept", [1, 2, 3, 4, 5])
+            assert await new.read("run") == events("run", [1, 2, 3, 4])
+
+
+async def test_a_heartbeat_between_a_lost_reply_and_its_repetition_changes_nothing(
+    postgres_server: str, tmp_path: Path
+) -> None:
+    class Late(asyncio.Event):
+        """Says that the time was over, once, when what it waits for has just happened."""
+
+        is_late = False
+
+        async def wait(self) -> Literal[True]:
+            await super().wait()
+            if self.is_late:
+                self.is_late = False
+                raise TimeoutError
+            return True
+
+    proxy = Proxy(postgres_server, tmp_path)
+    async with proxy.running(), opened(schema_url(proxy.url, tmp_path)) as journal:
+        session_of(journal)._arrived = arrived = Late()
+        async with journal.drive("run"):
+            for number in (1, 2, 3):
+                await commit(journal, Batch(events("run", [number]), {}, alone=True))
+            arrived.is_late = proxy.loses_replies = True
+            await commit(journal, Batch(events("run", [4]), {}, alone=True))
+            assert (arrived.is_late, proxy.loses_replies) == (False, False)
+            assert await journal.read("run") == events("run", [1, 2, 3, 4])
+
+
+async def test_a_commit_that_never_ends_in_time_stops_its_run(
+    url: str, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    monkeypatch.setattr(driver_connection, "COMMIT_SECONDS", 0.2)
+    monkeypatch.setattr(driver_connection, "RECONNECT_SECONDS", 0.3)
+    async with opened(url) as journal, await connect(DatabaseAddress.parse(url)) as other:
+        async with journal.drive("run"):
+            for number in (1, 2, 3):
+                await commit(journal, Batch(events("run", [number]), {}, alone))
+            async with other.transaction():
+                await other.execute("LOCK TABLE events IN EXCLUSIVE MODE")
+                with pytest.raises(JournalUnavailable):
+                    await asyncio.wait_for(commit(journal, Batch(events("run", [4]), {}, alone)), 20)
+        assert await journal.read("run") == events("run", [1, 2, 3])
+        async with journal.drive("run"):
+            await commit(journal, Batch(events("run", [4]), {}, alone))
+
+
+async def test_an_unexpected_error_fails_its_batch_alone(
+    url: str, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    async with opened(url) as journal, journal.drive("run"), journal.drive("other"):
+        for run in ("run", "other"):
+            await commit(journal, Batch(events(run, [1]), {}, alone))
+        with monkeypatch.context() as patched:
+            patched.setattr(driver_session, "small_statement", lambda batch, known: {}["unexpected"])
+            with pytest.raises(JournalError, match="'run' can't be recorded"):
+                await asyncio.wait_for(commit(journal, Batch(events("run", [2]), {}, alone)), 20)
+        await commit(journal, Batch(events("other", [2]), {}, alone))
+
+
+async def test_a_heartbeat_that_fails_does_not_end_the_session(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = asyncio.Event()
+
+    async def fail(connection: Connection) -> None:
+        failed.set()
+        raise psycopg.errors.QueryCanceled("cancelled by the operator")
+
+    monkeypatch.setattr(driver_session, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(driver_session, "_ask_for_nothing", fail)
+    async with opened(url) as journal, journal.drive("run"):
+        await failed.wait()
+        await asyncio.wait_for(commit(journal, Batch(events("run", [1]), {})), 20)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from teamwright.journal.postgres import notifications
+from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
@@ -29,21 +30,41 @@ async def pair(url: str) -> AsyncGenerator[tuple[PostgresJournal, PostgresJourna
 
 async def test_a_process_hears_of_many_commits_by_few_announcements(postgres_server: str, tmp_path: Path) -> None:
     async with pair(schema_url(postgres_server, tmp_path)) as (one, two):
-        heard = 0
+        heard, has_heard = 0, anyio.Event()
 
         async def listen() -> None:
             nonlocal heard
             while True:
                 await two.changed(0.01)
                 heard += 1
+                has_heard.set()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen)
             for number in range(1, 51):
                 await commit(one, Batch(events("run", [number]), {}))
-            await anyio.sleep(0.2)
+            with anyio.fail_after(4):  # before it would look for itself
+                await has_heard.wait()
             tasks.cancel_scope.cancel()
-        assert 0 < heard < 50
+        assert heard < 50
+
+
+async def test_closing_waits_for_an_announcement_that_is_being_sent() -> None:
+    sending, goes_on, sent = anyio.Event(), anyio.Event(), list[str]()
+
+    async def announce(channel: str, payload: str) -> None:
+        sending.set()
+        await goes_on.wait()
+        sent.append(payload)
+
+    opened = notifications.Notifications(DatabaseAddress.parse("postgresql://db/teams"), "me", announce)
+    opened.announce(["run"])
+    await sending.wait()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.close)
+        await anyio.wait_all_tasks_blocked()
+        goes_on.set()
+    assert sent == ["me run"]
 
 
 async def test_a_listener_that_lost_its_connection_hears_again(

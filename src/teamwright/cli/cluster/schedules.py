@@ -58,16 +58,13 @@ def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> Non
 
     with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
-        from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
 
     async def opened() -> None:
         journal = cluster_journal()
         await journal.open()  # creates the tables where needed
-        schedules = PostgresSchedules(journal.address)
         try:
-            await work(schedules)
+            await work(journal.schedules)
         finally:
-            await schedules.close()
             await journal.close()
 
     with redirect_prints():

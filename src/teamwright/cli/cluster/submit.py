@@ -38,7 +38,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.cluster.submission.prepared_team import PreparedTeam
-    from teamwright.journal.postgres.address import DatabaseAddress
+    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
     from teamwright.values.limits.limits import Limits
@@ -188,7 +188,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             code=prepared.code,
         )
         if submission.every is not None:
-            await _schedule(journal.address, submission, batch, prepared.team.name, shown)
+            await _schedule(journal.schedules, submission, batch, prepared.team.name, shown)
             return 0
         client = QueueClient(journal.address)
         await client.open()
@@ -242,29 +242,25 @@ def _check_schedule(submission: Submission, after: str | None) -> None:
 
 
 async def _schedule(
-    address: DatabaseAddress, submission: Submission, batch: Batch, team: str, shown: ViewOptions
+    schedules: PostgresSchedules, submission: Submission, batch: Batch, team: str, shown: ViewOptions
 ) -> None:
     """Make a schedule whose runs begin with this batch, and print its name."""
     from teamwright.cluster.submission.cron import Cron
     from teamwright.cluster.submission.schedule import run_id_at, template_of
     from teamwright.errors import UsageError
-    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
+    from teamwright.journal.postgres.cluster.schedules import ScheduleRow
 
     assert submission.every is not None
     cron, name = Cron(submission.every, submission.zone), submission.schedule or team
-    schedules = PostgresSchedules(address)
-    try:
-        now = await schedules.now()
-        following = cron.after(now)
-        run_id_at(name, following)  # raises if no run can have such an id
-        row = ScheduleRow(name, cron.text, cron.zone, submission.queue, submission.priority, now, following)
-        if not await schedules.add(row, template_of(batch)):
-            raise UsageError(
-                f"There is a schedule {name!r} already; name another one with --schedule, or remove it with"
-                f"  teamwright cluster schedules remove {name}"
-            )
-    finally:
-        await schedules.close()
+    now = await schedules.now()
+    following = cron.after(now)
+    run_id_at(name, following)  # raises if no run can have such an id
+    row = ScheduleRow(name, cron.text, cron.zone, submission.queue, submission.priority, now, following)
+    if not await schedules.add(row, template_of(batch)):
+        raise UsageError(
+            f"There is a schedule {name!r} already; name another one with --schedule, or remove it with"
+            f"  teamwright cluster schedules remove {name}"
+        )
     first = datetime.fromtimestamp(following, UTC).isoformat(timespec="seconds")
     if shown.json:
         write_json({"schedule": name, "queue": submission.queue, "next": first}, shown.out)

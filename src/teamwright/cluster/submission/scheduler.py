@@ -36,18 +36,15 @@ class Scheduler:
 
     async def watch(self) -> None:
         """Look again and again, also after the database was away."""
-        try:
-            while True:
-                await asyncio.sleep(LOOK_SECONDS)
-                try:
-                    async with self._journal.drive(LOCK):
-                        await self.look()
-                except RunIsLive:
-                    pass  # another worker looks
-                except JournalError as error:
-                    self._report("trouble", detail=f"can't look for runs that are due: {error}")
-        finally:
-            await self._schedules.close()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                async with self._journal.drive(LOCK):
+                    await self.look()
+            except RunIsLive:
+                pass  # another worker looks
+            except JournalError as error:
+                self._report("trouble", detail=f"can't look for runs that are due: {error}")
 
     async def look(self) -> None:
         """Start the runs that are due now."""

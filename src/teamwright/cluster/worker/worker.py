@@ -39,7 +39,6 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
-from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
@@ -82,7 +81,7 @@ class Worker:
         self._adopted: set[asyncio.Task[None]] = set()
         self._presence = Presence(journal, self.worker_id, self._describe)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
-        self._scheduler = Scheduler(journal, PostgresSchedules(journal.address), self._client.submit, report)
+        self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, report)
         self._claims: dict[str, Handle | None] = {}
         self._queues: dict[str, str] = {}
         self._idle = asyncio.Event()

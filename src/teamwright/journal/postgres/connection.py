@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR, socket
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -19,6 +19,13 @@ T = TypeVar("T")
 Connection = AsyncConnection[TupleRow]
 Work = Callable[[Connection], Awaitable[T]]
 """Something to do with a connection."""
+
+
+class UseConnection(Protocol):
+    """Does work with one of the journal's connections."""
+
+    def __call__(self, work: Work[T], /) -> Awaitable[T]: ...
+
 
 CONNECT_SECONDS: Final = 10
 COMMIT_SECONDS: Final = 15.0
@@ -36,29 +43,28 @@ _KEEPALIVES: Final = {
 }
 
 
-def settings_of(address: DatabaseAddress, name: str = "teamwright") -> dict[str, object]:
+def settings_of(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> dict[str, object]:
     """The settings of each connection: statements find the tables of the journal, and a dead peer is noticed."""
+    timeout = f" -cidle_session_timeout={SILENCE_SECONDS}s" if drives else ""
     return {
         "autocommit": True,
         "client_encoding": "utf8",
         "connect_timeout": CONNECT_SECONDS,
         "application_name": name,
-        "options": f"-csearch_path={address.schema}",
+        "options": f"-csearch_path={address.schema}{timeout}",
         **_KEEPALIVES,
     }
 
 
-async def connect(address: DatabaseAddress, name: str = "teamwright", *, silence: int | None = None) -> Connection:
-    """Open a connection, under this name; the server ends it after `silence` seconds without a statement."""
-    connection = await AsyncConnection.connect(address.url, **settings_of(address, name))  # pyright: ignore[reportArgumentType]
-    if silence is not None:
-        await connection.execute(f"SET idle_session_timeout = '{silence}s'".encode())
-    return connection
+async def connect(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> Connection:
+    """Open a connection, under this name; a driver's session ends after `SILENCE_SECONDS` without a statement."""
+    settings = settings_of(address, name, drives=drives)
+    return await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether an error says that the connection, not the statement, has failed; the statement may have succeeded."""
-    if isinstance(error, TimeoutError | psycopg.InterfaceError):
+    if isinstance(error, OSError | psycopg.InterfaceError):
         return True
     if not isinstance(error, psycopg.OperationalError):
         return False
@@ -71,14 +77,14 @@ def translated_errors(address: DatabaseAddress) -> Generator[None]:
     """Raise errors of the database as errors of the journal."""
     try:
         yield
-    except (psycopg.Error, TimeoutError, OSError) as error:
+    except (psycopg.Error, OSError) as error:
         raise journal_error(address, error) from error
 
 
 def journal_error(address: DatabaseAddress, error: BaseException) -> JournalError:
     """The error of the journal for an error of the database."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if is_lost(error) or isinstance(error, OSError):
+    if is_lost(error):
         return JournalUnavailable(
             f"The journal {address.shown} can't be reached ({text}): is the server running, and is the address right?"
         )

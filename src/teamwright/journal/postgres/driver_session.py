@@ -1,36 +1,32 @@
-"""The session of this process as a driver: one connection that commits batches in groups and holds driver locks.
+"""The session of this process as a driver: it commits batches in groups, over the connection that holds driver locks.
 
-A driver whose connection is lost has lost its locks as well. It connects again, takes the locks back and repeats what
-may not have been committed; a run that another process has taken over meanwhile is fenced out.
+After a lost connection it repeats what may not have been committed; a run that another process has taken over meanwhile
+is fenced out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import psycopg
 
-from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
+from teamwright.errors import FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.errors import fenced_out, missing_source
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
-    COMMIT_SECONDS,
     HEARTBEAT_SECONDS,
-    SILENCE_SECONDS,
     Connection,
-    Work,
-    connect,
-    cut,
     is_lost,
     journal_error,
+    translated_errors,
 )
 from teamwright.journal.postgres.driven_run import DrivenRun
+from teamwright.journal.postgres.driver_connection import DriverConnection
 from teamwright.journal.postgres.queries import read_events, read_run
 from teamwright.journal.postgres.rows import CommitRows, small_statement
 from teamwright.journal.postgres.statements import PreparedStatements, Statement
@@ -39,11 +35,11 @@ from teamwright.journal.run_status import RunStatus
 
 T = TypeVar("T")
 
-RECONNECT_SECONDS = 60.0
-"""How long it tries to connect again before the runs of this process stop; they can be resumed."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 LARGEST_GROUP = 500
 """The most batches of one commit."""
+
+QueueItem = tuple[Batch, Committed] | Callable[[], Awaitable[None]]
+"""A batch to commit, or other work, which must not raise."""
 
 
 class DriverSession:
@@ -56,13 +52,11 @@ class DriverSession:
 
         It also gets each run that is released.
         """
-        self._address, self._name, self._connection, self._committed = address, name, connection, committed
-        self._statements = PreparedStatements(connection)
-        self._lost_at: float | None = None
-        self._queue: deque[tuple[Batch, Committed] | Callable[[], Awaitable[None]]] = deque()
+        self._address, self._committed = address, committed
+        self._connection = DriverConnection(address, name, connection, self._fence_out)
+        self._queue: deque[QueueItem] = deque()
         self._arrived = asyncio.Event()
         self._is_closing = self._is_busy = False
-        self._held: dict[str, int] = {}
         self._runs: dict[str, DrivenRun] = {}
         self._failed: dict[str, JournalError] = {}
         self._task = asyncio.create_task(self._serve(), name="journal driver session")
@@ -71,62 +65,69 @@ class DriverSession:
         """Commit a batch after those queued before."""
         if batch.alone and self._start_now(batch, done):
             return
-        self._queue.append((batch, done))
-        self._arrived.set()
-
-    async def call(self, work: Work[T]) -> T:
-        """Do other work on the connection, in its turn, and return its result."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        async def run() -> None:
-            try:
-                result = await self._on_connection(work)
-            except BaseException as error:  # noqa: BLE001 - it is raised in the caller
-                if not future.done():
-                    future.set_exception(error)
-            else:
-                if not future.done():
-                    future.set_result(result)
-
-        self._queue.append(run)
-        self._arrived.set()
-        return await future
+        self._enqueue((batch, done))
 
     async def lock(self, run_id: str) -> None:
         """Take the driver lock of a run; raises `RunIsLive` if any process holds it."""
-        if run_id in self._held:
-            raise RunIsLive(run_id)
-        key = self._address.lock_key(run_id)
-        self._held[run_id] = key
+        is_taken = False
+
+        async def take() -> None:
+            nonlocal is_taken
+            await self._connection.lock(run_id)
+            is_taken = True
+            self._failed.pop(run_id, None)
+            self._runs.pop(run_id, None)
+
+        async def give_back() -> None:
+            if is_taken:
+                await self._unlock(run_id)
+
         try:
-            if not await self.call(lambda connection: _try_lock(connection, key)):
-                raise RunIsLive(run_id)
-        except BaseException:
-            self._held.pop(run_id, None)
+            await self._in_turn(take)
+        except asyncio.CancelledError:
+            self._enqueue(give_back)  # the lock may be about to be taken
             raise
-        self._failed.pop(run_id, None)
-        self._runs.pop(run_id, None)
 
     async def unlock(self, run_id: str) -> None:
         """Release the driver lock of a run."""
-        key = self._held.pop(run_id, None)
-        self._runs.pop(run_id, None)
-        if key is not None and not self._is_closing:
-            with suppress(JournalError):  # with the connection, the lock is gone as well
-                await asyncio.shield(self.call(lambda connection: _unlock(connection, key)))
-                self._committed((run_id,))
+        if not self._is_closing:
+            await asyncio.shield(self._in_turn(lambda: self._unlock(run_id)))
 
-    def holds(self, run_id: str) -> bool:
-        """Whether this process drives a run."""
-        return run_id in self._held
+    async def _unlock(self, run_id: str) -> None:
+        self._runs.pop(run_id, None)
+        with suppress(JournalError), translated_errors(self._address):  # without a connection, there is no lock
+            await self._connection.unlock(run_id)
+            self._committed((run_id,))
 
     async def close(self) -> None:
         """Process what is queued, then close the connection."""
         self._is_closing = True
         self._arrived.set()
-        await asyncio.shield(self._task)
-        self._statements.release()
+        await asyncio.wait((self._task,))
         await self._connection.close()
+
+    def _enqueue(self, item: QueueItem) -> None:
+        self._queue.append(item)
+        self._arrived.set()
+
+    async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait until other work was done, after what is queued; raises its error."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def run() -> None:
+            if future.done():  # its caller was cancelled
+                return
+            error: Exception | None = None
+            try:
+                with translated_errors(self._address):
+                    await work()
+            except Exception as raised:  # noqa: BLE001 - it is raised in the caller
+                error = raised
+            if not future.done():
+                future.set_result(None) if error is None else future.set_exception(error)
+
+        self._enqueue(run)
+        await future
 
     def _start_now(self, batch: Batch, done: Committed) -> bool:
         """Send a batch to the server at once; return whether it was possible.
@@ -139,14 +140,14 @@ class DriverSession:
             return False
         try:
             statement = self._statement([batch], {batch.run_id: run})
-        except ValueError:
+        except Exception:  # noqa: BLE001 - the queue finds it as well, and reports it
             del self._runs[batch.run_id]
             return False
-        if not self._statements.is_prepared(statement):
-            self._queue.append(lambda: self._repeat(batch, statement, done))
-            self._arrived.set()
+        statements = self._connection.statements
+        if not statements.is_prepared(statement):
+            self._enqueue(lambda: self._commit_statement(batch, statement, done, may_be_recorded=False))
             return True
-        timer = asyncio.get_running_loop().call_later(COMMIT_SECONDS, cut, self._connection)
+        timer = self._connection.cut_later()
 
         def finished(error: psycopg.Error | None) -> None:
             timer.cancel()
@@ -155,13 +156,16 @@ class DriverSession:
                 self._committed((batch.run_id,))
                 _report(done, None)
             else:
-                self._queue.appendleft(lambda: self._repeat(batch, statement, done))
+                may_be_recorded = is_lost(error)
+                self._queue.appendleft(
+                    lambda: self._commit_statement(batch, statement, done, may_be_recorded=may_be_recorded)
+                )
             if self._queue or self._is_closing:
                 self._arrived.set()
 
         self._is_busy = True
         try:
-            self._statements.start(statement, finished)
+            statements.start(statement, finished)
         except psycopg.Error as error:
             finished(error)
         return True
@@ -182,7 +186,7 @@ class DriverSession:
             await self._process(self._queue.popleft())
             self._is_busy = False
 
-    async def _process(self, item: tuple[Batch, Committed] | Callable[[], Awaitable[None]]) -> None:
+    async def _process(self, item: QueueItem) -> None:
         """Do one thing of the queue; a batch takes those behind it along."""
         if callable(item):
             await item()
@@ -196,33 +200,38 @@ class DriverSession:
 
     async def _beat(self) -> None:
         """Show the server that this process lives; a connection that was lost is replaced."""
-        if self._held and not self._is_busy:
+        if self._connection.holds_any and not self._is_busy:
             self._is_busy = True
-            with suppress(JournalError):
-                await self._on_connection(_ask_for_nothing)
+            with suppress(JournalError), translated_errors(self._address):
+                await self._connection.use(_ask_for_nothing)
             self._is_busy = False
 
     async def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
         """Commit a group of batches and return the error of each; a batch that can't be stored fails alone."""
+        may_be_recorded = False
         if len(batches) > 1 and not any(batch.run_id in self._failed or batch.source for batch in batches):
             try:
                 await self._commit(batches)
             except JournalUnavailable as error:
                 return [self._fail(batch, error) for batch in batches]
-            except (psycopg.Error, JournalError, ValueError, OverflowError):
-                pass  # one of the batches is invalid: commit them one by one
+            except FencedOut:  # after a lost connection, one of the runs is driven by another process
+                may_be_recorded = True
+            except Exception:  # noqa: BLE001 - one of the batches is invalid: commit them one by one
+                pass
             else:
                 return [None] * len(batches)
-        return [await self._commit_alone(batch) for batch in batches]
+        return [await self._commit_alone(batch, may_be_recorded) for batch in batches]
 
-    async def _commit_alone(self, batch: Batch) -> JournalError | None:
+    async def _commit_alone(self, batch: Batch, may_be_recorded: bool) -> JournalError | None:
         if batch.run_id in self._failed:
             return self._failed[batch.run_id]
-        return await self._outcome(batch, self._commit([batch]))
+        return await self._outcome(batch, self._commit([batch], may_be_recorded))
 
-    async def _repeat(self, batch: Batch, statement: Statement, done: Committed) -> None:
-        """Commit a batch whose first attempt failed, or may have failed."""
-        _report(done, await self._outcome(batch, self._insert([batch], statement)))
+    async def _commit_statement(
+        self, batch: Batch, statement: Statement, done: Committed, may_be_recorded: bool
+    ) -> None:
+        """Commit a batch whose statement was made to be sent at once, and perhaps was."""
+        _report(done, await self._outcome(batch, self._insert([batch], statement, may_be_recorded)))
 
     async def _outcome(self, batch: Batch, work: Awaitable[None]) -> JournalError | None:
         """Wait for the commit of one batch, and return the error for its run."""
@@ -234,7 +243,7 @@ class DriverSession:
             return self._fail(batch, error)
         except psycopg.Error as error:
             return self._fail(batch, refused_budget(error) or journal_error(self._address, error))
-        except (ValueError, OverflowError) as error:
+        except Exception as error:  # noqa: BLE001 - the run gets the error, and the session goes on
             return self._fail(batch, JournalError(f"The events of run {batch.run_id!r} can't be recorded: {error}"))
         return None
 
@@ -242,7 +251,7 @@ class DriverSession:
         """Fail further batches of the run until its driver lock is acquired again, so that its record has no gap."""
         return self._failed.setdefault(batch.run_id, failure)
 
-    async def _commit(self, batches: Sequence[Batch]) -> None:
+    async def _commit(self, batches: Sequence[Batch], may_be_recorded: bool = False) -> None:
         """Commit batches atomically: their events and bodies and, where due, the status of their runs."""
         try:
             runs = {run_id: await self._run_of(run_id) for run_id in dict.fromkeys(batch.run_id for batch in batches)}
@@ -250,7 +259,7 @@ class DriverSession:
         except BaseException:
             self._forget(batches)
             raise
-        await self._insert(batches, statement)
+        await self._insert(batches, statement, may_be_recorded)
 
     def _statement(self, batches: Sequence[Batch], runs: Mapping[str, DrivenRun]) -> Statement:
         """The statement that inserts batches of these runs, which take them in."""
@@ -275,7 +284,7 @@ class DriverSession:
         return statement
 
     def _saves_status(self, batch: Batch, run: DrivenRun) -> bool:
-        return run.is_due(batch.events) or batch.run_id not in self._held
+        return run.is_due(batch.events) or not self._connection.holds(batch.run_id)
 
     def _forget(self, batches: Sequence[Batch]) -> None:
         """Read the runs of these batches again when they are needed: their cached state may be wrong."""
@@ -286,33 +295,31 @@ class DriverSession:
         """The cached state of a run. A run that is not driven here may change elsewhere, so it is not cached."""
         run = self._runs.get(run_id)
         if run is None:
-            found = await self._on_connection(lambda connection: read_run(connection, run_id))
+            found = await self._connection.use(lambda connection: read_run(connection, run_id))
             run = DrivenRun(*found) if found is not None else DrivenRun(RunStatus(), [], is_new=True)
-            if run_id in self._held:
+            if self._connection.holds(run_id):
                 self._runs[run_id] = run
         return run
 
-    async def _insert(self, batches: Sequence[Batch], statement: Statement) -> None:
+    async def _insert(self, batches: Sequence[Batch], statement: Statement, may_be_recorded: bool) -> None:
         """Insert the rows. After a lost connection they are inserted again, unless they are there already."""
         source = batches[0].source
-        attempts = 0
 
         async def insert(connection: Connection) -> None:
-            nonlocal attempts
-            attempts += 1
-            if attempts > 1:
+            nonlocal may_be_recorded
+            is_repeated, may_be_recorded = may_be_recorded, True
+            if is_repeated:
                 self._require_locks(batches)
-            try:
-                if source is None:
-                    await self._statements.execute(statement)
-                else:
-                    await _insert_fork(connection, self._statements, source, statement)
-            except psycopg.errors.UniqueViolation:
-                if attempts == 1 or not await _is_recorded(connection, batches[0]):
-                    raise
+                if await _is_recorded(connection, batches[0]):  # and so are the others: they are one commit
+                    self._forget(batches)
+                    return
+            if source is None:
+                await self._connection.statements.execute(statement)
+            else:
+                await _insert_fork(connection, self._connection.statements, source, statement)
 
         try:
-            await self._on_connection(insert)
+            await self._connection.use(insert)
         except BaseException:
             self._forget(batches)
             raise
@@ -324,54 +331,8 @@ class DriverSession:
             if batch.run_id in self._failed:
                 raise self._failed[batch.run_id]
 
-    async def _on_connection(self, work: Work[T]) -> T:
-        """Do work on the connection; where it is lost, connect again and repeat the work."""
-        while True:
-            self._statements.release()
-            try:
-                with _watched(self._connection):
-                    return await work(self._connection)
-            except (psycopg.Error, OSError) as error:
-                if not (is_lost(error) or self._connection.closed):
-                    if not isinstance(error, psycopg.errors.DeadlockDetected):
-                        raise
-                    continue
-            await self._reconnect()
-
-    async def _reconnect(self) -> None:
-        """Connect again and take the locks back; raises `JournalUnavailable` after `RECONNECT_SECONDS`."""
-        self._statements.release()
-        cut(self._connection)
-        with suppress(psycopg.Error, OSError):
-            await self._connection.close()
-        self._lost_at = self._lost_at or time.monotonic()
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                self._connection = await connect(self._address, self._name, silence=SILENCE_SECONDS)
-                self._statements = PreparedStatements(self._connection)
-                await self._take_locks_back()
-            except (psycopg.Error, OSError) as error:
-                if time.monotonic() > self._lost_at + RECONNECT_SECONDS:
-                    raise journal_error(self._address, error) from error
-            else:
-                self._lost_at = None
-                return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-
-    async def _take_locks_back(self) -> None:
-        """Take the driver locks again; a run that another process drives now is fenced out."""
-        with _watched(self._connection):
-            # The former session may still live on the server, with its locks and an unfinished commit.
-            await self._connection.execute(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-                " WHERE application_name = %s AND usename = current_user AND pid <> pg_backend_pid()",
-                (self._name,),
-            )
-            for run_id, key in list(self._held.items()):
-                if not await _try_lock(self._connection, key):
-                    self._failed.setdefault(run_id, fenced_out(run_id))
+    def _fence_out(self, run_id: str) -> None:
+        self._failed.setdefault(run_id, fenced_out(run_id))
 
 
 async def _insert_fork(
@@ -393,27 +354,8 @@ async def _is_recorded(connection: Connection, batch: Batch) -> bool:
     return found == list(batch.events)
 
 
-async def _try_lock(connection: Connection, key: int) -> bool:
-    row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (key,))).fetchone()
-    return row is not None and bool(row[0])
-
-
-async def _unlock(connection: Connection, key: int) -> None:
-    await connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
-
-
 async def _ask_for_nothing(connection: Connection) -> None:
     await connection.execute("SELECT 1")
-
-
-@contextmanager
-def _watched(connection: Connection) -> Generator[None]:
-    """Cut the connection if what happens in this block takes too long: the network may drop everything silently."""
-    timer = asyncio.get_running_loop().call_later(COMMIT_SECONDS, cut, connection)
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _report(done: Committed, result: BaseException | None) -> None:

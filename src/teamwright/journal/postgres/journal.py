@@ -6,12 +6,12 @@ hears what other processes have committed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import LiteralString, TypeVar
 from uuid import uuid4
 
+import anyio
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -23,10 +23,10 @@ from teamwright.journal.notes import Notes
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.cluster.budgets import PostgresBudgets
 from teamwright.journal.postgres.cluster.pace_states import ModelPace, read_paces
+from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
 from teamwright.journal.postgres.cluster.workers import PostgresWorkers
 from teamwright.journal.postgres.connection import (
     CONNECT_SECONDS,
-    SILENCE_SECONDS,
     Connection,
     Work,
     connect,
@@ -76,6 +76,11 @@ class PostgresJournal:
         return PostgresBudgets(self._use)
 
     @property
+    def schedules(self) -> PostgresSchedules:
+        """The schedules of runs."""
+        return PostgresSchedules(self._use)
+
+    @property
     def workers(self) -> PostgresWorkers:
         """The workers that drive runs of this journal."""
         return PostgresWorkers(self._use)
@@ -87,7 +92,7 @@ class PostgresJournal:
     async def open(self) -> None:
         """Connect; create or upgrade the tables first where needed."""
         with translated_errors(self._address):
-            connection = await connect(self._address, self._name, silence=SILENCE_SECONDS)
+            connection = await connect(self._address, self._name, drives=True)
             try:
                 await migrate(connection, self._address)
                 notifications = Notifications(self._address, self._name, self._notify)
@@ -110,14 +115,15 @@ class PostgresJournal:
     async def close(self) -> None:
         """Wait for pending commits, then close all connections."""
         session, self._opened_session = self._opened_session, None
-        notifications, self._notifications = self._notifications, None
-        if session is not None:
-            await session.close()
-        if notifications is not None:
-            await notifications.close()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.close()
+        with anyio.CancelScope(shield=True):
+            if session is not None:
+                await session.close()
+            notifications, self._notifications = self._notifications, None
+            if notifications is not None:
+                await notifications.close()
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                await pool.close()
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Queue a batch for the session, which commits what has queued up as one group."""
@@ -225,20 +231,17 @@ class PostgresJournal:
         await self._use(work)
 
     async def _use(self, work: Work[T]) -> T:
-        """Do work with a connection of the pool; once more if the connection was lost since it was last used."""
+        """Do work with a connection of the pool; again if it was lost, as all of them may be after a restart."""
         pool = self._pool
         if pool is None:
             raise self._closed()
-        for is_last in (False, True):
+        for attempt in range(READERS + 1):
             try:
                 async with pool.connection() as connection:
                     return await work(connection)
-            except PoolTimeout as error:
-                raise journal_error(self._address, error) from error
             except (psycopg.Error, OSError) as error:
-                if is_last or not is_lost(error):
+                if attempt == READERS or isinstance(error, PoolTimeout) or not is_lost(error):
                     raise journal_error(self._address, error) from error
-                await asyncio.sleep(0)
         raise AssertionError
 
     @property

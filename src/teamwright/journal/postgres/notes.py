@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import LiteralString, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import LiteralString
 
 from teamwright.journal.notes import Note, rank_notes
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection, Work
-
-T = TypeVar("T")
+from teamwright.journal.postgres.connection import Connection, UseConnection
 
 LARGEST_ID = 2**63 - 1
 """The largest number that the database stores."""
 _COLUMNS: LiteralString = "id, memory, text, author, run_id, time"
-
-
-class UseConnection(Protocol):
-    """Does work with one of the journal's connections."""
-
-    def __call__(self, work: Work[T], /) -> Awaitable[T]: ...
 
 
 class PostgresNotes:

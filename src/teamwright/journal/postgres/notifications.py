@@ -22,6 +22,8 @@ ANNOUNCE_SECONDS: Final = 0.05
 POLL_SECONDS: Final = 5.0
 """How long a listener waits without a notification before it looks for itself."""
 RECONNECT_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 2.0
+"""How long the last announcements may take."""
 LONGEST_PAYLOAD: Final = 7_000
 """Bytes of an announcement, of which Postgres takes 8000; one of more runs names none, which stands for any."""
 
@@ -36,6 +38,7 @@ class Notifications:
         self._address, self._name, self._announce = address, name, announce
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Task[None] | None = None
         self._sender: asyncio.Task[None] | None = None
         self._announced: set[str] = set()
         self._watchers: dict[str, list[Callable[[], None]]] = {}
@@ -43,12 +46,14 @@ class Notifications:
     async def open(self) -> None:
         """Begin to listen."""
         connection = await self._listen()
-        self._run(self._hear(connection))
+        self._listener = self._run(self._hear(connection))
 
     async def close(self) -> None:
-        """Send the announcement that is due, and end."""
-        if self._sender is not None:
-            await self._sender
+        """Send the announcements that are due, as long as the server takes them, and end."""
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -100,7 +105,11 @@ class Notifications:
 
     async def _listen(self) -> Connection:
         connection = await connect(self._address, f"{self._name}-listener")
-        await connection.execute(SQL("LISTEN {}").format(Identifier(self._address.channel)))
+        try:
+            await connection.execute(SQL("LISTEN {}").format(Identifier(self._address.channel)))
+        except BaseException:
+            await connection.close()
+            raise
         return connection
 
     async def _hear(self, connection: Connection) -> None:

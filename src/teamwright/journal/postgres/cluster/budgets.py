@@ -12,8 +12,7 @@ from psycopg import Error
 
 from teamwright.errors import BudgetUnavailable
 from teamwright.journal.budgets import BudgetClaim, Period, TenantBudget, budget_refusal
-from teamwright.journal.postgres.connection import Connection
-from teamwright.journal.postgres.notes import UseConnection
+from teamwright.journal.postgres.connection import Connection, UseConnection
 from teamwright.values.results import FINAL
 
 REFUSED = "TW001"

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import LiteralString, NamedTuple, TypeVar
+from typing import LiteralString, NamedTuple
 
-import psycopg
-
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection, Work, connect, is_lost, journal_error
-
-T = TypeVar("T")
+from teamwright.journal.postgres.connection import Connection, UseConnection
 
 SCHEDULE_TABLES: LiteralString = """
     -- `run` is what each run of the schedule begins with. `next` is the time of the next run, which only grows.
@@ -37,18 +31,10 @@ class ScheduleRow(NamedTuple):
 
 
 class PostgresSchedules:
-    """Adds, lists and removes schedules, over a connection of its own."""
+    """Adds, lists and removes schedules."""
 
-    def __init__(self, address: DatabaseAddress) -> None:
-        self._address = address
-        self._connection: Connection | None = None
-
-    async def close(self) -> None:
-        """Close the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(psycopg.Error, OSError):
-                await connection.close()
+    def __init__(self, use: UseConnection) -> None:
+        self._use = use
 
     async def now(self) -> float:
         """Return the time by the clock of the database."""
@@ -60,12 +46,14 @@ class PostgresSchedules:
         return await self._use(work)
 
     async def add(self, schedule: ScheduleRow, run: str) -> bool:
-        """Add a schedule; returns False if there is one of this name."""
+        """Add a schedule; returns False if there is another one of this name."""
 
         async def work(connection: Connection) -> bool:
             cursor = await connection.execute(
                 f"INSERT INTO schedules ({_COLUMNS}, run) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
-                " ON CONFLICT DO NOTHING",
+                # A row that is the same was added before, and the reply was lost.
+                " ON CONFLICT (name) DO UPDATE SET name = excluded.name"
+                " WHERE (schedules.made, schedules.run) = (excluded.made, excluded.run)",
                 (*schedule, run),
             )
             return cursor.rowcount == 1
@@ -115,15 +103,3 @@ class PostgresSchedules:
             return [ScheduleRow(*row) for row in await (await connection.execute(statement)).fetchall()]
 
         return await self._use(work)
-
-    async def _use(self, work: Work[T]) -> T:
-        """Do work with the connection; once more with a new one if it was lost since it was last used."""
-        for is_last in (False, True):
-            try:
-                self._connection = self._connection or await connect(self._address)
-                return await work(self._connection)
-            except (psycopg.Error, OSError) as error:
-                await self.close()
-                if is_last or not is_lost(error):
-                    raise journal_error(self._address, error) from error
-        raise AssertionError

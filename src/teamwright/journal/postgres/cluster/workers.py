@@ -6,8 +6,7 @@ from typing import LiteralString, NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from teamwright.journal.postgres.connection import Connection
-from teamwright.journal.postgres.notes import UseConnection
+from teamwright.journal.postgres.connection import Connection, UseConnection
 from teamwright.values.models import JsonValue
 
 WORKER_TABLES: LiteralString = """
