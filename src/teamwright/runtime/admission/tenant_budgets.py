@@ -95,7 +95,7 @@ class TenantBudgets:
     async def settle_ended(self) -> None:
         """Settle all runs that have ended without being settled; a run that was deleted counts in full.
 
-        A run whose record can't be read holds its reservation, and holds nobody up.
+        A run whose record can't be read keeps its reservation, and holds up no other run.
         """
         if (budgets := self._budgets) is not None:
             for run_id, exists in await budgets.unsettled():
