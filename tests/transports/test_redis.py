@@ -259,8 +259,8 @@ async def test_a_handler_that_fails_does_not_end_the_others(redis_url: str, capl
 
     async with processes(redis_url, redis_url) as (sender, other):
         heard = Heard()
-        other.register("c", heard)
         other.register("c", fail)
+        other.register("c", heard)
         await heard.reached_from(sender)
         await sender.send("c", signal(1))
         await sender.send("c", signal(2))

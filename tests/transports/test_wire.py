@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.transports.protocol import LiveSignal
 from teamwright.transports.wire import LARGEST_MESSAGE, WireMessage, decode_message, encode_message, wire_channel
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, ThinkingDelta
 
 WAKE = LiveSignal(type="wake", run_id="r", number=3)
 
@@ -33,3 +35,17 @@ def test_the_name_of_a_channel_shows_neither_run_nor_namespace() -> None:  # A-0
     assert "acme" not in name
     assert "tenant" not in name
     assert name != wire_channel("0/other", "merger-with-acme")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        Delta(run_id="r", key="k", member="m", attempt=1, offset=3, text="so", output="wrapped"),
+        ThinkingDelta(run_id="r", key="k", member="m", attempt=1, offset=0, text="hm"),
+        ArgumentsDelta(run_id="r", key="k", member="m", attempt=2, offset=0, text="{", tool="search", call=1),
+    ],
+)
+def test_a_piece_of_a_response_is_the_same_after_its_way(piece: AnyDelta) -> None:
+    signal = LiveSignal.of_delta(piece, number=7, sequence=3)
+    assert (signal.type, signal.number, signal.sequence) == ("text", 7, 3)
+    assert signal.to_delta() == piece

@@ -56,6 +56,22 @@ class TransportConformance:
         await transport.close()
         assert seen == [1]
 
+    async def test_a_handler_that_fails_keeps_a_signal_from_nobody(self) -> None:
+        """The sender and the other handlers do not notice."""
+        transport, seen = await self.make(), list[int]()
+
+        async def fail(one: LiveSignal) -> None:
+            raise ZeroDivisionError(one.number)
+
+        async def handle(one: LiveSignal) -> None:
+            seen.append(one.number)
+
+        transport.register("c", fail)
+        transport.register("c", handle)
+        await transport.send("c", signal(1))
+        await transport.close()
+        assert seen == [1]
+
     async def test_an_unknown_channel_drops_what_it_is_sent(self) -> None:
         """No error, and nothing is kept for later."""
         transport = await self.make()

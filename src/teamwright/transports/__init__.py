@@ -9,9 +9,8 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.transports.in_process import InProcessTransport
-    from teamwright.transports.protocol import LiveSignal, SignalHandler, Transport
+    from teamwright.transports.protocol import LiveSignal, SignalHandler, Traffic, Transport
     from teamwright.transports.redis import RedisTransport
-    from teamwright.transports.wire import Traffic
 
 __all__ = ["InProcessTransport", "LiveSignal", "RedisTransport", "SignalHandler", "Traffic", "Transport"]
 
@@ -19,8 +18,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.transports.in_process": "InProcessTransport",
-        "teamwright.transports.protocol": "LiveSignal SignalHandler Transport",
+        "teamwright.transports.protocol": "LiveSignal SignalHandler Traffic Transport",
         "teamwright.transports.redis": "RedisTransport",
-        "teamwright.transports.wire": "Traffic",
     },
 )

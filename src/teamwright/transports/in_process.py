@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
 from teamwright.errors import UsageError
-from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Transport
+from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Traffic, Transport
 
+LOG = logging.getLogger("teamwright")
 BEGUN = LiveSignal(type="wake", run_id="")
 """What a listener yields as it begins; no reader receives it."""
 
@@ -21,6 +23,7 @@ class InProcessTransport(Transport):
         if most_queued < 1:
             raise UsageError(f"A queue of {most_queued!r} signals delivers none; let it hold 1 or more.")
         self._most, self._closed = most_queued, False
+        self.traffic = Traffic()  # of other processes, of which it reaches none
         self._queues: dict[str, list[deque[LiveSignal]]] = {}
         self._handlers: dict[str, list[SignalHandler]] = {}
         self._changed = asyncio.Condition()
@@ -35,9 +38,7 @@ class InProcessTransport(Transport):
                 if not self._closed:
                     queue.append(signal)
                 self._changed.notify_all()
-        for handler in tuple(self._handlers.get(channel, ())):
-            if not self._closed:
-                await handler(signal)
+        await self._handle(channel, signal)
 
     async def offer(self, channel: str, signal: LiveSignal) -> bool:
         """Send a signal without waiting for listeners; returns whether each of them had room for it."""
@@ -49,10 +50,17 @@ class InProcessTransport(Transport):
                 else:
                     taken = False
             self._changed.notify_all()
+        await self._handle(channel, signal)
+        return taken
+
+    async def _handle(self, channel: str, signal: LiveSignal) -> None:
+        """Call each handler; where one fails, the others get the signal all the same."""
         for handler in tuple(self._handlers.get(channel, ())):
             if not self._closed:
-                await handler(signal)
-        return taken
+                try:
+                    await handler(signal)
+                except Exception:
+                    LOG.exception("a handler of live signals failed")
 
     def has_listeners(self, channel: str) -> bool:
         """Whether anyone listens to a channel, or handles its signals."""

@@ -24,7 +24,9 @@ def open_redis(url: str) -> Transport:
     """Return the transport over a Redis server; it connects when it is first used."""
     try:
         from teamwright.transports.redis import RedisTransport
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
         raise MissingExtra("cluster", "live text over Redis") from error
     return RedisTransport(url)
 
@@ -35,11 +37,12 @@ async def opened_transport(given: Transport | str | None, *, by_default: bool) -
 
     Where none is given, it is the user's server, if there is one and it is wanted `by_default`.
     """
-    url = given if isinstance(given, str) else named_redis() if by_default else None
-    if url is None or not (given is None or isinstance(given, str)):
-        yield given if not isinstance(given, str) else None
+    if given is None:
+        given = named_redis() if by_default else None
+    if not isinstance(given, str):
+        yield given
         return
-    transport = open_redis(url)
+    transport = open_redis(given)
     try:
         yield transport
     finally:

@@ -7,9 +7,11 @@ sent.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, OutputForm, ThinkingDelta
 from teamwright.values.models import Record
@@ -18,6 +20,23 @@ MOST_QUEUED = 1024
 """How many signals wait for one listener; a sender waits while a queue is full."""
 
 Count = Annotated[int, Meta(ge=0)]
+Part = Literal["text", "thinking", "arguments"]
+FORMS: dict[Part, type[AnyDelta]] = {"text": Delta, "thinking": ThinkingDelta, "arguments": ArgumentsDelta}
+"""The parts of a response, and their pieces, whose fields a signal has too."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What a transport has carried to and from other processes since it was made."""
+
+    sent: int = 0
+    received: int = 0
+    dropped: int = 0
+    """Signals that found a queue full, the server away, or were too large."""
+    invalid: int = 0
+    """Messages that are none of this program."""
+    losses: int = 0
+    """How often a connection was lost, or could not be made."""
 
 
 class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
@@ -34,7 +53,7 @@ class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
     member: str = ""
     text: str = ""
     sequence: Count = 0
-    part: Literal["text", "thinking", "arguments"] = "text"
+    part: Part = "text"
     key: str = ""
     attempt: Count = 0
     offset: Count = 0
@@ -45,46 +64,13 @@ class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
     @classmethod
     def of_delta(cls, delta: AnyDelta, number: int, sequence: int = 0) -> LiveSignal:
         """Return the signal for a piece of a response."""
-        is_call = isinstance(delta, ArgumentsDelta)
-        return cls(
-            type="text",
-            run_id=delta.run_id,
-            number=number,
-            member=delta.member,
-            text=delta.text,
-            sequence=sequence,
-            part="arguments" if is_call else "thinking" if isinstance(delta, ThinkingDelta) else "text",
-            key=delta.key,
-            attempt=delta.attempt,
-            offset=delta.offset,
-            output=delta.output,
-            tool=delta.tool if is_call else "",
-            call=delta.call if is_call else 0,
-        )
+        part: Part = next(part for part, form in FORMS.items() if isinstance(delta, form))
+        return cls(type="text", part=part, number=number, sequence=sequence, **asdict(delta))
 
     def to_delta(self) -> AnyDelta:
         """Return the piece of a response that a `text` carries."""
-        if self.part == "arguments":
-            return ArgumentsDelta(
-                run_id=self.run_id,
-                key=self.key,
-                member=self.member,
-                attempt=self.attempt,
-                offset=self.offset,
-                text=self.text,
-                output=self.output,
-                tool=self.tool,
-                call=self.call,
-            )
-        return (Delta if self.part == "text" else ThinkingDelta)(
-            run_id=self.run_id,
-            key=self.key,
-            member=self.member,
-            attempt=self.attempt,
-            offset=self.offset,
-            text=self.text,
-            output=self.output,
-        )
+        form = FORMS[self.part]
+        return form(**{name: getattr(self, name) for name in form.__struct_fields__})
 
 
 SignalHandler = Callable[[LiveSignal], Awaitable[None]]
@@ -92,6 +78,8 @@ SignalHandler = Callable[[LiveSignal], Awaitable[None]]
 
 class Transport(Protocol):
     """Channels by name. Each listener and each handler of a channel receives all of its signals, in order."""
+
+    traffic: Traffic
 
     async def send(self, channel: str, signal: LiveSignal) -> None:
         """Send a signal to everyone who listens now; waits while a queue is full. An unknown channel drops it."""
@@ -102,7 +90,7 @@ class Transport(Protocol):
         ...
 
     def register(self, channel: str, handler: SignalHandler) -> Callable[[], None]:
-        """Call `handler` with each signal, within `send`; returns what removes it."""
+        """Call `handler` with each signal, within `send`; returns what removes it. One that fails is logged."""
         ...
 
     async def close(self) -> None:

@@ -31,8 +31,8 @@ from typing_extensions import override
 
 from teamwright.errors import UsageError
 from teamwright.transports.in_process import InProcessTransport
-from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Transport
-from teamwright.transports.wire import LARGEST_MESSAGE, PREFIX, Traffic, decode_message, encode_message, wire_channel
+from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Traffic, Transport
+from teamwright.transports.wire import LARGEST_MESSAGE, PREFIX, decode_message, encode_message, wire_channel
 from teamwright.values.secrets.patterns import mask_text
 
 LOG = logging.getLogger("teamwright")
@@ -146,7 +146,7 @@ class RedisTransport(Transport):
         self._local.listened = self._listened
         self.traffic = Traffic()
         self._channels: dict[bytes, str] = {}
-        self._rearranged, self._has_channels = asyncio.Event(), asyncio.Event()
+        self._rearranged = asyncio.Event()
         self._unsent: deque[tuple[str, bytes]] = deque()
         self._unsent_bytes = 0
         self._has_unsent = asyncio.Event()
@@ -191,7 +191,6 @@ class RedisTransport(Transport):
         name = wire_channel(self._address.namespace, channel).encode()
         if self._local.has_listeners(channel):
             self._channels[name] = channel
-            self._has_channels.set()
             if not self._is_closed:
                 self._receiver = self._receiver or _started(self._receive())
         else:
@@ -240,10 +239,9 @@ class RedisTransport(Transport):
         self.traffic.sent += len(batch)
 
     async def _receive(self) -> None:
-        """Deliver what arrives while anyone listens here, until cancelled."""
+        """Deliver what arrives, until cancelled."""
         backoff = Backoff()
         while True:
-            await self._has_channels.wait()
             pool = self._address.pool()
             pubsub = PubSub(pool)
             try:
@@ -291,12 +289,7 @@ class RedisTransport(Transport):
             self.traffic.invalid += 1
         elif message.sender != self._name and (channel := self._channels.get(name)) is not None:
             self.traffic.received += 1
-            try:
-                taken = await self._local.offer(channel, message.signal)
-            except Exception:
-                LOG.exception("a handler of live signals failed")
-            else:
-                self.traffic.dropped += not taken
+            self.traffic.dropped += not await self._local.offer(channel, message.signal)
 
     def _lost(self, error: BaseException) -> None:
         self.traffic.losses += 1

@@ -6,7 +6,6 @@ invalid.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Final
 
@@ -18,20 +17,6 @@ from teamwright.transports.protocol import LiveSignal
 LARGEST_MESSAGE: Final = 64 * 1024
 """Bytes of one message; a larger one is neither sent nor read."""
 PREFIX: Final = "teamwright:"
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What a transport has carried to and from other processes since it was made."""
-
-    sent: int = 0
-    received: int = 0
-    dropped: int = 0
-    """Signals that found a queue full, the server away, or were too large."""
-    invalid: int = 0
-    """Messages that are none of this program."""
-    losses: int = 0
-    """How often a connection was lost, or could not be made."""
 
 
 class WireMessage(Struct, frozen=True):

@@ -8,6 +8,13 @@ from signal import SIGTERM
 
 import httpx2
 
+from teamwright.cluster.worker.log import WorkerLog
+from teamwright.cluster.worker.metrics import WorkerMetrics
+from teamwright.transports.protocol import Traffic
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
+from teamwright.values.limits.usage import Usage
 from tests.kit.workers import Cluster, WorkerProcess, eventually
 
 
@@ -16,10 +23,23 @@ def _address(worker: WorkerProcess) -> str:
     return found[0] if found else ""
 
 
+def test_metrics_are_exact_and_count_live_signals() -> None:
+    metrics = WorkerMetrics(WorkerLog(print))
+    usage = Usage(requests=1, input_tokens=12_345_678, output_tokens=1)
+    metrics.count(Event("r", 1, 0.0, "k", "request", AgentReturned(body=Body("0" * 32), usage=usage)))
+    text = metrics.render(None, Traffic(sent=3, dropped=2, losses=1), driving=0, at_once=1)
+    lines = text.splitlines()
+    assert 'teamwright_tokens_total{kind="input"} 12345678' in lines
+    assert 'teamwright_live_signals_total{outcome="sent"} 3' in lines
+    assert 'teamwright_live_signals_total{outcome="dropped"} 2' in lines
+    assert "teamwright_redis_losses_total 1" in lines
+    assert "teamwright_live_signals" not in metrics.render(None, None, driving=0, at_once=1)
+
+
 async def test_metrics_count_runs_tokens_and_queues(cluster: Cluster) -> None:
     await cluster.submit("one", "two")
-    worker = cluster.start("--metrics", "0")
-    await cluster.completed("one", "two")
+    worker = cluster.start("--metrics", "0", redis="unix:///nowhere/redis.sock")
+    await eventually(lambda: sum("finished" in line for line in worker.lines) == 2, "both runs end")
     async with httpx2.AsyncClient(base_url=_address(worker)) as client:
         page = await client.get("/metrics")
         assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -29,6 +49,7 @@ async def test_metrics_count_runs_tokens_and_queues(cluster: Cluster) -> None:
         assert "teamwright_database_up 1" in lines
         assert 'teamwright_queue_queued{queue="default"} 0' in lines
         assert 'teamwright_workers{state="ready"} 1' in lines
+        assert 'teamwright_live_signals_total{outcome="sent"} 0' in lines
         spent = (await cluster.engine.runs.result("one")).usage.total_tokens * 2
         counted = [float(line.split()[1]) for line in lines if line.startswith("teamwright_tokens_total")]
         assert sum(counted) == spent

@@ -13,14 +13,15 @@ from teamwright import Engine, RunResult, Team
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.bus import Bus
 from teamwright.runtime.relay import relay as relay_module
 from teamwright.runtime.relay import remote_run
-from teamwright.runtime.relay.relay import followers_channel
+from teamwright.runtime.relay.relay import Relay, followers_channel
 from teamwright.transports import redis
 from teamwright.transports.in_process import InProcessTransport
-from teamwright.transports.protocol import LiveSignal, Transport
+from teamwright.transports.protocol import LiveSignal, Traffic, Transport
 from teamwright.transports.redis import RedisTransport
-from teamwright.values.events.event import Delta, Event, ThinkingDelta
+from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.redis import redis_server
@@ -261,6 +262,12 @@ async def _ignore(signal: LiveSignal) -> None:
     del signal
 
 
-def test_pieces_of_thinking_stay_pieces_of_thinking() -> None:
-    piece = ThinkingDelta(run_id="r", key="k", member="m", attempt=1, offset=0, text="hm")
-    assert LiveSignal.of_delta(piece, 3).to_delta() == piece
+async def test_what_was_dropped_before_the_transport_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_module, "MOST_UNSENT", 1)
+    relay = Relay(Bus())
+    assert relay.traffic is None
+    with relay.over(transport := InProcessTransport()):
+        transport.traffic.dropped = 2
+        for _ in range(3):
+            relay.offer("r", FOLLOW)
+        assert relay.traffic == Traffic(dropped=4)

@@ -6,10 +6,12 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from teamwright.cluster.status import ClusterStatus
 from teamwright.cluster.worker.log import WorkerLog
+from teamwright.transports.protocol import Traffic
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import AnyDelta, Event
 
@@ -31,7 +33,7 @@ class Metric(NamedTuple):
         yield f"# TYPE {self.name} {self.kind}"
         for labels, value in self.samples:
             shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            yield f"{self.name}{{{shown}}} {value:g}" if shown else f"{self.name} {value:.15g}"
+            yield f"{self.name}{f'{{{shown}}}' if shown else ''} {value:.15g}"
 
 
 class WorkerMetrics:
@@ -53,10 +55,11 @@ class WorkerMetrics:
             self._tokens["output"] += fact.usage.output_tokens
             self._usd += float(fact.usage.usd or 0)
 
-    def render(self, status: ClusterStatus | None, *, driving: int, at_once: int) -> str:
-        """Return all metrics; without a status, the database can't be reached."""
+    def render(self, status: ClusterStatus | None, traffic: Traffic | None, *, driving: int, at_once: int) -> str:
+        """Return all metrics; without a status, the database can't be reached; without traffic, there is no Redis."""
         found = [
             *self._of_worker(driving, at_once),
+            *(_of_transport(traffic) if traffic is not None else ()),
             Metric("teamwright_database_up", "gauge", "Whether the database answers.", [({}, status is not None)]),
             *(_of_cluster(status) if status is not None else ()),
         ]
@@ -79,6 +82,14 @@ class WorkerMetrics:
         seconds = usage.ru_utime + usage.ru_stime
         yield Metric("process_cpu_seconds_total", "counter", "Processor time of this process.", [({}, seconds)])
         yield Metric("process_start_time_seconds", "gauge", "When this process started.", [({}, self._started)])
+
+
+def _of_transport(traffic: Traffic) -> Iterator[Metric]:
+    counts = asdict(traffic)
+    losses = counts.pop("losses")
+    signals = [({"outcome": outcome}, number) for outcome, number in counts.items()]
+    yield Metric("teamwright_live_signals_total", "counter", "Live signals over Redis, by outcome.", signals)
+    yield Metric("teamwright_redis_losses_total", "counter", "How often Redis was lost or not found.", [({}, losses)])
 
 
 def _of_cluster(status: ClusterStatus) -> Iterator[Metric]:

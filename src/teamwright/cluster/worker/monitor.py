@@ -26,7 +26,7 @@ async def monitoring(worker: Worker, log: WorkerLog, place: str) -> AsyncGenerat
             status = await worker.status()
         except JournalError:
             status = None
-        text = metrics.render(status, driving=len(worker.driven), at_once=worker.at_once)
+        text = metrics.render(status, worker.traffic, driving=len(worker.driven), at_once=worker.at_once)
         return Page(text, content_type=CONTENT_TYPE)
 
     async def show_health() -> Page:

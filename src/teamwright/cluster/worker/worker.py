@@ -43,6 +43,7 @@ from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
+from teamwright.transports.protocol import Traffic
 from teamwright.values.models import JsonValue
 from teamwright.values.results import FINAL, RunResult
 
@@ -93,6 +94,11 @@ class Worker:
     def bus(self) -> Bus:
         """Where the events of the runs that it drives are published."""
         return self._engine.bus
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The live signals to and from other processes; `None` without Redis."""
+        return self._engine.relay.traffic
 
     @property
     def is_ready(self) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from teamwright.runtime.bus import Bus
-from teamwright.transports.protocol import LiveSignal, SignalHandler, Transport
+from teamwright.transports.protocol import LiveSignal, SignalHandler, Traffic, Transport
 from teamwright.values.events.event import AnyDelta, Event
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ class Relay:
         self._unsent: deque[tuple[str, LiveSignal]] = deque()
         self._has_unsent: asyncio.Event | None = None
         self.dropped = 0
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """What has gone to and come from other processes, or was dropped on the way; `None` without a transport."""
+        if self._transport is None:
+            return None
+        carried = self._transport.traffic
+        return replace(carried, dropped=carried.dropped + self.dropped)
 
     @contextmanager
     def over(self, transport: Transport | None) -> Generator[None]:
