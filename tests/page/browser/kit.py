@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -65,7 +66,8 @@ teams:
 """,
     "broken": "agents: {writer: {scripted: nowhere.yaml}}\nteams: {broken: {members: [nobody]}}\n",
 }
-REPLIES: dict[str, list[dict[str, Any]]] = {
+Replies = Mapping[str, Sequence[Mapping[str, Any]]]
+REPLIES: Replies = {
     "talk": [
         {"agent": "researcher", "reply": "## What is known\n\nWater boils at **100 °C** at sea level."},
         {"agent": "critic", "reply": "That holds at sea level only."},
@@ -82,18 +84,42 @@ REPLIES: dict[str, list[dict[str, Any]]] = {
 }
 
 
+REPORT = """
+agents:
+  chief: {scripted: replies.yaml, description: Leads}
+  reader: {scripted: replies.yaml, description: Reads it}
+  writer: {scripted: replies.yaml, description: Writes it}
+teams:
+  report:
+    members: [reader, writer]
+    limits: {tokens: 50000}
+    strategy: collaborate
+    collaborate:
+      lead: chief
+      steps:
+        - {id: reading, name: Read the report, agent: reader, task: Read it.}
+        - {id: writing, name: Write the summary, agent: writer, needs: [reading], task: Write it.}
+"""
+"""A team with a plan, which tests edit."""
+REPORT_REPLIES = [
+    {"agent": "reader", "reply": "It is read."},
+    {"agent": "writer", "reply": "It is written."},
+    {"agent": "chief", "reply": "Here it is."},
+]
+
+
 def browser_path() -> str | None:
     """The program of a chromium, if there is one; the one without windows needs half the time of the others."""
     names = (os.environ.get("CHROMIUM", ""), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
-def write_teams(folder: Path) -> Path:
-    """Write all teams into a folder, each in a folder of its own."""
-    for name, manifest in MANIFESTS.items():
+def write_teams(folder: Path, manifests: Mapping[str, str] = MANIFESTS, replies: Replies = REPLIES) -> Path:
+    """Write teams into a folder, each in a folder of its own."""
+    for name, manifest in manifests.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "team.yaml").write_text(manifest, encoding="utf-8")
-        (folder / name / "replies.yaml").write_text(json.dumps(REPLIES[name]), encoding="utf-8")
+        (folder / name / "replies.yaml").write_text(json.dumps(replies[name]), encoding="utf-8")
     return folder
 
 

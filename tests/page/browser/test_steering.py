@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
 from tests.page.browser.conftest import reader
-from tests.page.browser.kit import PageServer
+from tests.page.browser.kit import MANIFESTS, REPLIES, REPORT, REPORT_REPLIES, PageServer, Replies, write_teams
 
 pytestmark = pytest.mark.experts
-MANIFESTS = {
+STEERED = {
     "shed": """
 models: {primary: "scripted:replies.yaml"}
 agents:
@@ -30,22 +28,7 @@ teams:
         - {id: walls, agent: joiner, task: Build the walls.}
         - {id: roof, agent: buyer, task: Order a roof., needs: [walls]}
 """,
-    "careful": """
-agents:
-  chief: {scripted: replies.yaml}
-  reader: {scripted: replies.yaml}
-  writer: {scripted: replies.yaml}
-teams:
-  careful:
-    strategy: collaborate
-    members: [reader, writer]
-    collaborate:
-      lead: chief
-      confirm: true
-      steps:
-        - {id: reading, name: Read the report, agent: reader, task: Read it.}
-        - {id: writing, name: Write the summary, agent: writer, needs: [reading], task: Write it.}
-""",
+    "careful": REPORT.replace("lead: chief", "lead: chief\n      confirm: true"),
     "planned": """
 agents:
   planner: {scripted: replies.yaml}
@@ -57,12 +40,7 @@ teams:
     members: [reader, writer]
     expert: {planner: planner, confirm_plan: true}
 """,
-    "herald": """
-agents:
-  speaker: {scripted: replies.yaml, approve: {after: true}}
-teams:
-  herald: {members: [speaker]}
-""",
+    "approval": MANIFESTS["approval"],
     "short": """
 agents:
   writer: {model: primary, instructions: Write.}
@@ -104,24 +82,16 @@ PLAN = {
         {"id": "writing", "role": "writer", "needs": ["reading"], "task": "Write it."},
     ]
 }
-REPLIES: dict[str, list[dict[str, Any]]] = {
+STEERED_REPLIES: Replies = {
     "shed": [
         {"agent": "joiner", "reply": "The walls stand. " * 20, "delay": 8},
         {"agent": "buyer", "reply": "The roof comes on Monday.", "delay": 1},
         {"agent": "painter", "reply": "The walls are blue."},
         {"agent": "lead", "reply": "The shed is built."},
     ],
-    "careful": [
-        {"agent": "reader", "reply": "It is read."},
-        {"agent": "writer", "reply": "It is written."},
-        {"agent": "chief", "reply": "Here it is."},
-    ],
-    "planned": [
-        {"agent": "planner", "json": PLAN},
-        {"agent": "reader", "reply": "It is read."},
-        {"agent": "writer", "reply": "It is written."},
-    ],
-    "herald": [{"agent": "speaker", "reply": "The new timetable starts on Monday."}],
+    "careful": REPORT_REPLIES,
+    "planned": [{"agent": "planner", "json": PLAN}, *REPORT_REPLIES[:2]],
+    "approval": REPLIES["approval"],
     "short": [{"reply": "A long sentence about the same thing as before. " * 12, "delay": 0.3}],
     "dear": [{"agent": "writer", "reply": "It was worth it."}],
     "relay": [
@@ -135,11 +105,8 @@ REPLIES: dict[str, list[dict[str, Any]]] = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     """A server with teams that work slowly, ask before they work, and run short of budget."""
     folder = tmp_path_factory.mktemp("steering")
-    for name, manifest in MANIFESTS.items():
-        (folder / "teams" / name).mkdir(parents=True)
-        (folder / "teams" / name / "team.yaml").write_text(manifest, encoding="utf-8")
-        (folder / "teams" / name / "replies.yaml").write_text(json.dumps(REPLIES[name]), encoding="utf-8")
-    with PageServer(folder / "teams", folder / "home") as started:
+    teams = write_teams(folder / "teams", STEERED, STEERED_REPLIES)
+    with PageServer(teams, folder / "home") as started:
         yield started
 
 
@@ -228,7 +195,7 @@ def test_a_plan_is_edited_with_its_difference_before_it_is_confirmed(server: Pag
 
 
 def test_a_draft_is_edited_where_a_run_is_steered(server: PageServer, page: Page) -> None:
-    run_id = server.show_run(page, "herald", view="steer")
+    run_id = server.show_run(page, "approval", view="steer")
     asked = page.get_by_role("region", name="Waits for a person")
     asked.get_by_role("button", name="Edit").press("Enter")
     field = asked.get_by_label("Approve this instead")
@@ -243,7 +210,7 @@ def test_a_draft_is_edited_where_a_run_is_steered(server: PageServer, page: Page
 
 
 def test_a_draft_is_rejected_with_a_reason(server: PageServer, page: Page) -> None:
-    server.show_run(page, "herald", view="steer")
+    server.show_run(page, "approval", view="steer")
     asked = page.get_by_role("region", name="Waits for a person")
     asked.get_by_role("button", name="Reject").click()
     asked.get_by_label("Why it is rejected").fill("Too early.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,34 +10,14 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.page.browser.kit import PageServer
+from tests.page.browser.kit import REPORT, REPORT_REPLIES, PageServer, write_teams
 from tests.page.browser.test_appearance import violations
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.experts
 EXAMPLES = ("budget", "expert_review", "selector")
 VIEWS = ("plan", "money", "steer", "travel", "lab")
-STEERED = """
-agents:
-  chief: {scripted: replies.yaml, description: Leads}
-  reader: {scripted: replies.yaml, description: Reads it}
-  writer: {scripted: replies.yaml, description: Writes it}
-teams:
-  steered:
-    strategy: collaborate
-    members: [reader, writer]
-    limits: {tokens: 50000}
-    collaborate:
-      lead: chief
-      steps:
-        - {id: reading, name: Read the report, agent: reader, task: Read it.}
-        - {id: writing, name: Write the summary, agent: writer, needs: [reading], task: Write it.}
-"""
-REPLIES = [
-    {"agent": "reader", "reply": "It is read.", "delay": 12},
-    {"agent": "writer", "reply": "It is written."},
-    {"agent": "chief", "reply": "Here it is."},
-]
+STEERED = {"steered": [{**REPORT_REPLIES[0], "delay": 12}, *REPORT_REPLIES[1:]]}
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     folder = tmp_path_factory.mktemp("views")
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / "teams" / name)
-    (folder / "teams" / "steered").mkdir()
-    (folder / "teams" / "steered" / "team.yaml").write_text(STEERED, encoding="utf-8")
-    (folder / "teams" / "steered" / "replies.yaml").write_text(json.dumps(REPLIES), encoding="utf-8")
-    with PageServer(folder / "teams", folder / "home") as started:
+    with PageServer(write_teams(folder / "teams", {"steered": REPORT}, STEERED), folder / "home") as started:
         yield started
 
 
