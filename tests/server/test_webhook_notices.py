@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.errors import JournalUnavailable
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.values.results import RunResult
 from tests.kit.server import TestServer, serving
 from tests.runtime.webhooks.test_deliveries import Receiver
 from tests.runtime.webhooks.test_request import SECRET, verify
@@ -115,3 +117,24 @@ async def test_a_notice_that_was_under_way_when_the_server_was_killed_is_sent_ag
             assert server.state.webhook_notices._due.empty()  # pyright: ignore[reportPrivateUsage]
     assert (line["kind"], line["attempt"], line["error"]) == ("run.completed", 1, None)
     assert [headers["webhook-id"] for headers, _ in receiver.requests] == [first["webhook-id"]]
+
+
+async def test_a_journal_that_is_away_for_a_moment_costs_an_attempt_and_no_notice(
+    tmp_path: Path, teams: Path, environment: pytest.MonkeyPatch
+) -> None:
+    with Receiver().open() as receiver:
+        environment.setenv("TEAMWRIGHT_WEBHOOK", receiver.url)
+        async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+            notices, read = server.state.webhook_notices, server.state.engine.runs.result
+            notices.backoff = (0.01,)
+            failures = [JournalUnavailable("away")]
+
+            async def result(run_id: str) -> RunResult:
+                if failures:
+                    raise failures.pop()
+                return await read(run_id)
+
+            environment.setattr(server.state.engine.runs, "result", result)
+            await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "r"})
+            lines = await logged(server, 2)
+    assert [(one["attempt"], one["error"]) for one in lines] == [(2, None), (1, "away")]

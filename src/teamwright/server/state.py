@@ -22,7 +22,7 @@ from teamwright.server.security.tokens import Tokens
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)
-"""Requests of one address without a valid token, per second and at once; further ones are not even checked."""
+"""Requests of one address without a valid token, per second and at once; after these, it has to wait."""
 LAB_THREADS = 2
 """How many requests of the lab are computed at once; the others wait, and runs keep their threads."""
 

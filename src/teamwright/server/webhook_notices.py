@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ import anyio
 from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.functions.threads import run_in_thread
-from teamwright.errors import TeamwrightError
+from teamwright.errors import JournalError, RunNotFound
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.webhooks.deliveries import BACKOFF
 from teamwright.runtime.webhooks.notice import page_address
@@ -147,22 +148,19 @@ class WebhookNotices:
                 self._tasks.group().start_soon(self._deliver, webhook, due)
 
     async def _deliver(self, webhook: Webhook, due: DueNotice) -> None:
-        run_id, number, kind, made = due.run_id, due.number, due.kind, 0
+        made, body = 0, b""
+        name = f"msg_{blake2b(f'{due.run_id}/{due.number}'.encode(), digest_size=16).hexdigest()}"
         if due.last is not None:
             made = due.last.attempt
             await anyio.sleep(max(0.0, due.last.due() - time()))
-        try:
-            body = json.dumps(await self._notice(run_id, number, kind)).encode()
-        except TeamwrightError:  # the run was deleted meanwhile
-            return
-        name = f"msg_{blake2b(f'{run_id}/{number}'.encode(), digest_size=16).hexdigest()}"
-
-        def attempt() -> Response:
-            return post(webhook, name, int(time()), body)
-
         for count, wait in list(enumerate((*self.backoff, None), 1))[made:]:
             try:
-                response = await run_in_thread(attempt, "teamwright webhook")
+                body = body or json.dumps(await self._notice(due.run_id, due.number, due.kind)).encode()
+                response = await run_in_thread(partial(post, webhook, name, int(time()), body), "teamwright webhook")
+            except RunNotFound:  # it was deleted meanwhile
+                return
+            except JournalError as error:  # it may be back at the next attempt
+                response = Response(str(error), retryable=True)
             except anyio.get_cancelled_exc_class():
                 self._write(due, count - 1, "the server stopped before it had answered", 0.0)
                 raise

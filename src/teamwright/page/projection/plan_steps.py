@@ -42,7 +42,7 @@ def _step(id: str, step: Mapping[str, JsonValue], states: Mapping[str, StepState
     priority = step.get("priority")
     return PagePlanStep(
         id=id,
-        name=_text(step, "name") or id,
+        name=mask_text(_text(step, "name")) or id,
         task=mask_text(_text(step, "task")),
         assignees=tuple(dict.fromkeys(part.assignee for part in parts)) or tuple(map(expert_id, named)),
         needs=_texts(step, "needs"),
@@ -51,8 +51,8 @@ def _step(id: str, step: Mapping[str, JsonValue], states: Mapping[str, StepState
         merge=_text(step, "merge"),
         milestone=bool(step.get("evaluate")),
         parts=parts,
-        owns=_texts(step, "owns"),
-        when=_text(step, "when"),
+        owns=tuple(map(mask_text, _texts(step, "owns"))),
+        when=mask_text(_text(step, "when")),
         priority=priority if isinstance(priority, int) else 0,
     )
 
