@@ -19,24 +19,36 @@ from tests.kit.queued_members import EFFECTS, TOKENS
 from tests.kit.workers import PATIENCE, Cluster
 
 KIT = "tests.kit.queued_members"
+AGENTS = f"""
+agents:
+  worker: {{function: "{KIT}:work"}}
+  curious: {{function: "{KIT}:ask_person"}}
+  broken: {{function: "{KIT}:fail"}}
+  keeper: {{function: "{KIT}:keep"}}
+  opener: {{function: "{KIT}:open_named"}}
+  reader: {{function: "{KIT}:open_all"}}
+  hasty: {{function: "{KIT}:call_overloaded"}}
+  owner: {{function: "{KIT}:say_owned"}}
+"""
 
 
 @dataclass
 class PlacedCluster:
-    """Submits runs of a team that fans out to workers."""
+    """Submits runs of teams that place their branches on workers."""
 
     cluster: Cluster
+
+    def load(self, teams: str) -> Team:
+        """Return the team `outer` of the teams in a manifest."""
+        path = self.cluster.folder / "placed.yaml"
+        path.write_text(f"{AGENTS}teams:\n{teams}", encoding="utf-8")
+        return load_team(path, team="outer")
 
     def team(self, width: int, member: str = "worker", more: str = "") -> Team:
         """Return a team whose branches are runs of their own; `more` are options of its strategy."""
         chunks = ", ".join(f"part-{number}" for number in range(width))
-        path = self.cluster.folder / "placed.yaml"
-        path.write_text(
+        return self.load(
             f"""
-agents:
-  worker: {{function: "{KIT}:work"}}
-  curious: {{function: "{KIT}:ask_person"}}
-teams:
   inner:
     strategy: fan_out
     members: [worker]
@@ -45,16 +57,17 @@ teams:
     strategy: fan_out
     members: [{member}]
     fan_out: {{chunks: [{chunks}], task: "{{{{ chunk }}}}", limit: {width}, placement: workers{more}}}
-""",
-            encoding="utf-8",
+"""
         )
-        return load_team(path, team="outer")
 
     async def submit(
         self, run_id: str, *, width: int, member: str = "worker", more: str = "", limits: Limits | None = None
     ) -> None:
         """Submit a run of such a team."""
-        team = self.team(width, member, more)
+        await self.submit_team(run_id, self.team(width, member, more), limits)
+
+    async def submit_team(self, run_id: str, team: Team, limits: Limits | None = None) -> None:
+        """Submit a run of any team."""
         batch = await self.cluster.engine.enqueue(team, "the task", queue="default", run_id=run_id, limits=limits)
         assert await self.cluster.client.submit(batch)
 

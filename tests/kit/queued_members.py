@@ -11,8 +11,11 @@ from pathlib import Path
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.errors import AgentError, ServiceError
+from teamwright.values.limits.retry import DEFAULT_RETRY
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Question
+from teamwright.values.turns.artifacts import POINTER
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 
@@ -34,12 +37,48 @@ async def wonder(turn: Turn, ctx: Context) -> str:
     return (await ctx.ask_person(Question(text="May I?"), key="may-i")).text
 
 
+async def fail(turn: Turn, ctx: Context) -> str:
+    """Fail."""
+    raise AgentError(f"can't do {turn.task}")
+
+
+async def keep(turn: Turn, ctx: Context) -> str:
+    """Keep a text, share its pointer under the name of the task, and answer with the pointer."""
+    pointer = (await ctx.workspace.keep(f"the text of {turn.task}")).pointer
+    await ctx.workspace.put(turn.task, pointer)
+    return pointer
+
+
+async def open_named(turn: Turn, ctx: Context) -> str:
+    """Answer with the text behind a pointer that is shared under the name of the task."""
+    held = ctx.workspace.get(turn.task)
+    return "nothing" if held is None else str(await ctx.workspace.open(str(held.value)))
+
+
+async def open_all(turn: Turn, ctx: Context) -> str:
+    """Answer with the texts behind all pointers in the conversation."""
+    pointers = [word for one in turn.history for word in one.content.split() if word.startswith(POINTER)]
+    return ", ".join([str(await ctx.workspace.open(pointer)) for pointer in pointers])
+
+
+async def say_owned(turn: Turn, ctx: Context) -> str:
+    """Answer what may be written."""
+    return ", ".join(path for path in ("docs/a", "src/a") if ctx.owned.may_write(path))
+
+
+async def call_overloaded(turn: Turn, ctx: Context) -> str:
+    """Make a call that a provider refuses; its team may say how often."""
+    return str((await ctx.effect("call", Effect("model", "ledger", "request", _refuse, retry=DEFAULT_RETRY))).value)
+
+
+async def _refuse(attempt: Attempt) -> Returned:
+    _note(attempt)
+    raise ServiceError("overloaded")
+
+
 async def _add_line(attempt: Attempt) -> Returned:
-    folder = Path(os.environ[FOLDER])
-    line = f"{attempt.idempotency_key} {os.getpid()}"
-    with (folder / "ledger").open("a", encoding="utf-8") as ledger:
-        ledger.write(f"{line}\n")
-    while (folder / "hold").exists():  # noqa: ASYNC110 - another process removes the file
+    line = _note(attempt)
+    while (Path(os.environ[FOLDER]) / "hold").exists():  # noqa: ASYNC110 - another process removes the file
         await asyncio.sleep(0.02)
     return Returned(line, Usage(requests=1, input_tokens=10, output_tokens=5))
 
@@ -48,3 +87,10 @@ async def ask_person(turn: Turn, ctx: Context) -> str:
     """Answer what a person says."""
     answer = await ctx.ask_person(Question(text=f"What about {turn.task}?"), key="question")
     return f"{turn.task}: {answer.text}"
+
+
+def _note(attempt: Attempt) -> str:
+    line = f"{attempt.idempotency_key} {os.getpid()}"
+    with (Path(os.environ[FOLDER]) / "ledger").open("a", encoding="utf-8") as ledger:
+        ledger.write(f"{line}\n")
+    return line

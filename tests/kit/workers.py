@@ -83,21 +83,21 @@ class Cluster:
     workers: list[WorkerProcess] = field(default_factory=list[WorkerProcess])
 
     def start(
-        self, *arguments: str, url: str = "", die_at: int = 0, when: str = "before", newer: bool = False
+        self,
+        *arguments: str,
+        url: str = "",
+        redis: str = "",
+        die_at: int = 0,
+        when: str = "before",
+        newer: bool = False,
     ) -> WorkerProcess:
         """Start a worker; it dies by SIGKILL before or after its write number `die_at` to the journal.
 
         A `newer` one is a program whose layout of the journal has one more minor version.
         """
         log = self.folder / f"worker-{len(self.workers)}.log"
-        environment = {"TEAMWRIGHT_JOURNAL": url or self.url, FOLDER: str(self.folder)}
-        job = {"environment": environment, "arguments": arguments, "log": str(log), "die_at": die_at, "when": when}
-        job["newer"] = newer
-        assert self.server.stdin is not None
-        assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps(job) + "\n")
-        self.server.stdin.flush()
-        self.workers.append(WorkerProcess(int(self.server.stdout.readline()), log))
+        more = {"die_at": die_at, "when": when, "newer": newer, "redis": redis}
+        self.workers.append(start_worker(self.server, url or self.url, self.folder, log, *arguments, **more))
         return self.workers[-1]
 
     @property
@@ -182,6 +182,21 @@ def worker_server() -> Generator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
+def start_worker(
+    server: subprocess.Popen[str], url: str, folder: Path, log: Path, *arguments: str, **more: object
+) -> WorkerProcess:
+    """Start a worker on this journal, whose members use a folder; `more` is said in `Cluster.start`."""
+    environment = {"TEAMWRIGHT_JOURNAL": url, FOLDER: str(folder)}
+    if redis := more.pop("redis", ""):
+        environment["TEAMWRIGHT_REDIS"] = str(redis)
+    job = {"environment": environment, "arguments": arguments, "log": str(log), **more}
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(job) + "\n")
+    server.stdin.flush()
+    return WorkerProcess(int(server.stdout.readline()), log)
+
+
 async def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
@@ -233,9 +248,9 @@ def _live(job: dict[str, Any]) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    if job["die_at"]:
+    if job.get("die_at"):
         _die_at(job["die_at"], job["when"])
-    if job["newer"]:
+    if job.get("newer"):
         _be_newer()
     code = 1
     try:

@@ -64,7 +64,7 @@ class Handle:
         assert run is not None
         assert self._done is not None
         try:
-            async with self.engine.resources(run.team_name):
+            async with self.engine.resources(run.notes_team):
                 with modules_of(run.module_folder):
                     result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:

@@ -36,8 +36,8 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.driver.run_input import RunInput
 from teamwright.runtime.driver.script_check import check_scripts
 from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.placement import placed_turn
 from teamwright.runtime.placement.parent_run import MakeBatch, ParentRun, require_no_placement
-from teamwright.runtime.placement.placed_turn import placed_fact, record_values, recorded_turn
 from teamwright.runtime.placement.protocol import Placement
 from teamwright.runtime.probe import Probe
 from teamwright.runtime.run_state import RunState
@@ -187,7 +187,7 @@ class Run:
         recorder.held = True
         self._begin(run_input)
         if run_input.placed is not None:
-            record_values(recorder, run_input.placed)
+            placed_turn.record_values(recorder, run_input.placed)
         recorder.add("", "", RunQueued(queue=queue))
         return recorder.take_held()
 
@@ -217,6 +217,8 @@ class Run:
         lane = state.delivery.open_lane()
         lane.timers = (self,)
         scope = Scope(state, "", lane)
+        if run_input is None and self._record.start.placed is not None:
+            placed_turn.inherit(scope, turn, self._record)
         if self._forecast is None:
             self._open_budget(scope)
         return OpenedRun(scope, turn)
@@ -279,9 +281,9 @@ class Run:
         return await self._end(ending_of(cancelled, scope.usage))
 
     @property
-    def team_name(self) -> str:
-        """The name of the run's team."""
-        return self._team.name
+    def notes_team(self) -> str:
+        """The outermost team, which the notes of agents belong to; that of the parent, in a child run."""
+        return placed_turn.notes_team_of(self._record) or self._team.name
 
     @property
     def has_begun(self) -> bool:
@@ -340,7 +342,7 @@ class Run:
         files = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
         placed, turn = None, Turn(task, History.of(history), attachments=attachments)
         if run_input.placed is not None:
-            placed, turn = placed_fact(recorder, run_input.placed), run_input.placed.turn
+            placed, turn = placed_turn.placed_fact(recorder, run_input.placed), run_input.placed.turn
             attachments, files = turn.attachments, files or dict(run_input.placed.stored_files)
         started = RunStarted(
             team=team.name,
@@ -405,9 +407,7 @@ class Run:
         state.history = History.of(self._record.bodies.messages(started.history))
         if self._parent is not None:
             self._parent.cancel_stopped()
-        if started.placed is not None:
-            return recorded_turn(started, self._record.bodies)
-        return Turn(state.task, state.history, attachments=started.attachments)
+        return placed_turn.recorded_turn(self._record, state.task, state.history)
 
     async def _end(self, ending: Ending) -> RunResult:
         ending = check_scripts(ending, self._team.name, self._agents, self._record.charges.marks + self._state.marks)

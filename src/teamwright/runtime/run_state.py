@@ -31,6 +31,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import PROMPTS, RUN_FORMAT, RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.usage import Amounts
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.messages import EMPTY, History
@@ -155,7 +156,7 @@ class RunState:
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
-    place: Callable[[AgentLike], AgentLike] | None = None
+    place: Callable[[AgentLike, Recovery | None], AgentLike] | None = None
     """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
     probe: Probe | None = None
     """What observes a replay from inside; `None` in every run that is driven."""

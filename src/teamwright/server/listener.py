@@ -17,7 +17,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from teamwright.errors import UsageError
 from teamwright.journal.location import database_url, resolve_journal
-from teamwright.runtime.admission.shared_limits import SharedLimits
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
@@ -45,13 +44,17 @@ class ServerSettings:
     journal: Path | None = None
 
 
-def _shared_limits(journal: Path | None) -> SharedLimits | None:
-    """The limits that the server keeps together with other processes, if the journal is in Postgres."""
-    if (url := database_url(journal)) is None:
-        return None
+def server_engine(given: Path | None) -> Engine:
+    """Return the engine of a server; in Postgres, it has the limits and the workers of the cluster."""
+    journal, url = resolve_journal(given), database_url(given)
+    if url is None:
+        return Engine(remembering(journal))
     from teamwright.cluster.limits.limits import ClusterLimits
+    from teamwright.cluster.placement.worker_placement import WorkerPlacement
+    from teamwright.journal.postgres.journal import PostgresJournal
 
-    return ClusterLimits(url)
+    assert isinstance(journal, PostgresJournal)
+    return Engine(remembering(journal), shared=ClusterLimits(url), placement=WorkerPlacement(journal=journal))
 
 
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
@@ -60,7 +63,7 @@ async def serve(settings: ServerSettings, started: Callable[[str], None]) -> Non
     listener = _listen(host, settings.port)
     data = tokens_file(settings.journal).parent
     async with (
-        Engine(remembering(resolve_journal(settings.journal)), shared=_shared_limits(settings.journal)) as engine,
+        server_engine(settings.journal) as engine,
         open_state(engine, settings.folders, data) as state,
     ):
         app = make_app(state, {*LOOPBACK, _shown(host), *settings.hosts})

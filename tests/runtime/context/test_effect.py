@@ -15,9 +15,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.agent import AgentCalled, AgentCallFailed
+from teamwright.values.events.agent import RUN_KIND, AgentCalled, AgentCallFailed
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import ScopeExpired
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from tests.kit.records import cut, cut_and_resume
@@ -399,3 +400,36 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
     assert told == slept
     assert told[0] == pytest.approx(0.1, abs=0.01)
     assert sum(one.waited for one in facts(events, AgentCalled)) < 30  # and not the hour that the provider asks for
+
+
+class Starter:
+    """An agent whose call starts a run that does not end."""
+
+    kind = RUN_KIND
+    name = "starter"
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        effect = Effect("function", "run", "request", self._wait, cancel_run=lambda run: self.cancelled.append(run.key))
+        return Reply.of(self.name, str((await ctx.effect("run", effect)).value))
+
+    async def _wait(self, attempt: Attempt) -> Returned:
+        await anyio.sleep_forever()
+        raise AssertionError(attempt)
+
+
+async def test_a_run_that_a_stopped_call_has_started_is_cancelled_and_charged_by_whichever_driver_stops_it() -> None:
+    starter = Starter()
+    team = Team("t", members=[starter], limits=Limits(seconds=0.05, calls=10))
+    result, events, journal = await run(team)
+    assert result.status == "timeout"
+    assert len(starter.cancelled) == 1
+    expired = next(event.number for event in events if isinstance(event.fact, ScopeExpired))
+    async with Engine(await cut(journal, expired)) as engine:
+        assert (await engine.resume("r", team=team)).status == "timeout"
+        again = (await engine.runs.history("r")).record.charges.by_scope[""].cost
+    assert len(starter.cancelled) == 2
+    async with Engine(journal) as engine:
+        assert again == (await engine.runs.history("r")).record.charges.by_scope[""].cost

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from teamwright.runtime.placement.placed_turn import pointed_artifacts, turn_fields, turn_from
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.usage import Amounts
-from teamwright.values.turns.artifacts import POINTER, Artifact
+from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, EnvelopeSettings
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import HandoffTarget, Turn
@@ -43,7 +43,8 @@ FULL = Turn(
 @pytest.mark.parametrize("turn", [Turn("plain"), FULL])
 def test_a_turn_is_rebuilt_from_its_recorded_parts(turn: Turn) -> None:
     fields = json.loads(to_json(turn_fields(turn)))
-    rebuilt = turn_from(fields, turn.task, tuple(turn.history), turn.attachments)
+    recorded = [Message(name=one.name, content=one.content, role=one.role) for one in turn.history]
+    rebuilt = turn_from(fields, turn.task, History.of(recorded), turn.attachments)
     assert rebuilt.digest == turn.digest
     for name in turn.__struct_fields__:
         if name not in ("history", "handoff"):
@@ -55,6 +56,7 @@ def test_a_turn_is_rebuilt_from_its_recorded_parts(turn: Turn) -> None:
         assert rebuilt.handoff.max_needs == turn.handoff.max_needs
 
 
-def test_only_artifacts_that_a_turn_points_to_go_with_it() -> None:
+def test_only_artifacts_that_a_turn_or_a_shared_value_points_to_go_with_it() -> None:
     turn = Turn(f"Read {POINTER}{'a' * 40}.", History.of([Message(name="a", content=f"{POINTER}{'b' * 40}")]))
-    assert pointed_artifacts(turn) == {"a" * 40, "b" * 40}
+    values = {"drafts": SharedValue(value=[{"first": f"{POINTER}{'c' * 40}"}], version=1, by="a")}
+    assert pointed_artifacts(turn, values) == {"a" * 40, "b" * 40, "c" * 40}

@@ -16,7 +16,7 @@ from teamwright.errors import JournalError, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.placement.protocol import CancelRun
 from teamwright.values.events.run import RunStarted
-from teamwright.values.results import FINAL
+from teamwright.values.results import FINAL, RunSummary
 
 LOOK_SECONDS: Final = 2.0
 LOCK: Final = "cluster/orphans"
@@ -29,7 +29,7 @@ class Orphans:
 
     def __init__(self, journal: PostgresJournal, client: QueueClient, cancel: CancelRun) -> None:
         self._journal, self._client, self._cancel_run = journal, client, cancel
-        self._parents: dict[str, str] = {}
+        self._parents: dict[str, str | None] = {}
         self._cancelled: set[str] = set()
 
     async def watch(self) -> None:
@@ -42,21 +42,36 @@ class Orphans:
 
     async def cancel(self) -> None:
         """Cancel the open children of parents that have ended."""
-        entries = await self._client.entries("queued", "claimed", "parked")
-        children = [one.run_id for one in entries if is_branch_queue(one.queue)]
+        children = await self._open_children()
         self._parents = {child: await self._parent_of(child) for child in children}
         self._cancelled.intersection_update(children)
-        parents = await self._journal.summaries(list(set(self._parents.values()))) if children else {}
-        for child in children:
-            parent = parents.get(self._parents[child])
-            if child not in self._cancelled and (parent is None or parent.status in FINAL):
-                self._cancelled.add(child)
-                with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
-                    await self._cancel_run(child, ORPHANED, wait=False)
+        wanted = {parent for parent in self._parents.values() if parent is not None}
+        parents = await self._journal.summaries(wanted) if wanted else {}
+        for child, parent in self._parents.items():
+            if parent is None or child in self._cancelled or not _has_ended(parents.get(parent)):
+                continue
+            with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
+                await self._cancel_run(child, ORPHANED, wait=False)
+            self._cancelled.add(child)
 
-    async def _parent_of(self, child: str) -> str:
+    async def _open_children(self) -> list[str]:
+        """Return the runs in queues of branches; entries of other queues, which may be many, are not read."""
+        entries = [one for one in await self._client.entries("parked") if is_branch_queue(one.queue)]
+        for load in await self._client.load():
+            if is_branch_queue(load.queue):
+                entries += await self._client.entries("queued", "claimed", queue=load.queue)
+        return [one.run_id for one in entries]
+
+    async def _parent_of(self, child: str) -> str | None:
+        """Return the run that placed this one; `None` if it was submitted by itself."""
         if child in self._parents:
             return self._parents[child]
         events = await self._journal.read(child, limit=1)
         started = events[0].fact if events else None
-        return started.origin.run_id if isinstance(started, RunStarted) and started.origin is not None else ""
+        origin = started.origin if isinstance(started, RunStarted) else None
+        return origin.run_id if origin is not None and origin.how == "place" else None
+
+
+def _has_ended(parent: RunSummary | None) -> bool:
+    """Whether a run has ended, or was deleted."""
+    return parent is None or parent.status in FINAL

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from teamwright.errors import JournalError
@@ -15,7 +17,7 @@ from teamwright.values.results import FINAL
 LOOK_SECONDS: Final = 0.02
 """The least time between two looks, in which the ends of several children are noticed together."""
 POLL_SECONDS: Final = 2.0
-"""How long it waits for a notification before it looks by itself."""
+"""How often it looks at all of them: a notification may be lost."""
 
 
 class WaitingChildren:
@@ -25,7 +27,7 @@ class WaitingChildren:
         self._journal, self._bus = journal, bus
         self._ends: dict[str, asyncio.Future[None]] = {}
         self._parents: dict[str, str] = {}
-        self._changed = asyncio.Event()
+        self._changed, self._due = asyncio.Event(), set[str]()
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -34,16 +36,16 @@ class WaitingChildren:
         return set(self._parents.values())
 
     async def wait(self, run_id: str, parent: str) -> None:
-        """Wait until a child run has ended."""
+        """Wait until a child run has ended, or was deleted."""
         self._ends[run_id] = end = asyncio.get_running_loop().create_future()
         self._parents[run_id] = parent
-        self._changed.set()
+        self._change(run_id)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="child runs")
         changes = self._journal.changes
         assert changes is not None
         try:
-            with changes.watching(run_id, self._changed.set):
+            with changes.watching(run_id, partial(self._change, run_id)):
                 await end
         finally:
             del self._ends[run_id], self._parents[run_id]
@@ -55,20 +57,34 @@ class WaitingChildren:
             await asyncio.wait([self._looking])
 
     async def _look(self) -> None:
-        """Look for ends until no child is waited for."""
-        with self._bus.listening(self._hear):
+        """Look for ends until no child is waited for: at the children that have changed, and at all after a while."""
+        loop = asyncio.get_running_loop()
+        poll_at = loop.time() + POLL_SECONDS
+        with self._bus.observing(self._hear):
             while self._ends:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
+                    async with asyncio.timeout_at(poll_at):
                         await self._changed.wait()
                 self._changed.clear()
+                due, self._due = self._due, set[str]()
+                if loop.time() >= poll_at:
+                    due, poll_at = set(self._ends), loop.time() + POLL_SECONDS
                 with suppress(JournalError):  # the parents report it; here we look again
-                    for run in (await self._journal.summaries(list(self._ends))).values():
-                        if run.status in FINAL and (end := self._ends.get(run.id)) is not None and not end.done():
-                            end.set_result(None)
+                    await self._end_finished(due)
                 await asyncio.sleep(LOOK_SECONDS)
 
-    def _hear(self, item: Event | AnyDelta) -> None:
+    async def _end_finished(self, run_ids: Collection[str]) -> None:
+        found = await self._journal.summaries(list(run_ids))
+        for run_id in run_ids:
+            run, end = found.get(run_id), self._ends.get(run_id)
+            if end is not None and not end.done() and (run is None or run.status in FINAL):
+                end.set_result(None)
+
+    def _change(self, run_id: str) -> None:
+        self._due.add(run_id)
+        self._changed.set()
+
+    def _hear(self, event: Event | AnyDelta) -> None:
         """Hear the end of a child that this process drives itself."""
-        if isinstance(item, Event) and item.run_id in self._ends and item.kind == "run.ended":
-            self._changed.set()
+        if event.run_id in self._ends and event.kind == "run.ended":
+            self._change(event.run_id)

@@ -30,11 +30,14 @@ STOPPED = "the run that asked for it has stopped it"
 
 
 class WorkerPlacement:
-    """Places branches on the workers of a queue; the queue of branches is another one, with room of its own."""
+    """Places branches on the workers of a queue; the queue of branches is another one, with room of its own.
 
-    def __init__(self, queue: str = DEFAULT_QUEUE) -> None:
+    An engine whose journal is wrapped is given a placement with the `journal` inside.
+    """
+
+    def __init__(self, queue: str = DEFAULT_QUEUE, journal: PostgresJournal | None = None) -> None:
         self._queue = branch_queue(queue)
-        self._journal: PostgresJournal | None = None
+        self._journal = journal
         self._cancel_run: CancelRun | None = None
         self._client: QueueClient | None = None
         self._opening = asyncio.Lock()
@@ -52,10 +55,11 @@ class WorkerPlacement:
 
     async def open(self, journal: Journal, bus: Bus, cancel: CancelRun) -> None:
         """Begin to use the journal of an engine. Connections to the queue open with the first child."""
-        if not isinstance(journal, PostgresJournal):
+        found = self._journal or journal
+        if not isinstance(found, PostgresJournal):
             raise UsageError("Branches can be placed on workers only where the journal is in Postgres.")
-        self._journal, self._cancel_run = journal, cancel
-        self._children = WaitingChildren(journal, bus)
+        self._journal, self._cancel_run = found, cancel
+        self._children = WaitingChildren(found, bus)
 
     async def close(self) -> None:
         """Send the cancellations that are due, and end."""

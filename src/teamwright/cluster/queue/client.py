@@ -180,7 +180,10 @@ class QueueClient:
     def _entries(self, states: Sequence[EntryState], queue: str | None) -> list[QueueEntry]:
         found = self._call(
             lambda client: client.list_workflows(
-                name=WORKFLOW, status=[one for state in states for one in _STATES[state]], load_output=False
+                name=WORKFLOW,
+                status=[one for state in states for one in _STATES[state]],
+                queue_name=queue if "parked" not in states else None,  # a parked entry has no queue there
+                load_output=False,
             )
         )
         entries = [_entry_of(one) for one in found]

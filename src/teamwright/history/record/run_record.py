@@ -131,6 +131,7 @@ class RunRecord:
     bodies: RecordedBodies = field(default_factory=RecordedBodies)
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
     artifacts: set[Body] = field(default_factory=set[Body])
+    kept: list[WorkspaceKept] = field(default_factory=list[WorkspaceKept])
     _superseded: frozenset[str] | None = None
 
     @classmethod
@@ -342,6 +343,7 @@ class RunRecord:
 
     def _kept(self, event: Event, fact: WorkspaceKept) -> None:
         self.artifacts.add(fact.artifact.hash)
+        self.kept.append(fact)
         self.emitted.add((fact.kind, event.scope, event.place))
 
     _handlers: ClassVar[dict[type[object], Callable[[RunRecord, Event, Any], None]]] = {

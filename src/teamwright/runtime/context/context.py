@@ -90,7 +90,7 @@ class RunContext:
         check_turn(turn, member.name)
         place = scope.claim(key)
         if scope.is_placed and run.place is not None and turn.purpose == "work":
-            member = run.place(member)
+            member = run.place(member, scope.recovery)
         if run.interventions is not None:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
         policy = policy_of(member)
@@ -151,6 +151,8 @@ class RunContext:
         if wrong is not None:
             raise UsageError(f"The effect at {key!r} can't be recorded: {wrong}")
         call = EffectCall(scope, place, effect)
+        if effect.cancel_run is not None:
+            return call.resolve_run(effect.cancel_run)
         return call.resolve() if scope.run.probe is None else call.resolve_observed(scope.run.probe)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:

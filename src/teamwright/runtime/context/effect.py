@@ -103,6 +103,22 @@ class EffectCall:
         await probe.call(self._key, self._effect, is_recorded=is_recorded)
         return await self.resolve()
 
+    async def resolve_run(self, cancel: Callable[[Attempt], None]) -> Returned:
+        """Resolve an effect that starts a run; where a recorded decision stops it, the run is cancelled.
+
+        A driver that has made no attempt of its own charges that of an earlier one, in full.
+        """
+        scope, run = self._scope, self._scope.run
+        try:
+            return await self.resolve()
+        except asyncio.CancelledError:
+            if scope.is_being_stopped and not run.closing:
+                recorded = run.record.calls.get(self._key)
+                if recorded is not None and not scope.charges.calls:
+                    self._count(recorded.reserved, calls=max(1, recorded.reserved.calls))
+                cancel(self._new_attempt(None))
+            raise
+
     @property
     def goes_on(self) -> bool:
         """Whether what the call does goes on without it: it has started a run."""
@@ -167,8 +183,6 @@ class EffectCall:
         except asyncio.CancelledError:
             if self._is_in_flight:
                 self._charge_in_full(permit)
-            if effect.cancel_run is not None and scope.is_being_stopped and not run.closing:
-                effect.cancel_run(self._new_attempt(max_output))
             raise
         except AgentError:
             if not self._is_in_flight:

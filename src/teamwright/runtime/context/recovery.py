@@ -73,7 +73,7 @@ class AskRecovery:
         replay follows the record where it says that the team did.
         """
         other, scope = self._policy.fallback or self._scope.fallback, self._scope
-        if other is None or other is self._member:
+        if other is None or other.name == self._member.name:  # which may stand for a member on a worker
             return None
         if other.kind != "team" or not scope.is_within(other.name):
             return other

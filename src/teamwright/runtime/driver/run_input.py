@@ -13,7 +13,9 @@ from teamwright.journal.budgets import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.spend_forecast import SpendForecast
+from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer
 from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.artifacts import SharedValue
@@ -31,6 +33,12 @@ class PlacedInput:
     values: Mapping[str, SharedValue] = field(default_factory=dict[str, SharedValue])
     stored_files: Mapping[str, Body] = field(default_factory=dict[str, Body])
     """The files that travel with the parent, which the journal has already."""
+    recovery: Recovery | None = None
+    """How the teams around the member recover from its failures."""
+    owned: Owned = field(default_factory=Owned)
+    """What the steps around the member may write."""
+    notes_team: str = ""
+    """The team that the notes of agents belong to."""
 
 
 LARGEST_TASK = 1024 * 1024

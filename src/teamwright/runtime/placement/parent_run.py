@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.context import AgentLike, Context, Workspace
 from teamwright.agents.contract.effect import Attempt
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.driver.run_input import PlacedInput, RunInput
-from teamwright.runtime.placement.placed_turn import pointed_artifacts
+from teamwright.runtime.placement.placed_turn import notes_team_of, pointed_artifacts
 from teamwright.runtime.placement.protocol import PackedTeam, Placement
 from teamwright.runtime.run_state import RunState
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import RUN_KIND, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key
+from teamwright.values.limits.retry import Recovery
 from teamwright.values.people.approvals import Approve
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.specs.manifest import Source
@@ -50,11 +51,11 @@ class ParentRun:
     _packed: PackedTeam | None = None
     _packing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def place(self, member: AgentLike) -> AgentLike:
-        """Return the member that answers for another one, by child runs."""
+    def place(self, member: AgentLike, recovery: Recovery | None) -> AgentLike:
+        """Return the member that answers for another one, by child runs, which recover as the teams around it say."""
         from teamwright.runtime.placement.placed_member import PlacedMember  # most runs place nothing
 
-        return PlacedMember(member, self)
+        return PlacedMember(member, self, recovery)
 
     @property
     def depth(self) -> int:
@@ -72,11 +73,12 @@ class ParentRun:
         return child_run_id(self.run_id, self.state.seed, key)
 
     async def new_child(
-        self, member: AgentLike, turn: Turn, values: Mapping[str, SharedValue], attempt: Attempt
+        self, member: AgentLike, turn: Turn, ctx: Context, recovery: Recovery | None, attempt: Attempt
     ) -> Batch:
         """Return the first batch of the run in which a member answers a turn. Equal calls give the same run."""
         packed, run_id, start = await self._pack(), self.child_id(attempt.key), self.state.record.start
-        artifacts = pointed_artifacts(turn) & self.state.record.artifacts
+        values = _shared_values(ctx.workspace)
+        artifacts = tuple(sorted(pointed_artifacts(turn, values) & self.state.record.artifacts))
         given = RunInput(
             turn.task,
             seed=int(digest(run_id)[:12], 16),
@@ -85,7 +87,16 @@ class ParentRun:
             limits=attempt.limits,
             files=packed.files,
             code=start.code,
-            placed=PlacedInput(turn, self.depth + 1, tuple(sorted(artifacts)), values, start.files),
+            placed=PlacedInput(
+                turn,
+                self.depth + 1,
+                artifacts,
+                values,
+                stored_files=start.files,
+                recovery=recovery,
+                owned=ctx.owned,
+                notes_team=notes_team_of(self.state.record) or self.team.name,
+            ),
         )
         team = copy(member) if isinstance(member, Team) else Team(member.name, members=[member], checked=True)
         team.declared, team.secrets = _child_source(packed.source, member.name), self.team.secrets
@@ -122,8 +133,13 @@ def require_no_placement(agents: Iterable[AgentLike]) -> None:
         if isinstance(agent, Team) and agent.places_branches:
             raise UsageError(
                 f"The team {agent.name!r} has  placement: workers , which needs workers and a journal in Postgres:"
-                " set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here"
+                " set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here . In Python, pass"
+                "  Engine(url, placement=teamwright.cluster.WorkerPlacement())"
             )
+
+
+def _shared_values(workspace: Workspace) -> dict[str, SharedValue]:
+    return {name: value for name in workspace.names() if (value := workspace.get(name)) is not None}
 
 
 def _child_source(source: Source, member: str) -> Source:

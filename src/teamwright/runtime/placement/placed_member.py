@@ -17,16 +17,16 @@ from teamwright.agents.contract.attributes import description_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.budget.money import dollars
-from teamwright.errors import MemberFailed
+from teamwright.errors import JournalCorrupt, JournalError, MemberFailed
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.placement.parent_run import CALL, ParentRun
 from teamwright.runtime.placement.placed_turn import GIVEN
 from teamwright.values.events.agent import RUN_KIND, Tally
-from teamwright.values.events.workspace import WorkspaceKept, WorkspaceWritten
+from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.key import SEPARATOR, parent_key
-from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.retry import Recovery, RetryPolicy
 from teamwright.values.limits.usage import NOTHING
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -41,9 +41,9 @@ class PlacedMember(Agent):
 
     kind = RUN_KIND
 
-    def __init__(self, member: AgentLike, parent: ParentRun) -> None:
+    def __init__(self, member: AgentLike, parent: ParentRun, recovery: Recovery | None) -> None:
         self.name, self.description = member.name, description_of(member)
-        self._member, self._parent = member, parent
+        self._member, self._parent, self._recovery = member, parent, recovery
         own = {"fallback": None, "too_long": "fail", "one_call": False, "compact": None, "recovery": None}
         self.policy = policy_of(member).model_copy(update=own)
 
@@ -66,25 +66,29 @@ class PlacedMember(Agent):
         raise MemberFailed(failed.error, failed.message, failed.messages, failed.data, inner, failed.warnings)
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
-        workspace, parent = ctx.workspace, self._parent
-        values = {name: value for name in workspace.names() if (value := workspace.get(name)) is not None}
-        batch = await parent.new_child(self._member, turn, values, attempt)
-        record = await parent.placement.finished(batch, parent=parent.run_id, depth=parent.depth + 1)
+        parent = self._parent
+        try:
+            batch = await parent.new_child(self._member, turn, ctx, self._recovery, attempt)
+            record = await parent.placement.finished(batch, parent=parent.run_id, depth=parent.depth + 1)
+        except JournalError as error:
+            if not isinstance(error, JournalCorrupt):  # no failure of the member: the next driver attaches to the run
+                parent.state.abort(error)
+            raise
         return self._returned(record, attempt)
 
     def _cancel(self, attempt: Attempt) -> None:
         self._parent.placement.cancel([self._parent.child_id(attempt.key)])
 
     def _returned(self, record: RunRecord, attempt: Attempt) -> Returned:
-        """Return what has become of the child as the result of the effect, with what it has charged."""
+        """Return what has become of the child as the result of the effect, with what it has kept and charged."""
         ended, cost = record.ended, record.charges.by_scope[""].cost
         assert ended is not None
         tally = Tally(calls=cost.calls, charged=cost.tokens, charged_usd=dollars(cost.usd))
         ending = _ending_of(record)
+        for kept in record.kept:  # only these: that a reply names an artifact proves nothing
+            self._parent.state.record.artifacts.add(kept.artifact.hash)
+            attempt.emit(kept)
         if ended.error is None and isinstance(ending, Reply):
-            for artifact in ending.artifacts:
-                self._parent.state.record.artifacts.add(artifact.hash)
-                attempt.emit(WorkspaceKept(artifact=artifact, by=self.name))
             reply = ending.changed(usage=NOTHING, context_updates=_updates(record))
             return Returned({"reply": _plain(reply)}, ended.usage, form="data", tally=tally)
         error = ended.error or STOPPED

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from msgspec import convert, structs
 from pydantic import JsonValue
+from pydantic_core import to_json
 
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.run_input import PlacedInput
+from teamwright.runtime.ordering.path_locks import Holding
+from teamwright.runtime.scope import Scope
 from teamwright.values.events.body import Body
-from teamwright.values.events.run import PlacedTurn, RunStarted
+from teamwright.values.events.run import PlacedTurn
 from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.limits.compact import Compact
+from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.usage import Amounts
-from teamwright.values.turns.artifacts import POINTER, Artifact
+from teamwright.values.owned_paths import Owned
+from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import HandoffTarget, Turn
 
 GIVEN: Final = "given-"
 """The place of a value of the parent's workspace in the child begins with this."""
+RECOVERY, OWNED, NOTES_TEAM = "recovery", "owned", "notes_team"
+"""What is recorded with the fields of the turn: what the member has of the teams and steps around it."""
 _POINTED = re.compile(re.escape(POINTER) + r"([0-9a-f]{40})")
 _PLAIN = ("number", "purpose", "max_output", "tier", "quoting", "since", "aside", "closing", "prompts")
 _DEFAULTS = Turn("")
@@ -56,11 +63,8 @@ def turn_fields(turn: Turn) -> dict[str, JsonValue]:
     return fields
 
 
-def turn_from(
-    fields: Mapping[str, JsonValue], task: str, history: tuple[Message, ...], attachments: tuple[Artifact, ...]
-) -> Turn:
+def turn_from(said: Mapping[str, Any], task: str, history: History, attachments: tuple[Artifact, ...]) -> Turn:
     """Rebuild a turn from its recorded parts."""
-    said = cast("Mapping[str, Any]", fields)
     read: dict[str, object] = {name: said[name] for name in _PLAIN if name in said}
     if "tools" in said:
         read["tools"] = tuple(said["tools"])
@@ -74,31 +78,62 @@ def turn_from(
         read["compact"] = Compact.model_validate(said["compact"])
     if "handoffs" in said:
         read["handoffs"] = tuple(HandoffTarget(*one) for one in said["handoffs"])
-    messages = list(history)
-    for index, envelope in said.get("envelopes", {}).items():
-        one = messages[int(index)]
-        messages[int(index)] = EnvelopeMessage(
-            name=one.name,
-            content=one.content,
-            role=one.role,
-            attachments=one.attachments,
-            envelope=Envelope.model_validate(envelope),
-            whole=(),
+    if "envelopes" in said:
+        history = History.of(_with_envelopes(history, said["envelopes"]))
+    return structs.replace(Turn(task, history, attachments=attachments), **read)
+
+
+def _with_envelopes(history: History, envelopes: Mapping[str, JsonValue]) -> Iterator[Message]:
+    for index, one in enumerate(history):
+        envelope = envelopes.get(str(index))
+        yield (
+            one
+            if envelope is None
+            else EnvelopeMessage(
+                name=one.name,
+                content=one.content,
+                role=one.role,
+                attachments=one.attachments,
+                envelope=Envelope.model_validate(envelope),
+                whole=(),
+            )
         )
-    return structs.replace(Turn(task, History.of(messages), attachments=attachments), **read)
 
 
-def recorded_turn(started: RunStarted, bodies: RecordedBodies) -> Turn:
-    """Rebuild the turn that a child run answers from its first event."""
-    assert started.placed is not None
-    fields = cast("dict[str, JsonValue]", bodies.value(started.placed.turn))
-    history = bodies.messages(started.history)
-    return turn_from(fields, str(bodies.value(started.task)), history, started.attachments)
+def recorded_turn(record: RunRecord, task: str, history: History) -> Turn:
+    """Rebuild the turn that a run answers from its first event, with its task and history."""
+    return turn_from(_said(record), task, history, record.start.attachments)
+
+
+def inherit(scope: Scope, turn: Turn, record: RunRecord) -> None:
+    """Let the outermost scope of a child run have what its member would have in the parent."""
+    said = _said(record)
+    scope.compact = turn.compact
+    if RECOVERY in said:
+        scope.recovery = Recovery.model_validate(said[RECOVERY])
+    if OWNED in said:
+        scope.holding = Holding(Owned(tuple(map(tuple, said[OWNED]))))
+
+
+def notes_team_of(record: RunRecord) -> str:
+    """Return the team that the notes of agents in a child run belong to; empty for any other run."""
+    return _said(record).get(NOTES_TEAM, "")
+
+
+def _said(record: RunRecord) -> Mapping[str, Any]:
+    if record.started is None or record.started.placed is None:
+        return {}
+    return cast("Mapping[str, Any]", record.bodies.value(record.started.placed.turn))
 
 
 def placed_fact(recorder: Recorder, given: PlacedInput) -> PlacedTurn:
     """Return what a child run records of its turn."""
-    return PlacedTurn(turn=recorder.store(turn_fields(given.turn)), artifacts=given.artifacts, depth=given.depth)
+    fields = {**turn_fields(given.turn), NOTES_TEAM: given.notes_team}
+    if given.recovery is not None:  # its fallback stands in for the child, in the parent
+        fields[RECOVERY] = given.recovery.model_dump(mode="json", exclude={"fallback"})
+    if given.owned.levels:
+        fields[OWNED] = [list(level) for level in given.owned.levels]
+    return PlacedTurn(turn=recorder.store(fields), artifacts=given.artifacts, depth=given.depth)
 
 
 def record_values(recorder: Recorder, given: PlacedInput) -> None:
@@ -108,6 +143,8 @@ def record_values(recorder: Recorder, given: PlacedInput) -> None:
         recorder.add("", GIVEN + name, fact)
 
 
-def pointed_artifacts(turn: Turn) -> set[Body]:
-    """Return the artifacts that the texts of a turn point to."""
-    return {found for text in (turn.task, *(one.content for one in turn.history)) for found in _POINTED.findall(text)}
+def pointed_artifacts(turn: Turn, values: Mapping[str, SharedValue]) -> set[Body]:
+    """Return the artifacts that the texts of a turn, and the values of the workspace, point to."""
+    shared = to_json([held.value for held in values.values()]).decode()
+    texts = (turn.task, *(one.content for one in turn.history), shared)
+    return {found for text in texts for found in _POINTED.findall(text)}
