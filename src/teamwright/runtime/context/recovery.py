@@ -72,8 +72,11 @@ class AskRecovery:
         A team never stands in for its own members, which would recurse without end. An earlier version allowed it, so a
         replay follows the record where it says that the team did.
         """
-        other, scope = self._policy.fallback or self._scope.fallback, self._scope
-        if other is None or other.name == self._member.name:  # which may stand for a member on a worker
+        own, scope = self._policy.fallback, self._scope
+        other = own or scope.fallback
+        if other is None or other is self._member:
+            return None
+        if own is None and other.name == self._member.name:  # the member on a worker, for which this one stands
             return None
         if other.kind != "team" or not scope.is_within(other.name):
             return other
