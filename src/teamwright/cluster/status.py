@@ -45,6 +45,11 @@ class QueueStatus:
     at_once: int | None = None
     per_minute: int | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has neither runs nor limits."""
+        return not (self.queued or self.claimed or self.at_once or self.per_minute)
+
 
 @dataclass(frozen=True, slots=True)
 class SetAside:

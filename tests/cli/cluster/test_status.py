@@ -35,3 +35,17 @@ async def test_a_run_that_no_worker_could_drive_says_for_what_it_waits(
     found = json.loads(capsys.readouterr().out)
     reason = "waits for a worker with strategy 'debate' version 2"
     assert found["set_aside"] == [{"run_id": "one", "reason": reason}]
+
+
+async def test_the_queue_of_branches_is_shown_where_it_has_runs(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for queue in ("default", "default.branches"):
+        await cluster.client.register(queue)
+    assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
+    assert "branches" not in capsys.readouterr().out
+    assert await run_sync(main, ["cluster", "queue", "--journal", cluster.url]) == 0
+    assert capsys.readouterr().out == "default: any number at once\n"
+    await cluster.submit("child", queue="default.branches")
+    assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
+    assert "default.branches" in capsys.readouterr().out

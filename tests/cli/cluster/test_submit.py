@@ -63,3 +63,15 @@ async def test_a_run_travels_with_its_files_and_starts_later(
     capfd.readouterr()
     assert await _teamwright(cluster, "runs", "show", "late") == 0
     assert "waits in the queue 'default' for a worker" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [(("--priority", "9999999"), "can't be 9999999"), (("--queue", "a.branches"), "those of child runs")],
+)
+def test_what_no_worker_could_start_is_refused_also_for_a_schedule(
+    option: tuple[str, str], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "team.yaml").write_text("agents: {a: {model: local}}", encoding="utf-8")
+    assert main(["submit", str(tmp_path / "team.yaml"), "task", "--every", "@daily", *option]) == 2
+    assert problem in capfd.readouterr().err

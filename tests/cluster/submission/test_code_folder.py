@@ -33,6 +33,17 @@ def test_a_changed_renamed_or_added_file_changes_the_digest(tmp_path: Path) -> N
     assert len({CodeFolder(one).digest for one in made}) == len(made)
 
 
+def test_code_behind_a_link_counts_and_a_link_in_a_circle_ends(tmp_path: Path) -> None:
+    shared = make(tmp_path / "shared", tools="x = 1\n")
+    code = make(tmp_path / "code", own="")
+    (code / "shared").symlink_to(shared)
+    (code / "circle").symlink_to(code)
+    made = CodeFolder(code)
+    make(shared, tools="x = 2\n")
+    assert not made.is_unchanged()
+    assert CodeFolder(code).digest != made.digest
+
+
 def test_a_folder_that_was_changed_is_noticed_and_one_that_was_only_touched_is_not(tmp_path: Path) -> None:
     code = CodeFolder(make(tmp_path / "code", tools="x = 1\n"))
     (tmp_path / "code" / "tools.py").touch()

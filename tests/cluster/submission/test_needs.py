@@ -33,7 +33,16 @@ def test_the_needs_of_a_run_are_read_from_its_record() -> None:
     manifest = Manifest.model_validate(
         {
             "agents": {
-                "one": {"function": "own.tools:answer", "evaluate": {"evaluator": "house", "criteria": []}},
+                "one": {
+                    "function": "own.tools:answer",
+                    "evaluate": {
+                        "evaluator": "house",
+                        "criteria": [
+                            {"id": "style", "command": ["ruff", "check"]},
+                            {"id": "own", "command": ["${HOUSE_CHECK}"]},
+                        ],
+                    },
+                },
                 "two": {
                     "model": {"url": "${PLACE}/v1", "name": "x", "api_key": "${SOME_KEY}"},
                     "instructions": "$${NOT_READ}",
@@ -49,7 +58,8 @@ def test_the_needs_of_a_run_are_read_from_its_record() -> None:
         tools=("ledger",),
         evaluators=("house",),
         modules=("debates", "own.tools", "shop"),
-        variables=("PLACE", "SOME_KEY"),
+        programs=("ruff",),
+        variables=("HOUSE_CHECK", "PLACE", "SOME_KEY"),
         code="c0de",
     )
 
@@ -64,11 +74,19 @@ def test_another_version_of_a_strategy_is_missing_in_words() -> None:
 
 
 def test_each_thing_that_is_missing_is_named() -> None:
-    needs = Needs(tools=("ledger",), evaluators=("house",), modules=("no_such.tools",), variables=("PLACE",))
+    needs = Needs(
+        tools=("ledger",),
+        evaluators=("house",),
+        modules=("no_such.tools",),
+        programs=("/no/such/program", "sh", "no-such-program"),
+        variables=("PLACE",),
+    )
     assert missing_here(needs, None, {}) == (
         "the environment variable 'PLACE'",
         "the kind of tool 'ledger'",
         "the evaluator 'house'",
+        "the program '/no/such/program'",
+        "the program 'no-such-program'",
         "the Python module 'no_such.tools'",
     )
     assert missing_here(Needs(variables=("PLACE",)), None, {"PLACE": ""}) == ()

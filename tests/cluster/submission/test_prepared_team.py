@@ -46,6 +46,15 @@ def test_a_program_of_an_mcp_server_must_be_in_the_folder_with_code(tmp_path: Pa
     assert prepare(tmp_path / "team", manifest, code=tmp_path).code
 
 
+def test_a_program_that_checks_work_must_be_found_from_any_folder(tmp_path: Path) -> None:
+    manifest = "agents: {{one: {{model: 'openai:x', evaluate: {{criteria: [{{id: own, command: [{program}]}}]}}}}}}"
+    for program in ("./check.sh", "tools/check"):
+        with pytest.raises(UsageError, match=r"absolute path"):
+            prepare(tmp_path, manifest.format(program=program))
+    for program in ("ruff", "/usr/bin/check"):
+        assert prepare(tmp_path, manifest.format(program=program)).code == ""
+
+
 def test_a_secret_in_the_manifest_itself_is_refused(tmp_path: Path) -> None:
     manifest = "agents: {one: {model: {url: 'http://localhost:1/v1', name: x, api_key: s3cret-0123456789}}}"
     with pytest.raises(UsageError, match=r"write it as \$\{NAME\}"):

@@ -65,7 +65,7 @@ async def test_a_run_waits_for_a_worker_with_its_code_while_others_go_on(cluster
     assert sum("leaves special" in line for line in plain.lines) == 1, "nobody tries again in vain"
     able = cluster.start("--name", "able", "--code", str(make_code(cluster.folder / "there")))
     await cluster.completed("special")
-    assert able.has_said("finished special")
+    await eventually(lambda: able.has_said("finished special"), "it was driven where the code is")
     result = await cluster.engine.runs.result("special")
     assert [message.content for message in result.messages[-2:]] == ["HELLO", "from a file"]
 
@@ -104,7 +104,7 @@ async def test_a_run_whose_worker_dies_waits_again_for_one_that_has_its_code(clu
     able = cluster.start("--name", "able", "--code", str(code))
     await cluster.completed("one")
     await cluster.check("one")
-    assert able.has_said("finished one")
+    await eventually(lambda: able.has_said("finished one"), "it was driven where the code is")
     with fail_after(PATIENCE):
         while await cluster.client.entries("queued", "claimed", "parked"):  # noqa: ASYNC110 - the worker deletes it after the end
             await sleep(0.05)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from signal import SIGTERM
+from socket import socket
 
 import httpx2
+import pytest
 
+from teamwright.cli.terminal.output import one_line
 from teamwright.cluster.worker.log import WorkerLog
 from teamwright.cluster.worker.metrics import WorkerMetrics
+from teamwright.cluster.worker.monitor import monitoring
+from teamwright.cluster.worker.worker import Worker
 from teamwright.transports.protocol import Traffic
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
@@ -20,7 +26,8 @@ from tests.kit.workers import Cluster, WorkerProcess, eventually
 
 def _address(worker: WorkerProcess) -> str:
     found = re.search(r"http://127\.0\.0\.1:\d+", "\n".join(worker.lines))
-    return found[0] if found else ""
+    assert found is not None, "it serves before it claims runs"
+    return found[0]
 
 
 def test_metrics_are_exact_and_count_live_signals() -> None:
@@ -86,3 +93,29 @@ async def test_a_log_of_json_has_one_object_for_each_thing_that_happens(cluster:
     assert ("drives", "one") in events
     ended = next(line for line in lines if line["event"] == "finished")
     assert (ended["run_id"], ended["detail"]) == ("one", "completed")
+
+
+async def test_a_worker_whose_port_is_taken_does_not_begin(cluster: Cluster) -> None:
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        worker = cluster.start("--metrics", str(taken.getsockname()[1]))
+        await eventually(lambda: not worker.lives, "it ends")
+    assert worker.has_said("Metrics can't be served")
+    assert not worker.has_said("drives runs of the queue")
+
+
+def test_a_line_of_json_is_whole_whatever_the_detail_contains() -> None:
+    lines: list[str] = []
+    WorkerLog(lines.append, as_json=True)("trouble", detail="one\u2028two\x85three\nfour")
+    assert json.loads(one_line(lines[0]))["detail"] == "one\u2028two\x85three\nfour"
+
+
+async def test_a_database_that_does_not_answer_counts_as_away(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(cluster.journal, report=(log := WorkerLog(print)))
+    monkeypatch.setattr(worker, "status", asyncio.Event().wait)
+    monkeypatch.setattr("teamwright.cluster.worker.monitor.STATUS_SECONDS", 0.01)
+    async with monitoring(worker, log, "0") as address, httpx2.AsyncClient(base_url=address) as client:
+        assert "teamwright_database_up 0" in (await client.get("/metrics")).text.splitlines()

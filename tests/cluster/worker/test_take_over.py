@@ -9,6 +9,12 @@ from subprocess import Popen
 import pytest
 from anyio.to_thread import run_sync
 
+from teamwright.cluster.queue.client import QueueEntry
+from teamwright.cluster.worker.log import WorkerLog
+from teamwright.cluster.worker.take_over import TakeOver
+from teamwright.errors import JournalUnavailable
+from teamwright.teams.load import load_team
+from tests.cluster.worker.test_worker import ASKING
 from tests.kit.postgres_proxy import Proxy
 from tests.kit.postgres_restart import OwnPostgres
 from tests.kit.workers import Cluster, eventually, opened_cluster
@@ -74,6 +80,57 @@ async def test_a_worker_whose_network_drops_everything_silently_is_fenced_out(
         await cluster.completed("two")
         await cluster.check("one", "two")
         assert not cut_off.has_said("finished one")
+
+
+async def test_an_answer_is_not_forgotten_if_the_database_fails_just_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cluster.folder / "asking.yaml").write_text(ASKING, encoding="utf-8")
+    team = load_team(cluster.folder / "asking.yaml")
+    assert await cluster.client.submit(await cluster.engine.enqueue(team, "task", queue="default", run_id="asks"))
+    assert (await cluster.engine.resume("asks", team=team)).status == "paused"
+    await cluster.client.park("asks")
+    take_over = TakeOver(cluster.journal, cluster.client, lambda _: False, WorkerLog(_ignore), Unable().adopt)
+    await take_over.look()
+    assert [one.state for one in await cluster.client.entries("queued", "parked")] == ["parked"]
+    (key,) = (await cluster.engine.runs.history("asks")).questions()
+    await cluster.engine.runs.answer("asks", key, "You may.")
+    with monkeypatch.context() as broken:
+        broken.setattr(cluster.client, "requeue", _fail)
+        with pytest.raises(JournalUnavailable):
+            await take_over.look()
+    await take_over.look()
+    assert [one.state for one in await cluster.client.entries("queued", "parked")] == ["queued"]
+
+
+async def test_a_run_that_a_worker_can_not_drive_is_not_checked_at_each_look(cluster: Cluster) -> None:
+    await cluster.submit("one", "two")
+    for run_id in ("one", "two"):
+        await cluster.client.park(run_id, "it waits", waits=True)
+    unable = Unable()
+    take_over = TakeOver(cluster.journal, cluster.client, lambda _: False, WorkerLog(_ignore), unable.adopt)
+    for _ in range(3):
+        await take_over.look()
+    assert unable.asked == ["one", "two"]
+
+
+class Unable:
+    """A worker that lacks what runs need."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def adopt(self, entry: QueueEntry) -> bool:
+        self.asked.append(entry.run_id)
+        return False
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+async def _fail(entry: QueueEntry) -> None:
+    raise JournalUnavailable("The database is away.")
 
 
 @pytest.mark.timeout(120)

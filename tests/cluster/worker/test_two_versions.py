@@ -19,7 +19,7 @@ async def test_runs_go_from_an_old_worker_to_a_new_one_and_back(cluster: Cluster
     cluster.hold.unlink()
     await cluster.completed("forth")
     await cluster.check("forth")
-    assert new.has_said("finished forth")
+    await eventually(lambda: new.has_said("finished forth"), "the new worker has ended it")
 
     cluster.hold.touch()
     before = len(cluster.effects)
@@ -32,4 +32,4 @@ async def test_runs_go_from_an_old_worker_to_a_new_one_and_back(cluster: Cluster
     cluster.hold.unlink()
     await cluster.completed("back")
     await cluster.check("back")
-    assert old.has_said("finished back")
+    await eventually(lambda: old.has_said("finished back"), "the old worker has ended it")

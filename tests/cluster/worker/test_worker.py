@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM
 
-from teamwright.cluster.queue.client import QueueLimits
+import pytest
+from anyio.to_thread import run_sync
+
+from teamwright.cli.main import main
+from teamwright.cluster.queue.client import QueueClient, QueueLimits
+from teamwright.cluster.worker.log import WorkerLog
+from teamwright.cluster.worker.take_over import TakeOver
+from teamwright.cluster.worker.worker import Worker
 from teamwright.events import Event
+from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.teams.load import load_team
 from tests.kit.workers import Cluster, eventually
 
@@ -49,12 +58,56 @@ async def test_a_worker_that_is_stopped_lets_calls_finish_and_hands_its_run_back
     assert len(cluster.effects) == 4, "no effect was repeated"
 
 
-async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_is_answered(cluster: Cluster) -> None:
-    (cluster.folder / "asking.yaml").write_text(ASKING, encoding="utf-8")
-    batch = await cluster.engine.enqueue(
-        load_team(cluster.folder / "asking.yaml"), "task", queue="default", run_id="asks"
-    )
-    assert await cluster.client.submit(batch)
+async def test_a_second_signal_cuts_calls_off_and_the_run_goes_on_elsewhere(cluster: Cluster) -> None:
+    cluster.hold.touch()
+    await cluster.submit("one")
+    first = cluster.start()
+    await eventually(lambda: len(cluster.effects) == 1, "the call begins")
+    first.send(SIGTERM)
+    await eventually(lambda: first.has_said("hands back one"), "the worker drains")
+    first.send(SIGINT)
+    await eventually(lambda: not first.lives, "the worker ends although the call does not")
+    found = await cluster.engine.runs.find("one")
+    assert found is not None
+    assert found.status == "queued"
+    assert [one.state for one in await cluster.client.entries("queued", "claimed", "parked")] == ["queued"]
+    cluster.hold.unlink()
+    cluster.start()
+    await cluster.completed("one")
+    await cluster.check("one")
+    assert len(cluster.effects) == 5, "only the call that was cut off is repeated"
+
+
+async def test_a_run_that_was_paused_by_hand_goes_on_where_it_is_resumed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_TEST_LEDGER", str(cluster.folder))
+    cluster.hold.touch()
+    await cluster.submit("here", "there")
+    worker = cluster.start()
+    await eventually(lambda: len(cluster.effects) == 2, "the calls begin")
+    for run_id in ("here", "there"):
+        await cluster.engine.runs.pause(run_id, wait=False)
+        while (await cluster.journal.read(run_id))[-1].kind != "run.intervened":  # noqa: ASYNC110 - its worker takes it
+            await asyncio.sleep(0.02)
+    cluster.hold.unlink()
+    await eventually(lambda: worker.has_said("paused here") and worker.has_said("paused there"), "both are paused")
+    code = await run_sync(main, ["runs", "resume", "there", "--submit", "--json", "--journal", cluster.url])
+    assert (code, json.loads(capfd.readouterr().out)) == (
+        0, {"run_id": "there", "status": "queued", "queue": "default"},
+    )  # fmt: skip
+    await cluster.completed("there")
+    assert await run_sync(main, ["runs", "resume", "here", "--journal", cluster.url]) == 0
+    await cluster.check("here", "there")
+    await eventually(lambda: worker.has_said("finished there"), "the worker drove the run that was submitted again")
+    assert not worker.has_said("finished here")
+    assert await run_sync(main, ["runs", "resume", "there", "--submit", "--journal", cluster.url]) == 1
+
+
+async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_is_answered(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    await _submit_asking(cluster)
     worker = cluster.start("--at-once", "1")
     await eventually(lambda: worker.has_said("paused asks"), "the run waits for a person")
     await cluster.submit("two")
@@ -62,8 +115,8 @@ async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_i
     found = await cluster.engine.runs.find("asks")
     assert found is not None
     assert (found.status, found.stop_reason) == ("paused", "person")
-    (key,) = (await cluster.engine.runs.history("asks")).questions()
-    await cluster.engine.runs.answer("asks", key, "You may.")
+    assert await run_sync(main, ["runs", "answer", "asks", "You may.", "--journal", cluster.url]) == 0
+    assert "a worker of the queue 'default' continues" in capfd.readouterr().err
     await cluster.completed("asks")
     assert (await cluster.engine.runs.result("asks")).output == "You may."
 
@@ -77,6 +130,41 @@ async def test_a_queue_limits_the_runs_of_all_workers_together(cluster: Cluster)
     await cluster.completed(*runs)
     times = sorted([await _driven(cluster, run) for run in runs])
     assert all(end <= begin for (_, end), (begin, _) in pairwise(times)), "the runs did not overlap"
+
+
+async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_over(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, park, look = {"park": ValueError("park"), "look": ValueError("look")}, QueueClient.park, TakeOver.look
+
+    async def park_broken_once(client: QueueClient, run_id: str) -> None:
+        if error := errors.pop("park", None):
+            raise error
+        await park(client, run_id)
+
+    async def look_broken_once(take_over: TakeOver) -> None:
+        if error := errors.pop("look", None):
+            raise error
+        await look(take_over)
+
+    monkeypatch.setattr(QueueClient, "park", park_broken_once)
+    monkeypatch.setattr(TakeOver, "look", look_broken_once)
+    monkeypatch.setattr("teamwright.cluster.worker.take_over.LOAD_SECONDS", 0.0)
+    await _submit_asking(cluster)
+    said: list[str] = []
+    async with Worker(PostgresJournal(cluster.url), report=WorkerLog(said.append)) as worker:
+        await eventually(lambda: any("takes over asks" in line for line in said), "the entry is taken over")
+        await eventually(lambda: said.count("paused asks") == 2, "the run is paused again")
+        await worker.drain()
+    assert {"ValueError: park", "ValueError: look"} <= set(said)
+    assert [one.run_id for one in await cluster.client.entries("parked")] == ["asks"]
+
+
+async def _submit_asking(cluster: Cluster) -> None:
+    """Submit a run `asks` that asks a person."""
+    (cluster.folder / "asking.yaml").write_text(ASKING, encoding="utf-8")
+    team = load_team(cluster.folder / "asking.yaml")
+    assert await cluster.client.submit(await cluster.engine.enqueue(team, "task", queue="default", run_id="asks"))
 
 
 async def _kinds(cluster: Cluster, run_id: str) -> list[str]:

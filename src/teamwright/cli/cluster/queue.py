@@ -33,6 +33,7 @@ def queue(
 
     with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.queue.client import QueueLimits
+        from teamwright.cluster.queue.settings import is_branch_queue
     from teamwright.errors import UsageError
 
     check_out(out)
@@ -44,7 +45,8 @@ def queue(
     change = QueueLimits(name, at_once, per_minute) if changes and name is not None else None
     with redirect_prints():
         found = anyio.run(_queues, change, unlimited)
-    shown = [one for one in found if name in {None, one.name}]
+    limited = [one for one in found if not is_branch_queue(one.name) or one.at_once or one.per_minute]
+    shown = limited if name is None else [one for one in found if one.name == name]
     if not shown and name is not None:
         raise UsageError(f"There is no queue {name!r}; the first run or worker of a queue makes it.")
     if json:

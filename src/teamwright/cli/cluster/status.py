@@ -71,6 +71,7 @@ def _fields(found: ClusterStatus) -> dict[str, JsonValue]:
 
 def _lines(found: ClusterStatus) -> Iterator[str]:
     from teamwright.cli.text.table import columns
+    from teamwright.cluster.queue.settings import is_branch_queue
     from teamwright.values.text.display import NOTHING, count_text, seconds_text
 
     waiting = "" if found.oldest is None else f", the oldest waits for {seconds_text(found.oldest)}"
@@ -92,7 +93,7 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
             for one in found.workers
         ]
         yield columns([heads, *rows])
-    if found.queues:
+    if queues := [one for one in found.queues if not (is_branch_queue(one.name) and one.is_idle)]:
         yield ""
         heads = ("QUEUE", "QUEUED", "DRIVEN", "OLDEST", "LIMITS")
         rows = [
@@ -103,7 +104,7 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
                 NOTHING if one.oldest is None else seconds_text(one.oldest),
                 _limits(one.at_once, one.per_minute),
             )
-            for one in found.queues
+            for one in queues
         ]
         yield columns([heads, *rows])
     if found.parked:

@@ -70,14 +70,14 @@ def worker(
         made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=report)
         stop = _stop_on_signals(made)
         async with AsyncExitStack() as stack:
+            if metrics is not None:
+                address = await stack.enter_async_context(monitoring(made, report, metrics))
+                report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
             await stack.enter_async_context(made)
             began = f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time"
             report("starting", detail=began)
             for one in folders:
                 report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
-            if metrics is not None:
-                address = await stack.enter_async_context(monitoring(made, report, metrics))
-                report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
             await stop.wait()
             report("stopping", detail="stopping: calls in flight finish, and runs go back to the queue")
             await made.drain()

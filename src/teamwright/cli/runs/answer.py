@@ -13,6 +13,7 @@ from teamwright.cli.text.results import draft_text, pending_answer_text
 from teamwright.errors import JournalError, UsageError
 from teamwright.page.notes.notes import question_text
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
+from teamwright.values.events.run import RunQueued
 from teamwright.values.people.confirmations import SMALLER
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Answer
@@ -84,12 +85,20 @@ class OpenQuestions:
     questions: dict[str, Question]
     answers: dict[str, Answer]
     live: bool = False
+    queue: str = ""
+    """The queue whose workers continue the run; empty if it was not submitted."""
 
     @classmethod
     async def load(cls, engine: Engine, run_id: str) -> OpenQuestions:
         """Read the open questions of a run and the answers to them."""
-        asked, live = (await engine.runs.history(run_id)).questions(), await engine.journal.is_driven(run_id)
-        return cls(run_id, asked, await engine.runs.answers(run_id), live)
+        history, live = await engine.runs.history(run_id), await engine.journal.is_driven(run_id)
+        queues = [event.fact.queue for event in history.events if isinstance(event.fact, RunQueued)]
+        return cls(run_id, history.questions(), await engine.runs.answers(run_id), live, queues[-1] if queues else "")
+
+    @property
+    def worker_hint(self) -> str:
+        """Who continues the run once it is answered; empty if it was not submitted, so that a person resumes it."""
+        return self.queue and f"once all is answered, a worker of the queue {self.queue!r} continues"
 
     def choose(self, key: str | None) -> str:
         """Return the given key, or the key of the only unanswered question."""
@@ -120,7 +129,7 @@ class OpenQuestions:
                 lines += [f"  {pending_answer_text(answer)}", f"  change it with: {command}"]
         if not self.live:
             then = "then" if self._unanswered() else "all answered, resume with"
-            lines.append(f"{then}: {resume_command(self.run_id)}")
+            lines.append(self.worker_hint or f"{then}: {resume_command(self.run_id)}")
         return "\n".join(lines)
 
     def _unanswered(self) -> list[str]:

@@ -156,6 +156,10 @@ def resume(
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
+    submit: Annotated[
+        bool,
+        typer.Option("--submit", help="Put a submitted run back into its queue; workers drive it, not this process."),
+    ] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -165,11 +169,18 @@ def resume(
     folders that were allowed then still are.
     """
     from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.errors import UsageError
 
     shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
+    if submit and expert is not None:
+        raise UsageError("--submit gives the whole run to workers, and --expert resumes one member; use one of them.")
 
     async def work(engine: Engine, found: RunSummary) -> int:
+        if submit:
+            from teamwright.cli.runs.resubmit import resubmit_run
+
+            return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
         from teamwright.cli.interactive.drive import drive, report_end
         from teamwright.cli.interactive.sys_path import extend_sys_path
         from teamwright.cli.runs.fork import team_allowing
@@ -312,7 +323,7 @@ def answer(
         else:
             write_result(f"answered {chosen}", out)
         if found.status != "running":
-            say(f"resume with: teamwright runs resume {found.id}")
+            say(questions.worker_hint or f"resume with: teamwright runs resume {found.id}")
         return 0
 
     return with_run(run, work)

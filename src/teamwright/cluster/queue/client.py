@@ -28,6 +28,7 @@ from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
+from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -43,6 +44,8 @@ _STATES: dict[EntryState, list[str]] = {
 RETRY_AT = "retry_at"
 REASON = "reason"
 WAITS = "waits"
+MOST_CONNECTIONS = 10
+"""The most connections of a process to the queue; each opens when it is needed first."""
 MOST_DELETED = 1000
 """The most entries that are deleted at a time."""
 POLL_SECONDS = 0.5
@@ -86,10 +89,10 @@ class QueueLoad:
     claimed: int = 0
     parked: int = 0
     oldest: float | None = None
-    """The age in seconds of the entry that has been queued longest."""
+    """For how many seconds the entry that has been waiting longest could have been claimed."""
 
 
-def make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
+def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
     """A pool of connections to the database of the journal, which notice a dead peer."""
     try:
         import sqlalchemy as sa
@@ -98,15 +101,15 @@ def make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
     settings = settings_of(address, name)
     del settings["autocommit"], settings["options"]
     url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
-    return sa.create_engine(url, connect_args=settings, pool_size=5, max_overflow=5, pool_pre_ping=True)
+    return sa.create_engine(url, connect_args=settings, pool_size=MOST_CONNECTIONS, max_overflow=0, pool_pre_ping=True)
 
 
 class QueueClient:
     """Submits runs and changes entries of queues; methods wait in threads, since DBOS's own database is synchronous."""
 
     def __init__(self, address: DatabaseAddress, name: str = "teamwright-queue") -> None:
-        self._address = address
-        self._engine = make_engine(address, name)
+        self.address = address
+        self.engine = _make_engine(address, name)
         self._opened: DBOSClient | None = None
         self._registered: set[str] = set()
 
@@ -118,11 +121,11 @@ class QueueClient:
         from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
         from sqlalchemy.exc import SQLAlchemyError
 
-        schema = queue_schema(self._address)
+        schema = queue_schema(self.address)
         try:
-            DBOS.migrate(self._engine.url.render_as_string(hide_password=False), schema=schema)
+            DBOS.migrate(self.engine.url.render_as_string(hide_password=False), schema=schema)
             self._opened = DBOSClient(
-                system_database_engine=self._engine,
+                system_database_engine=self.engine,
                 dbos_system_schema=schema,
                 serializer=DBOSPortableJSONSerializer(),
                 application_name=APPLICATION,
@@ -136,7 +139,7 @@ class QueueClient:
         client, self._opened = self._opened, None
         if client is not None:
             await asyncio.to_thread(client.destroy)
-        await asyncio.to_thread(self._engine.dispose)
+        await asyncio.to_thread(self.engine.dispose)
 
     async def submit(self, batch: Batch, queue: str = DEFAULT_QUEUE, *, priority: int = 0, delay: float = 0.0) -> bool:
         """Commit the first batch of a run and its entry as one; returns False if there is a run of this id already."""
@@ -144,6 +147,7 @@ class QueueClient:
 
     def _submit(self, batch: Batch, queue: str, priority: int, delay: float) -> bool:
         from dbos import EnqueueOptions
+        from dbos import error as dbos_errors
         from sqlalchemy.exc import IntegrityError
 
         statement, parameters = first_commit(batch)
@@ -153,41 +157,53 @@ class QueueClient:
             workflow_id=batch.run_id,
             priority=priority,
             app_version=VERSION,
+            workflow_id_reuse_policy="reject",
         )
         if delay > 0:
             options["delay_seconds"] = delay
         self._register(queue)
 
         def work(client: DBOSClient) -> None:
-            with self._engine.begin() as connection:
-                connection.exec_driver_sql(f'SET LOCAL search_path = "{self._address.schema}"')
+            with self.engine.begin() as connection:
+                connection.exec_driver_sql(f'SET LOCAL search_path = "{self.address.schema}"')
                 connection.exec_driver_sql(statement, tuple(parameters))
                 client.enqueue_in_transaction(connection, options, batch.run_id, queue)
-                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self._address.channel, "queue"))
+                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, "queue"))
 
         try:
             self._call(work)
-        except JournalUnavailable as error:
+        except JournalError as error:
             if isinstance(error.__cause__, IntegrityError):
                 return False
-            raise
+            if not isinstance(error.__cause__, dbos_errors.DBOSWorkflowIDInUseError):
+                raise
+            self._call(lambda client: client.delete_workflows([batch.run_id]))  # of a run that was deleted
+            self._call(work)
         return True
 
     async def entries(self, *states: EntryState, queue: str | None = None) -> list[QueueEntry]:
         """Return the entries in these states, in the order in which they were submitted."""
-        return await asyncio.to_thread(self._entries, states, queue)
+        found = await asyncio.to_thread(self._entries, states, queue)
+        return [one for one in found if queue is None or one.queue == queue]
 
-    def _entries(self, states: Sequence[EntryState], queue: str | None) -> list[QueueEntry]:
+    async def find(self, run_id: str) -> QueueEntry | None:
+        """Return the entry of a run; `None` if there is none, or if it is done."""
+        found = await asyncio.to_thread(self._entries, tuple(_STATES), None, [run_id])
+        return next(iter(found), None)
+
+    def _entries(
+        self, states: Sequence[EntryState], queue: str | None, run_ids: list[str] | None = None
+    ) -> list[QueueEntry]:
         found = self._call(
             lambda client: client.list_workflows(
+                workflow_ids=run_ids,
                 name=WORKFLOW,
                 status=[one for state in states for one in _STATES[state]],
                 queue_name=queue if "parked" not in states else None,  # a parked entry has no queue there
                 load_output=False,
             )
         )
-        entries = [_entry_of(one) for one in found]
-        return [one for one in entries if queue is None or one.queue == queue]
+        return [_entry_of(one) for one in found]
 
     async def load(self) -> list[QueueLoad]:
         """Return how many entries each queue has, by name: one statement, however many there are."""
@@ -197,13 +213,14 @@ class QueueClient:
         statement = f"""
             SELECT coalesce(queue_name, ''), count(*) FILTER (WHERE status = ANY(%s)),
                 count(*) FILTER (WHERE status = ANY(%s)), count(*) FILTER (WHERE status = ANY(%s)),
-                extract(epoch FROM now())::float8 - min(created_at) FILTER (WHERE status = ANY(%s)) / 1000.0::float8
-            FROM "{queue_schema(self._address)}".workflow_status
+                extract(epoch FROM now())::float8 - min(greatest(updated_at, delay_until_epoch_ms))
+                    FILTER (WHERE status = 'ENQUEUED') / 1000.0::float8
+            FROM "{queue_schema(self.address)}".workflow_status
             WHERE name = %s AND status = ANY(%s) GROUP BY 1 ORDER BY 1
         """
         states = [_STATES[state] for state in ("queued", "claimed", "parked")]
-        values = (*states, _STATES["queued"], WORKFLOW, [one for state in states for one in state])
-        with self._engine.connect() as connection:
+        values = (*states, WORKFLOW, [one for state in states for one in state])
+        with self.engine.connect() as connection:
             return [QueueLoad(*row) for row in connection.exec_driver_sql(statement, values)]
 
     async def requeue(self, entry: QueueEntry) -> None:
@@ -217,7 +234,8 @@ class QueueClient:
         """
 
         def work(client: DBOSClient) -> None:
-            client.update_workflow_attributes(run_id, {REASON: reason, RETRY_AT: retry_at, WAITS: waits})
+            attributes = {REASON: visible(reason), RETRY_AT: retry_at, WAITS: waits}
+            client.update_workflow_attributes(run_id, attributes)
             client.cancel_workflow(run_id)
 
         await asyncio.to_thread(self._call, work)
@@ -226,18 +244,19 @@ class QueueClient:
         """Delete entries of runs that have ended or were deleted."""
         await asyncio.to_thread(self._call, lambda client: client.delete_workflows(list(run_ids)))
 
-    async def delete_done(self, before: float) -> None:
-        """Delete entries that were done before this time; what happened is in the journal."""
+    async def delete_done(self, before: float) -> bool:
+        """Delete entries that were done before this time; returns whether there may be more of them."""
 
-        def work(client: DBOSClient) -> None:
+        def work(client: DBOSClient) -> bool:
             until = datetime.fromtimestamp(before, UTC).isoformat()
             done = client.list_workflows(
                 name=WORKFLOW, status="SUCCESS", completed_before=until, limit=MOST_DELETED, load_input=False,
                 load_output=False,
             )  # fmt: skip
             client.delete_workflows([one.workflow_id for one in done])
+            return len(done) == MOST_DELETED
 
-        await asyncio.to_thread(self._call, work)
+        return await asyncio.to_thread(self._call, work)
 
     async def queues(self) -> list[QueueLimits]:
         """Return all queues with their limits, by name."""
@@ -276,22 +295,25 @@ class QueueClient:
     def _call(self, work: Callable[[DBOSClient], T]) -> T:
         """Do work with the client; errors of the database and of DBOS become errors of the journal."""
         from dbos import error as dbos_errors
-        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+        from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
         if self._opened is None:
-            raise JournalUnavailable(f"The queue in {self._address.shown} is not open: call open() before using it.")
+            raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
         try:
             return work(self._opened)
+        except (DataError, IntegrityError, dbos_errors.DBOSException) as error:
+            raise JournalError(f"The queue in {self.address.shown} reports an error: {_text(error)}") from error
         except SQLAlchemyError as error:
             if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
                 raise refused from error
             raise self._unavailable(error) from error
-        except dbos_errors.DBOSException as error:
-            raise JournalError(f"The queue in {self._address.shown} reports an error: {error}") from error
 
     def _unavailable(self, error: BaseException) -> JournalUnavailable:
-        text = " ".join(str(getattr(error, "orig", None) or error).split())
-        return JournalUnavailable(f"The queue in {self._address.shown} can't be used: {text}")
+        return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def _entry_of(found: WorkflowStatus) -> QueueEntry:

@@ -7,41 +7,44 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from teamwright.cluster.queue.client import POLL_SECONDS, make_engine
+from teamwright.cluster.queue.client import POLL_SECONDS, QueueClient
+from teamwright.cluster.queue.parked_claim import claim_parked
 from teamwright.cluster.queue.settings import APPLICATION, VERSION, WORKFLOW, queue_schema
-from teamwright.journal.postgres.address import DatabaseAddress
 
 if TYPE_CHECKING:
     from dbos import Queue
+    from dbos._sys_db import SystemDatabase
 
 BUSY_POLL_SECONDS = 0.05
 """How often a worker that has just finished a run looks for the next one."""
 BUSY_SECONDS = 0.2
 """How long after the end of a run it looks that often: looking takes more of Postgres than a turn does."""
 
+CONTENTION = "40001"
+"""The state of a transaction that another one has overtaken."""
+
 Drive = Callable[[str, str], Awaitable[bool]]
 """Drives a run of a queue; returns whether the run is done, so that its entry is too."""
 
 
 class QueueRunner:
-    """Claims at most `at_once` entries of each queue at a time; zero stops claiming.
+    """Claims at most `at_once` entries of each queue at a time, over the connections of `client`; zero stops claiming.
 
     `waiting` returns how many claimed entries of a queue only wait for others: they take no room.
     """
 
     def __init__(
         self,
-        address: DatabaseAddress,
+        client: QueueClient,
         queues: Sequence[str],
         worker_id: str,
         at_once: int,
         drive: Drive,
         waiting: Callable[[str], int] = lambda _: 0,
     ) -> None:
-        self._address, self._queues, self._worker_id, self._drive = address, list(queues), worker_id, drive
+        self._client, self._queues, self._worker_id, self._drive = client, list(queues), worker_id, drive
         self.at_once, self._waiting = at_once, waiting
-        self.adopted = 0
-        """How many runs the worker drives that it did not claim here."""
+        self._wanted: dict[str, str] = {}
         self._busy_until = 0.0
 
     def launch(self) -> None:
@@ -50,8 +53,8 @@ class QueueRunner:
 
         config = DBOSConfig(
             name=APPLICATION,
-            system_database_engine=make_engine(self._address, "teamwright-worker"),
-            dbos_system_schema=queue_schema(self._address),
+            system_database_engine=self._client.engine,
+            dbos_system_schema=queue_schema(self._client.address),
             serializer=DBOSPortableJSONSerializer(),
             application_version=VERSION,
             executor_id=self._worker_id,
@@ -65,18 +68,47 @@ class QueueRunner:
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(workflow)
         DBOS.listen_queues(self._queues)
         DBOS.launch()
-        system = dbos._sys_db  # pyright: ignore[reportPrivateUsage] - the limit of one worker has no setting
-        read_queue = system.get_queue
+        self._adapt(dbos._sys_db)  # pyright: ignore[reportPrivateUsage] - what it changes has no settings
+
+    def _adapt(self, system: SystemDatabase) -> None:
+        """Let DBOS claim by the rules of this worker."""
+        read_queue, claim = system.get_queue, system.start_queued_workflows
 
         def own_queue(name: str, **options: object) -> Queue | None:
-            """Return a queue as it is for this worker. DBOS reads it before each claim."""
+            """Return a queue as it is for this worker. DBOS reads it, waits, and then claims."""
             found = read_queue(name, **options)  # pyright: ignore[reportArgumentType]
             if found is not None:
-                found._worker_concurrency = self._room(name)  # pyright: ignore[reportPrivateUsage]
                 found._polling_interval_sec = self._poll_seconds()  # pyright: ignore[reportPrivateUsage]
             return found
 
+        def own_claim(
+            queue: Queue, worker: str, version: str, partition: str | None, running: int = 0, *, owner_xid: str
+        ) -> tuple[list[str], object]:
+            """Claim wanted entries and then the next ones of a queue, as far as there is room now.
+
+            DBOS would not look for up to two minutes after some collisions with other workers, which are common where
+            a queue has limits. Here it looks again as usual.
+            """
+            queue._worker_concurrency = self._room(queue.name)  # pyright: ignore[reportPrivateUsage]
+            wanted = self._claim_wanted(queue.name, running, owner_xid)
+            try:
+                found, reason = claim(queue, worker, version, partition, running + len(wanted), owner_xid=owner_xid)
+            except Exception as error:
+                if getattr(getattr(error, "orig", None), "sqlstate", None) != CONTENTION and not wanted:
+                    raise
+                return wanted, None
+            return [*wanted, *found], reason
+
         system.get_queue = own_queue
+        system.start_queued_workflows = own_claim  # pyright: ignore[reportAttributeAccessIssue]
+
+    def want(self, run_id: str, queue: str) -> None:
+        """Claim this parked entry with the next look, if there is room for it then."""
+        self._wanted[run_id] = queue
+
+    def wanted(self, queue: str) -> int:
+        """How many parked entries of a queue are about to be claimed."""
+        return list(self._wanted.values()).count(queue)
 
     async def close(self) -> None:
         """Stop claiming. Entries of runs that are still driven stay claimed until another worker takes over."""
@@ -86,7 +118,19 @@ class QueueRunner:
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
 
     def _room(self, queue: str) -> int:
-        return max(0, self.at_once - self.adopted) + self._waiting(queue) if self.at_once else 0
+        return self.at_once + self._waiting(queue) if self.at_once else 0
+
+    def _claim_wanted(self, queue: str, running: int, token: str) -> list[str]:
+        """Claim the wanted entries of a queue for which this worker has room; forget the others."""
+        claimed: list[str] = []
+        for run_id in [run_id for run_id, own in list(self._wanted.items()) if own == queue]:
+            if running + len(claimed) < self._room(queue):
+                with self._client.engine.begin() as connection:
+                    schema = queue_schema(self._client.address)
+                    if claim_parked(connection, schema, run_id, queue, self._worker_id, token):
+                        claimed.append(run_id)
+            self._wanted.pop(run_id, None)
+        return claimed
 
     def _poll_seconds(self) -> float:
         return BUSY_POLL_SECONDS if time.monotonic() < self._busy_until else POLL_SECONDS

@@ -15,6 +15,7 @@ VERSION: Final = "1"
 """The version of that workflow, which all workers know; the versions of strategies are checked by the run itself."""
 DEFAULT_QUEUE: Final = "default"
 BRANCHES: Final = ".branches"
+"""The end of the names of queues of child runs; no other queue may have it."""
 MOST_PRIORITY: Final = 1_000_000
 
 
@@ -30,7 +31,7 @@ def worker_lock(worker_id: str) -> str:
 
 def branch_queue(queue: str) -> str:
     """The queue of the child runs that runs of a queue place on its workers. It needs room of its own: parents wait."""
-    return f"{check_queue(queue)}{BRANCHES}"
+    return f"{check_own_queue(queue)}{BRANCHES}"
 
 
 def is_branch_queue(queue: str) -> bool:
@@ -41,6 +42,13 @@ def is_branch_queue(queue: str) -> bool:
 def check_queue(name: str) -> str:
     """Return the name of a queue, or raise `UsageError`."""
     return check_name("queue", name)
+
+
+def check_own_queue(name: str) -> str:
+    """Return the name of a queue for runs that people submit, or raise `UsageError`."""
+    if is_branch_queue(check_queue(name)):
+        raise UsageError(f"The queue can't be {name!r}: names that end with {BRANCHES!r} are those of child runs.")
+    return name
 
 
 def stored_priority(priority: int) -> int:

@@ -61,8 +61,13 @@ def _listing(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    """The files that count as code: all but hidden ones, and what tools generate."""
-    for parent, folders, names in os.walk(folder):
+    """The files that count as code: all but hidden ones, and what tools generate. Links are followed, as by Python."""
+    walked: set[str] = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(parent)) in walked:  # a link to a folder around it
+            folders.clear()
+            continue
+        walked.add(real)
         folders[:] = sorted(one for one in folders if _is_source(one))
         for name in sorted(filter(_is_source, names)):
             place = Path(parent, name)

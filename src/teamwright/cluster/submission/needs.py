@@ -6,22 +6,25 @@ Checking imports strategies, as driving the run would; nothing of the run is dri
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from shutil import which
 
 from teamwright.agents.evaluators.registry import evaluator_names
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.agents.tools.registry import kind_names
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.errors import TeamwrightError
-from teamwright.manifests.code_references import code_in
+from teamwright.manifests.code_references import Code, code_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.run import RunStarted
 from teamwright.values.models import Value
 from teamwright.values.secrets.classification import REFERENCE
 from teamwright.values.specs.manifest import Manifest
 
+VARIABLE = "${"
 SHOWN_DIGEST = 12
 """So many digits of a digest tell folders with code apart."""
 
@@ -36,6 +39,8 @@ class Needs(Value):
     tools: tuple[str, ...] = ()
     evaluators: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    """Programs that check work, by their paths or by names that are looked up in PATH."""
     variables: tuple[str, ...] = ()
     code: str = ""
 
@@ -50,9 +55,17 @@ def needs_of(started: RunStarted, manifest: Manifest) -> Needs:
         tools=tuple(sorted({one.code for one in code if one.kind == "tool"})),
         evaluators=tuple(sorted({one.code for one in code if one.kind == "evaluator" and ":" not in one.code})),
         modules=tuple(sorted({path.partition(":")[0] for path in paths})),
+        programs=tuple(sorted(set(programs_in(code)))),
         variables=tuple(sorted(variables_in(manifest))),
         code=started.code,
     )
+
+
+def programs_in(code: Iterable[Code]) -> Iterator[str]:
+    """Return the programs of commands that check work, unless the worker's environment decides what they are."""
+    for one in code:
+        if one.kind == "command" and VARIABLE not in (program := shlex.split(one.code)[0]):
+            yield program
 
 
 def variables_in(manifest: Manifest) -> set[str]:
@@ -77,6 +90,7 @@ def _missing(needs: Needs, environment: Mapping[str, str]) -> Iterator[str]:
     yield from (f"the environment variable {name!r}" for name in needs.variables if name not in environment)
     yield from (f"the kind of tool {name!r}" for name in needs.tools if name not in kind_names())
     yield from (f"the evaluator {name!r}" for name in needs.evaluators if name not in evaluator_names())
+    yield from (f"the program {name!r}" for name in needs.programs if which(name) is None)
     absent = [name for name in needs.modules if not _is_importable(name)]
     yield from (f"the Python module {name!r}" for name in absent)
     if not absent:

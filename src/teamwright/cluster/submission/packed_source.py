@@ -15,13 +15,13 @@ from shlex import quote
 
 from pydantic import JsonValue
 
+from teamwright.cluster.submission.needs import VARIABLE
 from teamwright.errors import UsageError
 from teamwright.manifests.relocation import LOCAL, SCRIPTED, relocate
 from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, check_files
 from teamwright.values.specs.manifest import FILES, Manifest, Source
 from teamwright.values.turns.messages import digest
 
-VARIABLE = "${"
 MCP = "mcp"
 _SECTIONS = {"agents": "agent", "models": "model", "tools": "tool"}
 _SKIPPED = {"__pycache__", "node_modules"}

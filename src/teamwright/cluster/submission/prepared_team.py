@@ -9,8 +9,8 @@ from pathlib import Path
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.needs import variables_in
-from teamwright.cluster.submission.packed_source import VARIABLE, pack
+from teamwright.cluster.submission.needs import VARIABLE, variables_in
+from teamwright.cluster.submission.packed_source import pack
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.errors import NotResumable, UsageError
 from teamwright.manifests.secrets import resolve_secrets

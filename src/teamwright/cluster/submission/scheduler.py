@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from teamwright.cluster.submission.schedule import batch_at, next_tick
 from teamwright.cluster.worker.log import WorkerReport
-from teamwright.errors import BudgetUnavailable, JournalCorrupt, JournalError, RunIsLive, UsageError
+from teamwright.errors import BudgetUnavailable, JournalError, JournalUnavailable, RunIsLive, UsageError
 from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.admission.tenant_budgets import TenantBudgets
@@ -33,6 +33,7 @@ class Scheduler:
 
     def __init__(self, journal: Journal, schedules: PostgresSchedules, submit: Submit, report: WorkerReport) -> None:
         self._journal, self._schedules, self._submit, self._report = journal, schedules, submit, report
+        self._troubles: dict[str, str] = {}
 
     async def watch(self) -> None:
         """Look again and again, also after the database was away."""
@@ -47,12 +48,18 @@ class Scheduler:
                 self._report("trouble", detail=f"can't look for runs that are due: {error}")
 
     async def look(self) -> None:
-        """Start the runs that are due now."""
+        """Start the runs that are due now; what is wrong with a schedule is reported once, though it stays due."""
+        troubles: dict[str, str] = {}
         for schedule in await self._schedules.due():
             try:
                 await self._start(schedule)
-            except (JournalCorrupt, UsageError) as error:
-                self._report("trouble", detail=f"can't start a run of the schedule {schedule.name!r}: {error}")
+            except JournalUnavailable:
+                raise
+            except (JournalError, UsageError) as error:
+                troubles[schedule.name] = f"can't start a run of the schedule {schedule.name!r}: {error}"
+                if self._troubles.get(schedule.name) != troubles[schedule.name]:
+                    self._report("trouble", detail=troubles[schedule.name])
+        self._troubles = troubles
 
     async def _start(self, schedule: ScheduleRow) -> None:
         template = await self._schedules.run_of(schedule.name)
@@ -62,9 +69,11 @@ class Scheduler:
         batch = batch_at(template, tick)
         if batch.claim is not None:
             await TenantBudgets(self._journal).settle_ended()
+        last_run = tick.run_id
         try:
             if await self._submit(batch, schedule.queue, priority=schedule.priority):
                 self._report("scheduled", tick.run_id, repr(schedule.name))
         except BudgetUnavailable as error:
             self._report("trouble", tick.run_id, f"the schedule {schedule.name!r} leaves out {tick.run_id}: {error}")
-        await self._schedules.advance(schedule, tick.following, tick.run_id)
+            last_run = schedule.last_run
+        await self._schedules.advance(schedule, tick.following, last_run)

@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.needs import programs_in
 from teamwright.errors import UsageError
 from teamwright.manifests.code_references import code_in
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source
@@ -34,6 +35,12 @@ def check_code(source: Source, code: CodeFolder | None) -> None:
                     f"The {one.kind} {one.code!r} of {one.owner} is beside the manifest, and code does not travel with"
                     f" a run. {HINT}, or install it there as a package."
                 )
+    for program in programs_in(code_in(source.manifest)):
+        if "/" in program and not Path(program).is_absolute():
+            raise UsageError(
+                f"The program {program!r} that checks work is relative to the folder of the process, which is another"
+                " one for each worker: name it by an absolute path, or put it into a folder of PATH there."
+            )
     for program in _programs(source):
         if code is None or not code.has(program) or place_in_code(source) is None:
             raise UsageError(

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.needs import missing_here, needs_of
-from teamwright.cluster.submission.packed_source import VARIABLE
+from teamwright.cluster.submission.needs import VARIABLE, missing_here, needs_of
 from teamwright.cluster.submission.team_code import place_in_code
 from teamwright.errors import NotResumable
 from teamwright.journal.decoder import decode_body
@@ -79,8 +78,8 @@ class TeamLoader:
             raise NotResumable(f"The team of run {run_id!r} can't be read from its record: {wrong}") from error
 
     async def _lacks(self, started: RunStarted, source: Source) -> Lacks | None:
-        needs, code = needs_of(started, source.manifest), self._code.get(started.code)
-        missing = await anyio.to_thread.run_sync(missing_here, needs, code)
+        code = self._code.get(started.code)
+        missing = await anyio.to_thread.run_sync(lambda: missing_here(needs_of(started, source.manifest), code))
         return Lacks(missing) if missing else None
 
 

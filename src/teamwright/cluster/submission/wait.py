@@ -1,4 +1,4 @@
-"""Records that a run waits for a worker that has what it needs, so that everyone who looks at the run reads it."""
+"""Records that a run waits in its queue, for any worker or for one that has what it needs. Everyone can read it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunQueued
 
 
-async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks) -> None:
+async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks | None = None) -> None:
     """Record for what a run waits, unless its last event says so; raises `RunIsLive` if another process drives it."""
     async with journal.drive(run_id):
-        last = (await journal.read(run_id))[-1]
-        fact = RunQueued(queue=queue, waits_for=lacks.reasons)
-        if last.fact != fact and not isinstance(last.fact, RunEnded):
+        events = await journal.read(run_id)
+        last, fact = events[-1], RunQueued(queue=queue, waits_for=() if lacks is None else lacks.reasons)
+        if last.fact != fact and not any(isinstance(one.fact, RunEnded) for one in events):
             event = Event(run_id, last.number + 1, max(time.time(), last.time), "", "", fact)
             await commit(journal, Batch([event], {}))

@@ -66,4 +66,4 @@ class WorkerLog:
     def _json(self, what: Happening, run_id: str, detail: str) -> str:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         fields = {"time": time, "worker": self.worker, "event": what, "run_id": run_id, "detail": detail}
-        return json.dumps({name: value for name, value in fields.items() if value}, ensure_ascii=False)
+        return json.dumps({name: value for name, value in fields.items() if value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,9 @@ from teamwright.cluster.worker.log import WorkerLog
 from teamwright.cluster.worker.metrics import CONTENT_TYPE, WorkerMetrics
 from teamwright.cluster.worker.worker import Worker
 from teamwright.errors import JournalError
+
+STATUS_SECONDS = 3.0
+"""How long the database may take to answer before it counts as away."""
 
 
 @asynccontextmanager
@@ -23,8 +27,9 @@ async def monitoring(worker: Worker, log: WorkerLog, place: str) -> AsyncGenerat
 
     async def show_metrics() -> Page:
         try:
-            status = await worker.status()
-        except JournalError:
+            async with asyncio.timeout(STATUS_SECONDS):
+                status = await worker.status()
+        except (JournalError, TimeoutError):
             status = None
         text = metrics.render(status, worker.traffic, driving=len(worker.driven), at_once=worker.at_once)
         return Page(text, content_type=CONTENT_TYPE)

@@ -24,7 +24,7 @@ class Presence:
 
     def __init__(self, journal: PostgresJournal, worker_id: str, describe: Callable[[], dict[str, JsonValue]]) -> None:
         self._journal, self._worker_id, self._describe = journal, worker_id, describe
-        self.is_connected = True
+        self.is_connected = False
         """Whether the database took what was written last."""
 
     async def watch(self) -> None:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.settings import worker_lock
 from teamwright.cluster.worker.log import WorkerReport
-from teamwright.errors import JournalError, JournalUnavailable, RunIsLive
+from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.run_reader import read_record
@@ -25,6 +24,7 @@ from teamwright.values.results import FINAL, RunSummary
 if TYPE_CHECKING:
     from teamwright.history.record.run_record import RunRecord
 
+V = TypeVar("V")
 LOOK_SECONDS: Final = 1.0
 DEATH_SECONDS: Final = 2.0
 """How long a worker may be without its locks: it takes them again after the database was away."""
@@ -36,6 +36,8 @@ LONGEST_PAUSE: Final = 5.0
 CLEAN_SECONDS: Final = 60.0
 KEEP_SECONDS: Final = 24 * 3600.0
 """How long entries are kept after they are done."""
+UNABLE_SECONDS: Final = 30.0
+"""How long a worker does not look again at a run that needs what it lacks."""
 LOCK: Final = "cluster/take-over"
 """The lock under which one worker at a time looks; no run has such an id."""
 
@@ -54,7 +56,10 @@ class TakeOver:
         self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
         self._adopt = adopt
         self._undriven: dict[tuple[str, float | None], float] = {}
-        self._seen_items: dict[str, int] = {}
+        self._futile_items: dict[str, int] = {}
+        """The last inbox items of paused runs with which they could not go on."""
+        self._unable_until: dict[str, float] = {}
+        """When this worker looks again at runs that need what it lacks."""
         self._cleaned = 0.0
 
     async def watch(self) -> None:
@@ -80,13 +85,10 @@ class TakeOver:
         driven = await self._journal.driven(locks) if entries else set[str]()
         idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
         await self._take_over([one for one in idle if one.state == "claimed"], driven)
-        await self._revive([one for one in idle if one.state == "parked" and not one.waits])
-        if waiting := [one for one in idle if one.waits]:
-            running = Counter(one.queue for one in entries if one.state == "claimed" or one.run_id in driven)
-            await self._place(waiting, running)
-        if time.monotonic() > self._cleaned + CLEAN_SECONDS:
+        await self._revive([one for one in idle if one.state == "parked"])
+        is_due = time.monotonic() > self._cleaned + CLEAN_SECONDS
+        if is_due and not await self._client.delete_done(time.time() - KEEP_SECONDS):
             self._cleaned = time.monotonic()
-            await self._client.delete_done(time.time() - KEEP_SECONDS)
 
     async def _take_over(self, undriven: Sequence[QueueEntry], locked: set[str]) -> None:
         """Put those back whose run had no driver for a while since its claim; a worker that lives may need long."""
@@ -100,10 +102,12 @@ class TakeOver:
                     await self._client.requeue(entry)
 
     async def _revive(self, parked: Sequence[QueueEntry]) -> None:
-        """Put those back that can go on: their answer arrived, or their other driver has stopped."""
+        """Let those go on that can: their answer arrived, their other driver has stopped, or this worker is able to."""
+        run_ids = [one.run_id for one in parked]
+        self._futile_items = _only(self._futile_items, run_ids)
+        self._unable_until = _only(self._unable_until, run_ids)
         if not parked:
             return
-        run_ids = [one.run_id for one in parked]
         runs = await self._journal.summaries(run_ids)
         items = await self._journal.last_inbox_items(run_ids)
         for entry in parked:
@@ -111,8 +115,15 @@ class TakeOver:
             with self._reported(entry):
                 if run is None or run.status in FINAL:
                     await self._client.delete([entry.run_id])
+                elif entry.waits:
+                    await self._adopt_once(entry)
                 elif await self._can_go_on(entry, run, items.get(entry.run_id, 0)):
                     await self._client.requeue(entry)
+
+    async def _adopt_once(self, entry: QueueEntry) -> None:
+        """Let this worker adopt a run; one that it can't drive is left alone for a while, since many may wait."""
+        if time.monotonic() >= self._unable_until.get(entry.run_id, 0.0) and not await self._adopt(entry):
+            self._unable_until[entry.run_id] = time.monotonic() + UNABLE_SECONDS
 
     @contextmanager
     def _reported(self, entry: QueueEntry) -> Generator[None]:
@@ -121,28 +132,18 @@ class TakeOver:
             yield
         except JournalUnavailable:
             raise
-        except JournalError as error:
+        except (JournalError, RunError) as error:
             self._report("trouble", entry.run_id, f"can't put {entry.run_id} back into its queue: {error}")
-
-    async def _place(self, waiting: Sequence[QueueEntry], running: Counter[str]) -> None:
-        """Let this worker adopt runs that wait for what it has, within the limits of their queues."""
-        runs = await self._journal.summaries([one.run_id for one in waiting])
-        limits = {one.name: one.at_once for one in await self._client.queues()}
-        for entry in waiting:
-            run, limit = runs.get(entry.run_id), limits.get(entry.queue)
-            with self._reported(entry):
-                if run is None or run.status in FINAL:
-                    await self._client.delete([entry.run_id])
-                elif (limit is None or running[entry.queue] < limit) and await self._adopt(entry):
-                    running[entry.queue] += 1
 
     async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
         if run.status != "paused":
             return entry.retry_at is None or time.time() >= entry.retry_at
-        if self._seen_items.get(entry.run_id) == last_item:
+        if self._futile_items.get(entry.run_id) == last_item:
             return False
-        self._seen_items[entry.run_id] = last_item
-        return await has_arrived(self._journal, run)
+        if await has_arrived(self._journal, run):
+            return True
+        self._futile_items[entry.run_id] = last_item
+        return False
 
 
 async def has_arrived(journal: PostgresJournal, paused: RunSummary) -> bool:
@@ -151,6 +152,10 @@ async def has_arrived(journal: PostgresJournal, paused: RunSummary) -> bool:
         return False
     record = await read_record(journal, paused.id)
     return any(_is_for(record, item) for item in await journal.inbox(paused.id))
+
+
+def _only(values: Mapping[str, V], names: Collection[str]) -> dict[str, V]:
+    return {name: values[name] for name in names if name in values}
 
 
 def _claim_of(entry: QueueEntry) -> tuple[str, float | None]:

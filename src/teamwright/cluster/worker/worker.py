@@ -21,7 +21,7 @@ from teamwright.cluster.placement.orphans import Orphans
 from teamwright.cluster.placement.worker_placement import WorkerPlacement
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
-from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_queue, worker_lock
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_own_queue, worker_lock
 from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
@@ -68,7 +68,7 @@ class Worker:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
         self.name = name or socket.gethostname()
         self.worker_id = f"{self.name}:{os.getpid()}:{uuid4().hex[:8]}"
-        self.queue = check_queue(queue)
+        self.queue = check_own_queue(queue)
         self.at_once = at_once
         report.worker = self.worker_id
         self._journal, self._report, self._started = journal, report, time.monotonic()
@@ -76,10 +76,9 @@ class Worker:
         self._engine = Engine(journal, shared=ClusterLimits(journal.address), placement=self._placement)
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
-        self._runner = QueueRunner(journal.address, queues, self.worker_id, at_once, self._work, self._waiting)
+        self._runner = QueueRunner(self._client, queues, self.worker_id, at_once, self._work, self._waiting)
         self._take_over = TakeOver(journal, self._client, self._claimed, report, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
-        self._adopted: set[asyncio.Task[None]] = set()
         self._presence = Presence(journal, self.worker_id, self._describe)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
         self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, report)
@@ -122,7 +121,7 @@ class Worker:
             stack.push_async_callback(self._runner.close)
             watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
             for watch in watches:
-                stack.push_async_callback(_cancelled, asyncio.create_task(watch()))
+                stack.push_async_callback(_cancelled, asyncio.create_task(self._keep(watch)))
             await self._presence.show()
             stack.push_async_callback(self._presence.leave)
             self._stack = stack.pop_all()
@@ -135,11 +134,11 @@ class Worker:
         """Claim nothing more, let calls in flight finish, and hand all runs back to the queue."""
         self._is_draining = True
         self._runner.at_once = 0
-        await self._presence.show()
         for run_id, handle in list(self._claims.items()):
             if handle is not None:
                 self._report("hands_back", run_id)
                 handle.hand_back(self._queues[run_id])
+        await self._presence.show()
         await self._idle.wait()
 
     def interrupt(self) -> None:
@@ -169,36 +168,34 @@ class Worker:
         """How many runs of the queue of branches wait for branches of their own, which need room there."""
         if queue != self._placement.queue:
             return 0
-        return self._placement.waiting([run_id for run_id, own in self._queues.items() if own == queue])
+        claimed = list(self._queues.items())  # at once, since DBOS asks in its own thread
+        return self._placement.waiting([run_id for run_id, own in claimed if own == queue])
 
     def _claimed(self, run_id: str) -> bool:
         return run_id in self._claims
 
+    async def _keep(self, watch: Callable[[], Awaitable[None]]) -> None:
+        """Watch on, also after an unexpected error: without its watches a worker would leave runs undriven."""
+        while True:
+            try:
+                await watch()
+            except Exception as error:  # noqa: BLE001 - reported
+                self._report("trouble", detail=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(1.0)
+
     async def _adopt(self, entry: QueueEntry) -> bool:
-        """Drive a run that waits for what this worker has; returns whether it does.
+        """Claim a run that waits for what this worker has, if there is room; returns False if this worker lacks it.
 
-        The entry stays parked: put back, others that lack the same could claim it again and again. If this worker dies,
-        the run waits again.
+        Put back into the queue, the run could be claimed again and again by others that lack the same.
         """
-        claimed = list(self._queues.values()).count(entry.queue)
-        is_full = claimed >= self._runner.at_once + self._waiting(entry.queue)
-        if entry.queue not in (self.queue, self._placement.queue) or self._is_draining or is_full:
-            return False
-        with suppress(RunError, UsageError):  # driving it will tell what is wrong
-            if await self._teams.lacks(entry.run_id) is not None:
-                return False
-        task = asyncio.create_task(self._drive_adopted(entry))
-        self._adopted.add(task)
-        task.add_done_callback(self._adopted.discard)
+        claimed = list(self._queues.values()).count(entry.queue) + self._runner.wanted(entry.queue)
+        has_room = claimed < self._runner.at_once + self._waiting(entry.queue) and not self._is_draining
+        if has_room and entry.queue in (self.queue, self._placement.queue):
+            with suppress(RunError, UsageError):  # driving it will tell what is wrong
+                if await self._teams.lacks(entry.run_id) is not None:
+                    return False
+            self._runner.want(entry.run_id, entry.queue)
         return True
-
-    async def _drive_adopted(self, entry: QueueEntry) -> None:
-        self._runner.adopted += 1
-        try:
-            if await self._work(entry.run_id, entry.queue):
-                await self._settle(lambda: self._client.delete([entry.run_id]))
-        finally:
-            self._runner.adopted -= 1
 
     async def _work(self, run_id: str, queue: str) -> bool:
         """Drive a run that was claimed; returns whether it has ended."""
@@ -210,6 +207,9 @@ class Worker:
         self._idle.clear()
         try:
             return await self._drive(entry)
+        except Exception as error:  # noqa: BLE001 - the outcome of the entry would be an error, and the run lost
+            self._report("trouble", run_id, f"{type(error).__name__}: {error}")
+            return False  # others take over the entry, which is claimed and has no driver
         finally:
             del self._claims[run_id], self._queues[run_id]
             if not self._claims:

@@ -1,0 +1,34 @@
+"""`teamwright runs resume --submit`: gives a run back to the workers of its queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from teamwright.cli.terminal.extras import needs_extra
+from teamwright.cli.terminal.output import say, write_json, write_result
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine
+
+
+async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, out: Path | None) -> int:
+    """Put a run back into its queue, and print its id like `submit`."""
+    with needs_extra("cluster", "queues and workers"):
+        from teamwright.cluster.journal import cluster_journal
+        from teamwright.cluster.queue.client import QueueClient
+        from teamwright.cluster.submission.resubmission import resubmit
+
+    client = QueueClient(cluster_journal().address)
+    await client.open()
+    try:
+        queue = await resubmit(engine.journal, client, run_id)
+    finally:
+        await client.close()
+    if json:
+        write_json({"run_id": run_id, "status": "queued", "queue": queue}, out)
+        return 0
+    write_result(run_id, out)
+    if not quiet:
+        say(f"in the queue {queue!r}; follow it with: teamwright runs tail {run_id}")
+    return 0
