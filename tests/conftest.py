@@ -4,9 +4,10 @@ import asyncio
 import gc
 import inspect
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
-from pathlib import Path
+from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job of a script ignores SIGINT; child processes would inherit that, and tests send Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+NUMBERS = count(1)
 SECRET_ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")
 
 
@@ -43,13 +45,26 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def isolated_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set a separate data folder, and remove settings and secrets of the user's shell."""
+def isolated_environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Set a separate data folder, and remove settings and secrets of the user's shell.
+
+    Most tests write nothing, so their folder is made by what writes to it first.
+    """
     for name in os.environ:
         if name.startswith("TEAMWRIGHT_") or name.endswith(SECRET_ENDINGS):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path / "teamwright-home"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    if "tmp_path" in request.fixturenames:
+        monkeypatch.setenv("TEAMWRIGHT_HOME", str(request.getfixturevalue("tmp_path") / "teamwright-home"))
+        yield
+    else:
+        home = tmp_path_factory.getbasetemp() / f"teamwright-home-{next(NUMBERS)}"
+        monkeypatch.setenv("TEAMWRIGHT_HOME", str(home))
+        yield
+        if home.exists():
+            shutil.rmtree(home)
 
 
 @pytest.fixture

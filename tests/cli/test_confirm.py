@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.conftest import REPLIES, TEAM, Call, write_team
 from tests.cli.interactive.test_prompt import Terminal
-from tests.cli.test_processes import events_of, finish, start, wait_for
+from tests.cli.test_processes import events_of, start, wait_for
+from tests.kit.program import run_program
 
 ABOVE = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {tokens: 10}")
 BELOW = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {usd: 1, tokens: 90000}")
@@ -104,8 +105,8 @@ def test_a_run_that_is_killed_while_it_waits_is_confirmed_by_another_process(tmp
     wait_for(lambda: "person.asked" in events_of("one"))
     os.killpg(terminal.process.pid, signal.SIGKILL)
     assert terminal.ended()[0] == -signal.SIGKILL
-    assert finish("runs", "resume", "one").returncode == 7
-    assert finish("runs", "answer", "one", "yes").returncode == 0
+    assert run_program("runs", "resume", "one").returncode == 7
+    assert run_program("runs", "answer", "one", "yes").returncode == 0
     process = start("runs", "resume", "one")
     out, _ = process.communicate(timeout=50)
     assert (process.returncode, out) == (0, ANSWER)

@@ -17,6 +17,7 @@ import pytest
 from teamwright.testing.chat import ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import TEAM, write_team
+from tests.kit.program import Program, run_program
 from tests.kit.redis import redis_url, shared_redis
 
 __all__ = ["redis_url", "shared_redis"]
@@ -26,15 +27,8 @@ SLOW = "rules: [{agent: writer, reply: First.}, {agent: critic, delay: 30, reply
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [*PROGRAM, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def finish(*arguments: object, timeout: float = 50) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False
-    )
+def start(*arguments: object) -> Program:
+    return Program(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def wait_for(what: Callable[[], bool], timeout: float = 30) -> None:
@@ -46,11 +40,11 @@ def wait_for(what: Callable[[], bool], timeout: float = 30) -> None:
 
 def events_of(run: str) -> list[str]:
     """The kinds of events so far; empty when there is no such run."""
-    done = finish("runs", "export", run)
+    done = run_program("runs", "export", run)
     return [event["kind"] for event in json.loads(done.stdout)["events"]] if done.returncode == 0 else []
 
 
-def start_sleeping(folder: Path, code: str) -> subprocess.Popen[str]:
+def start_sleeping(folder: Path, code: str) -> Program:
     """Start a run of a function whose module is this code, and wait until it says that it is asleep."""
     team = write_team(folder / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
     (team / "sleeping.py").write_text(code)
@@ -79,7 +73,7 @@ def test_a_signal_interrupts_a_run_which_can_then_be_resumed(slow: Path, number:
     assert "Traceback" not in err
     assert out == ""
     (slow / "replies.yaml").write_text("rules: [{agent: critic, reply: Last.}]")
-    done = finish("runs", "resume", "one")
+    done = run_program("runs", "resume", "one")
     assert (done.returncode, done.stdout) == (0, "Last.\n")
 
 
@@ -121,7 +115,9 @@ def blocking_team(folder: Path) -> Path:
 
 
 def test_a_time_limit_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> None:  # D-01
-    done = finish("run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one", "--max-seconds", "1", timeout=40)
+    done = run_program(
+        "run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one", "--max-seconds", "1", timeout=40
+    )
     assert done.returncode == 130
     assert "did not stop and was abandoned" in done.stderr
 
@@ -131,7 +127,7 @@ def test_a_cancel_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> 
     assert process.stderr is not None
     while "asleep" not in process.stderr.readline():
         pass
-    assert finish("runs", "cancel", "one", timeout=40).returncode == 0
+    assert run_program("runs", "cancel", "one", timeout=40).returncode == 0
     process.communicate(timeout=5)
     assert process.returncode == 130
     assert events_of("one")[-1] == "run.ended"
@@ -235,12 +231,12 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path: Path, team: Path) -> 
 def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -> None:
     process = start("run", slow, "Go", "--run-id", "one", "-q")
     wait_for(lambda: "agent.replied" in events_of("one"))
-    assert finish("runs", "resume", "one").returncode == 1
-    assert json.loads(finish("runs", "list", "--json").stdout)[0]["status"] == "running"
+    assert run_program("runs", "resume", "one").returncode == 1
+    assert json.loads(run_program("runs", "list", "--json").stdout)[0]["status"] == "running"
     tail = start("runs", "tail", "one", "--events")
     assert tail.stdout is not None
     assert json.loads(tail.stdout.readline())["kind"] == "run.started"
-    done = finish("runs", "cancel", "one", "--json")
+    done = run_program("runs", "cancel", "one", "--json")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "cancelled")
     process.communicate(timeout=20)
     assert process.returncode == 6
@@ -286,14 +282,14 @@ def test_a_chain_of_50_that_is_killed_resumes_without_paying_twice(tmp_path: Pat
         process = start("run", folder, "Go", "--run-id", "one")
         process.communicate(timeout=50)
         assert process.returncode == -signal.SIGKILL
-        assert json.loads(finish("runs", "list", "--json").stdout)[0]["status"] == "interrupted"
-        done = finish("runs", "resume", "one", "--json")
+        assert json.loads(run_program("runs", "list", "--json").stdout)[0]["status"] == "interrupted"
+        done = run_program("runs", "resume", "one", "--json")
         assert done.returncode == 0, done.stderr
         assert server.count in {50, 51}
         result = json.loads(done.stdout)
     assert [message["name"] for message in result["messages"]] == names
     assert result["status"] == "completed"
-    assert "in doubt" in finish("runs", "show", "one").stdout
+    assert "in doubt" in run_program("runs", "show", "one").stdout
 
 
 def in_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
@@ -302,8 +298,7 @@ def in_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
 
     near, far = pty.openpty()
     surroundings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment}
-    command = [*PROGRAM, *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=far, text=True, env=surroundings)
+    process = Program(*arguments, stdout=subprocess.PIPE, stderr=far, env=surroundings)
     os.close(far)
     shown = b""
     while True:
@@ -339,10 +334,7 @@ def test_no_color_means_no_color(team: Path) -> None:
 def test_a_full_disk_or_locked_folder_is_reported_clearly(team: Path, tmp_path: Path) -> None:
     home = tmp_path / "file-not-folder"
     home.write_text("")
-    environment = {**os.environ, "TEAMWRIGHT_HOME": str(home)}
-    done = subprocess.run(
-        [*PROGRAM, "run", str(team), "Go"], capture_output=True, text=True, env=environment, check=False, timeout=50
-    )
+    done = run_program("run", team, "Go", env={**os.environ, "TEAMWRIGHT_HOME": str(home)})
     assert done.returncode == 1
     assert "TEAMWRIGHT_HOME" in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Call, write_team
-from tests.cli.test_processes import PROGRAM
 from tests.cli.test_run import ANSWER
+from tests.kit.program import run_program
+
+NAMES = ("stdin", "stdout", "stderr")
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 
 
-def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the program with its streams as a shell sets them up."""
-    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, stdin=subprocess.DEVNULL)
+def redirected(redirection: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the program with its streams as a shell sets them up: `>` and `2>` to a device, or closed by `&-`."""
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL}
+    closed: set[int] = set()
+    with ExitStack() as stack:
+        for number, mode, target in re.findall(r"(\d?)([<>])(\S+)", redirection):
+            stream = int(number or mode == ">")
+            if target == "&-":
+                closed.add(stream)
+            else:
+                streams[NAMES[stream]] = stack.enter_context(Path(target).open("r+b", buffering=0))
+        return run_program(*arguments, closed=closed, **streams)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +41,7 @@ def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProces
 def test_an_answer_that_cannot_be_written_is_reported_and_the_run_is_kept(
     call: Call, team: Path, redirection: str, reason: str, options: tuple[str, ...]
 ) -> None:
-    done = in_shell(redirection, "run", team, "Go", "--run-id", "one", "--quiet", *options)
+    done = redirected(redirection, "run", team, "Go", "--run-id", "one", "--quiet", *options)
     assert done.returncode == 1
     assert done.stderr == (
         f"teamwright: The result can't be written to stdout: {reason}. The run is recorded: teamwright runs show one\n"
@@ -38,25 +51,25 @@ def test_an_answer_that_cannot_be_written_is_reported_and_the_run_is_kept(
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "<&-", "2>&- <&-"])
 def test_progress_that_cannot_be_shown_stops_no_run(team: Path, redirection: str) -> None:
-    done = in_shell(redirection, "run", team, "Go")
+    done = redirected(redirection, "run", team, "Go")
     assert (done.returncode, done.stdout) == (0, ANSWER)
 
 
 def test_a_closed_stdin_holds_no_task(team: Path) -> None:
-    done = in_shell("<&-", "run", team, "-")
+    done = redirected("<&-", "run", team, "-")
     assert done.returncode == 2
     assert "There is no task" in done.stderr
 
 
 def test_a_run_that_ends_before_it_can_be_interrupted_fails_for_its_lost_events(team: Path) -> None:
-    done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
+    done = redirected(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
     assert done.returncode in {1, 130}
     assert "No space left on device" in done.stderr
 
 
 def test_events_that_cannot_be_written_interrupt_the_run(team: Path) -> None:
     (team / "replies.yaml").write_text("rules: [{agent: writer, delay: 30, reply: First.}]")
-    done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
+    done = redirected(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
     assert done.returncode == 130
     assert done.stderr.splitlines() == [
         "teamwright: The result can't be written to stdout: No space left on device.",
@@ -66,7 +79,7 @@ def test_events_that_cannot_be_written_interrupt_the_run(team: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("schema",), ("runs", "list", "--json")])
 def test_any_result_that_cannot_be_written_is_one_line(arguments: tuple[str, ...]) -> None:
-    done = in_shell(">/dev/full", *arguments)
+    done = redirected(">/dev/full", *arguments)
     assert done.returncode == 1
     assert done.stderr == "teamwright: The result can't be written to stdout: No space left on device.\n"
 
@@ -85,11 +98,11 @@ def test_what_a_function_prints_is_no_result(tmp_path: Path) -> None:
     (team / "printing.py").write_text(
         "import sys\nprint('imported')\ndef say(task: str) -> str:\n    print('called')\n    return task\n"
     )
-    done = in_shell("", "run", team, "Go", "--json")
+    done = redirected("", "run", team, "Go", "--json")
     assert json.loads(done.stdout)["output"] == "Go"
     assert {"imported", "called"} <= set(done.stderr.splitlines())
-    done = in_shell("", "run", team, "Go", "--events", "--run-id", "one")
+    done = redirected("", "run", team, "Go", "--events", "--run-id", "one")
     assert json.loads(done.stdout.splitlines()[-1])["kind"] == "run.ended"
-    assert json.loads(in_shell("", "validate", team, "--json").stdout)["valid"]
-    assert json.loads(in_shell("", "show", team, "--json").stdout)["team"] == "loud"
-    assert in_shell("", "runs", "fork", "one", "--task", "Again").stdout == "Again\n"
+    assert json.loads(redirected("", "validate", team, "--json").stdout)["valid"]
+    assert json.loads(redirected("", "show", team, "--json").stdout)["team"] == "loud"
+    assert redirected("", "runs", "fork", "one", "--task", "Again").stdout == "Again\n"

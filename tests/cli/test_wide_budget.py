@@ -15,7 +15,8 @@ import pytest
 from teamwright.testing.chat import ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import write_team
-from tests.cli.test_processes import finish, start
+from tests.cli.test_processes import start
+from tests.kit.program import run_program
 
 MEMBERS, PAID, WIDE, KILLED_AT = 64, 20, 6, 11
 CAP, EACH = 100, 0.001
@@ -51,8 +52,8 @@ def test_a_token_limit_is_never_exceeded_and_unpaid_work_is_reported(tmp_path: P
     limit = 2100
     with ModelServer(lambda request: Say(text="word " * CAP)) as server:
         team = wide_team(tmp_path / "wide", server)
-        done = finish("run", team, "Go", "--run-id", "one", "--max-tokens", limit, "--json")
-        result, shown = told(done), told(finish("runs", "show", "one", "--json"))
+        done = run_program("run", team, "Go", "--run-id", "one", "--max-tokens", limit, "--json")
+        result, shown = told(done), told(run_program("runs", "show", "one", "--json"))
         assert done.returncode == 4, done.stderr
         assert server.count == answered(result) == len(result["messages"])
     assert (result["status"], result["stop_reason"]) == ("degraded", "budget")
@@ -70,13 +71,13 @@ def test_a_token_limit_is_never_exceeded_and_unpaid_work_is_reported(tmp_path: P
 def test_money_for_twenty_answers_buys_twenty(tmp_path: Path) -> None:  # Z-10
     with ModelServer(lambda request: Say(text="word " * CAP)) as server:
         team = wide_team(tmp_path / "wide", server)
-        done = finish("run", team, "Go", "--run-id", "one", "--max-usd", PAID * EACH, "--json")
+        done = run_program("run", team, "Go", "--run-id", "one", "--max-usd", PAID * EACH, "--json")
         result = told(done)
         assert (done.returncode, answered(result), server.count) == (4, PAID, PAID)
         assert result["usage"]["usd"] == PAID * EACH
-        assert told(finish("runs", "list", "--json"))[0]["usd"] == PAID * EACH
-        assert "$0.0200 of $0.0200" in finish("runs", "show", "one").stdout
-        whole = finish("runs", "fork", "one", "--max-usd", 1, "--json")
+        assert told(run_program("runs", "list", "--json"))[0]["usd"] == PAID * EACH
+        assert "$0.0200 of $0.0200" in run_program("runs", "show", "one").stdout
+        whole = run_program("runs", "fork", "one", "--max-usd", 1, "--json")
         assert (whole.returncode, answered(told(whole))) == (3, MEMBERS), "replies at their cap are cut: a warning"
         assert server.count <= MEMBERS + WIDE
 
@@ -92,16 +93,16 @@ def test_what_was_in_flight_when_the_process_was_killed_stays_charged(tmp_path: 
         process = start("run", team, "Go", "--run-id", "one", "--max-usd", PAID * EACH)
         process.communicate(timeout=50)
         assert process.returncode == -signal.SIGKILL
-        events = told(finish("runs", "export", "one"))["events"]
+        events = told(run_program("runs", "export", "one"))["events"]
         ended = {event["key"] for event in events if event["kind"] == "agent.returned"}
         in_flight = [event for event in events if event["kind"] == "agent.called" and event["key"] not in ended]
         assert in_flight
-        (level,) = told(finish("runs", "show", "one", "--json"))["budget"]
+        (level,) = told(run_program("runs", "show", "one", "--json"))["budget"]
         assert level["held"]["usd"] == pytest.approx(len(in_flight) * EACH)
-        done = finish("runs", "resume", "one", "--json")
+        done = run_program("runs", "resume", "one", "--json")
         result = told(done)
         assert (done.returncode, answered(result)) == (4, PAID - len(in_flight))
         assert server.count <= PAID
     assert (result["status"], result["stop_reason"]) == ("degraded", "budget")
-    (level,) = told(finish("runs", "show", "one", "--json"))["budget"]
+    (level,) = told(run_program("runs", "show", "one", "--json"))["budget"]
     assert (level["spent"]["usd"], level["spent"]["calls"], level["held"]["calls"]) == (PAID * EACH, PAID, 0)

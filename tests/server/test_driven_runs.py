@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from teamwright import Engine, load_team
 from teamwright.errors import UsageError
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.driven_runs import DrivenFile
+from tests.kit.program import Program
 from tests.kit.server import serving
 
 
@@ -118,8 +118,7 @@ class Served:
     """A server in a process of its own, and a client with its session."""
 
     def __init__(self, teams: Path) -> None:
-        command = [sys.executable, "-m", "teamwright.cli.main", "serve", str(teams), "--port", "0", "--json"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+        self.process = Program("serve", teams, "--port", "0", "--json", stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         address = json.loads(self.process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")

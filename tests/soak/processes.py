@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-PROGRAM = (sys.executable, "-m", "teamwright.cli.entry")
+from tests.kit.program import Program
+
 GRACE = 10.0
 """Seconds within which a stopped run must end."""
 SLOWNESS = 10.0
@@ -25,8 +25,8 @@ class Process:
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str], log: Path) -> None:
         self.arguments, self.log = arguments, log
         self._out: IO[bytes] = log.open("wb")
-        self._child = subprocess.Popen(
-            [*PROGRAM, *arguments],
+        self._child = Program(
+            *arguments,
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=subprocess.STDOUT,

@@ -16,7 +16,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.cli.interactive.chat import ChatSession
 from tests.cli.conftest import DESK, Call, write_team
-from tests.cli.test_processes import PROGRAM
+from tests.kit.program import Program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
@@ -35,10 +35,11 @@ class Terminal:
     """The program in a terminal of its own, whose Ctrl-C it gets."""
 
     def __init__(self, *arguments: object) -> None:
-        self._pid, self._file = pty.fork()
-        if self._pid == 0:
-            os.environ.update({"TERM": "xterm", "COLUMNS": "100", "LINES": "40"})
-            os.execv(PROGRAM[0], [*PROGRAM, *map(str, arguments)])
+        self._file, far = pty.openpty()
+        surroundings = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), far)
+        self._process = Program(*arguments, terminal=True, start_new_session=True, env=surroundings, **streams)
+        os.close(far)
         self.shown = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
@@ -64,9 +65,9 @@ class Terminal:
         with suppress(OSError):  # the terminal is gone once the program has ended
             while piece := os.read(self._file, 65536):
                 self.shown += self._decoder.decode(piece)
-        _, status = os.waitpid(self._pid, 0)
+        code = self._process.wait()
         os.close(self._file)
-        return os.waitstatus_to_exitcode(status), self.shown
+        return code, self.shown
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from teamwright.values.events.person import PersonAsked
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
 from tests.cli.conftest import write_team
-from tests.cli.test_processes import PROGRAM, finish
+from tests.kit.program import Program, run_program
 from tests.kit.records import wait_for_question
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
@@ -257,10 +257,9 @@ class Terminal:
     def __init__(self, *arguments: object, **environment: str) -> None:
         self._near, far = pty.openpty()
         surroundings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40", **environment}
-        self.process = subprocess.Popen(
-            [*PROGRAM, *map(str, arguments)],
-            stdin=far, stdout=subprocess.PIPE, stderr=far, text=True, env=surroundings, start_new_session=True,
-        )  # fmt: skip
+        self.process = Program(
+            *arguments, stdin=far, stdout=subprocess.PIPE, stderr=far, env=surroundings, start_new_session=True
+        )
         os.close(far)
         self.shown = ""
 
@@ -300,7 +299,7 @@ def test_a_person_at_the_terminal_edits_and_approves_at_once(tmp_path: Path) -> 
     terminal.until("First draft.")
     terminal.types("e\n")
     assert terminal.ended() == (0, "It will do.\n")
-    result = json.loads(finish("runs", "show", "one", "--json").stdout)
+    result = json.loads(run_program("runs", "show", "one", "--json").stdout)
     assert [message["content"] for message in result["messages"]] == ["Second draft.", "It will do."]
     assert "run.paused" not in [entry["text"] for entry in result["story"]]
 
@@ -336,7 +335,7 @@ def test_an_answer_from_another_process_reaches_a_live_run_at_once(tmp_path: Pat
     team = write_team(tmp_path / "team", TEAM, REPLIES)
     terminal = Terminal("run", team, "Write", "--run-id", "one")
     terminal.until("later> ")
-    assert finish("runs", "answer", "one", "--approve").returncode == 0
+    assert run_program("runs", "answer", "one", "--approve").returncode == 0
     terminal.until("settled elsewhere")
     terminal.until("May this reply of 'writer' stand?")
     terminal.types("a\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from tests.cli.conftest import Call, write_team
 from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import start
+from tests.kit.program import Program
 
 TEAM = """\
 agents:
@@ -35,7 +35,7 @@ def second(turn) -> str:
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Generator[subprocess.Popen[str]]:
+def waiting(tmp_path: Path) -> Generator[Program]:
     """A run in another process, whose first member waits for the file `go`."""
     team = write_team(tmp_path / "team", TEAM)
     (team / "steps.py").write_text(STEPS.format(go=str(tmp_path / "go")))
@@ -48,14 +48,14 @@ def waiting(tmp_path: Path) -> Generator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def ends(process: subprocess.Popen[str], folder: Path) -> int:
+def ends(process: Program, folder: Path) -> int:
     (folder / "go").touch()
     process.communicate(timeout=20)
     return process.returncode
 
 
 def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
-    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+    waiting: Program, tmp_path: Path, call: Call
 ) -> None:
     assert call("runs", "say", "one", "Be brief.", "--by", "ann").out.startswith("say: accepted (event ")
     raised = call("runs", "raise-budget", "one", "--max-calls", "5", "--json").json
@@ -76,7 +76,7 @@ def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
 
 
 def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
-    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+    waiting: Program, tmp_path: Path, call: Call
 ) -> None:
     assert call("runs", "raise-budget", "one", "--max-calls", "5").code == 0
     assert call("runs", "pause", "one", "--expert", "second").out.startswith("pause member: accepted")
@@ -91,7 +91,7 @@ def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
 
 
 def test_what_a_run_cannot_take_is_an_error_in_words(  # A-13
-    waiting: subprocess.Popen[str], tmp_path: Path, call: Call
+    waiting: Program, tmp_path: Path, call: Call
 ) -> None:
     refused = call("runs", "say", "one", "Hi", "--to", "secnd")
     assert refused.code == 1

@@ -13,16 +13,14 @@ import pytest
 
 from teamwright.cli.main import main
 from tests.cli.conftest import TEAM, write_team
+from tests.kit.program import Program
 
-PROGRAM = [sys.executable, "-m", "teamwright.cli.main", "serve"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
 def test_the_printed_address_opens_one_session(tmp_path: Path) -> None:
     write_team(tmp_path / "duo", TEAM)
-    process = subprocess.Popen(
-        [*PROGRAM, tmp_path, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = Program("serve", tmp_path, "--port", "0", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())["url"]

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from teamwright.errors import JournalUnavailable
@@ -17,6 +18,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from teamwright.values.events.run import RunEnded, RunStarted
 from tests.journal.journals import opened
+from tests.kit.program import run_program
 
 ENDED = RunEnded(status="completed", stop_reason="done", seconds=1.0)
 MIB = 1024 * 1024
@@ -80,15 +82,8 @@ async def test_runs_are_deleted_on_a_full_disk(small_disk: Path) -> None:  # D-0
 
 
 async def _teamwright(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    import anyio.to_thread
-
-    def call() -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "teamwright.cli.entry", *arguments],
-            env={**os.environ, "TEAMWRIGHT_HOME": str(home)}, capture_output=True, text=True, check=False, timeout=50,
-        )  # fmt: skip
-
-    return await anyio.to_thread.run_sync(call)
+    environment = {**os.environ, "TEAMWRIGHT_HOME": str(home)}
+    return await anyio.to_thread.run_sync(lambda: run_program(*arguments, env=environment))
 
 
 async def test_runs_can_be_deleted_when_the_disk_is_full(small_disk: Path) -> None:  # D-06

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Any, Self
 from playwright.sync_api import Page
 
 from teamwright.server.security.tokens import Tokens, tokens_file
+from tests.kit.program import Program
 from tests.paths import ROOT
 from tools.run_page import JOURNAL, address_of
 
@@ -128,7 +128,7 @@ class PageServer:
 
     def __init__(self, teams: Path, home: Path, *more: Path) -> None:
         self._folders, self._home = (teams, *more), home
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Program | None = None
         self.port = 0
         self.address = ""
         """The address to open; it works once."""
@@ -146,11 +146,10 @@ class PageServer:
 
     def start(self) -> None:
         """Start the server, at the same port as before."""
-        command = [sys.executable, "-m", "teamwright", "serve", *map(str, self._folders)]
-        command += ["--port", str(self.port), "--json"]
+        arguments = ("serve", *self._folders, "--port", self.port, "--json")
         environment = {**os.environ, "TEAMWRIGHT_HOME": str(self._home)}
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        self._process = Program(
+            *arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         try:
             self.address = address_of(self._process)

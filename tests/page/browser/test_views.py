@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -17,17 +18,47 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.experts
 EXAMPLES = ("budget", "expert_review", "selector")
 VIEWS = ("plan", "money", "steer", "travel", "lab")
-STEERED = {"steered": [{**REPORT_REPLIES[0], "delay": 12}, *REPORT_REPLIES[1:]]}
+STEERED = re.sub(r"(reader|writer): {scripted: replies.yaml", r"\1: {function: 'steps:\1'", REPORT)
+STEPS = """
+import pathlib, anyio
+
+FOLDER = pathlib.Path(__file__).parent
+
+async def reader(task: str) -> str:
+    while not (FOLDER / "go").exists():
+        await anyio.sleep(0.02)
+    return "It is read."
+
+async def writer(task: str) -> str:
+    while (FOLDER / "hold").exists():
+        await anyio.sleep(0.02)
+    return "It is written."
+"""
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
-    """A server with examples of several strategies, and a team that works slowly enough to be steered."""
-    folder = tmp_path_factory.mktemp("views")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("views")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[PageServer]:
+    """A server with examples of several strategies, and a team whose first member waits, so that it can be steered."""
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / "teams" / name)
-    with PageServer(write_teams(folder / "teams", {"steered": REPORT}, STEERED), folder / "home") as started:
+    write_teams(folder / "teams", {"steered": STEERED}, {"steered": REPORT_REPLIES})
+    (folder / "teams" / "steered" / "steps.py").write_text(STEPS, encoding="utf-8")
+    with PageServer(folder / "teams", folder / "home") as started:
         yield started
+
+
+@pytest.fixture
+def go(server: PageServer, folder: Path) -> Iterator[Path]:
+    """The file that the first member of the steered team waits for. While there is a file `hold`, the second waits."""
+    file = folder / "teams" / "steered" / "go"
+    yield file
+    for one in (file, file.with_name("hold")):
+        one.unlink(missing_ok=True)
 
 
 def slider(page: Page) -> Locator:
@@ -57,7 +88,8 @@ def test_a_team_without_a_plan_has_a_timeline(server: PageServer, page: Page) ->
     expect(page.get_by_role("region", name="Timeline")).to_contain_text("foreman")
 
 
-def test_a_running_plan_is_edited_with_its_difference(server: PageServer, page: Page) -> None:
+def test_a_running_plan_is_edited_with_its_difference(server: PageServer, page: Page, go: Path) -> None:
+    go.with_name("hold").touch()
     server.show_run(page, "steered", view="plan")
     page.get_by_role("button", name="Edit the plan").click()
     dialog = page.get_by_role("dialog", name="Edit the plan")
@@ -69,12 +101,13 @@ def test_a_running_plan_is_edited_with_its_difference(server: PageServer, page: 
     dialog.get_by_label("Task").last.press("Tab")
     dialog.get_by_role("button", name="Send this plan").click()
     expect(dialog).to_be_hidden()
+    go.touch()
     expect(page.get_by_text("Version 2, under way")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("^step_3"))).to_be_visible()
     expect(page.get_by_role("region", name="Changes")).to_contain_text("Write it in Latin.")
 
 
-def test_every_intervention_says_when_it_was_accepted_and_took_effect(server: PageServer, page: Page) -> None:
+def test_every_intervention_says_when_it_was_accepted_and_took_effect(server: PageServer, page: Page, go: Path) -> None:
     server.show_run(page, "steered", view="steer")
     done = page.get_by_role("region", name="What people did")
     page.get_by_role("combobox", name=re.compile("^To")).select_option("writer")
@@ -90,10 +123,12 @@ def test_every_intervention_says_when_it_was_accepted_and_took_effect(server: Pa
     page.get_by_role("button", name="Pause: writer").click()
     expect(page.get_by_role("button", name="Continue: writer")).to_be_visible()
     page.get_by_role("button", name="Continue: writer").click()
+    expect(page.get_by_role("button", name="Pause: writer")).to_be_visible()
+    go.touch()
     expect(message).to_contain_text("Took effect")
 
 
-def test_an_expert_is_removed_while_others_work(server: PageServer, page: Page) -> None:
+def test_an_expert_is_removed_while_others_work(server: PageServer, page: Page, go: Path) -> None:
     server.show_run(page, "steered", view="steer")
     page.get_by_role("button", name="Remove: writer").click()
     page.get_by_role("dialog", name="Remove writer?").get_by_role("button", name="Remove").click()
@@ -101,15 +136,18 @@ def test_an_expert_is_removed_while_others_work(server: PageServer, page: Page) 
         page.get_by_role("region", name="What people did").get_by_role("listitem").filter(has_text="Expert removed")
     )
     expect(removed.first).to_contain_text("Accepted")
+    go.touch()
     expect(removed.first).to_contain_text(re.compile("Took effect|Refused"))
 
 
-def test_a_run_is_paused_and_continued(server: PageServer, page: Page) -> None:
+def test_a_run_is_paused_and_continued(server: PageServer, page: Page, go: Path) -> None:
     server.show_run(page, "steered", view="steer")
     page.get_by_role("button", name="Pause", exact=True).click()
+    done = page.get_by_role("region", name="What people did")
+    expect(done.get_by_role("listitem").filter(has_text="Pause").first).to_contain_text("Accepted")
+    go.touch()
     page.get_by_role("button", name="Continue", exact=True).click()
     expect(page.get_by_text("This run has ended, and can no longer be steered.")).to_be_visible()
-    done = page.get_by_role("region", name="What people did")
     for deed in ("Pause", "Continue"):
         expect(done.get_by_role("listitem").filter(has_text=deed).first).to_contain_text("Took effect")
 
