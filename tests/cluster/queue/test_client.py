@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
 from time import time
 
 import psycopg
 import pytest
 
 from teamwright.cluster.queue.client import QueueEntry, QueueLimits, QueueLoad
-from teamwright.cluster.queue.settings import branch_queue, check_own_queue, queue_schema, stored_priority
+from teamwright.cluster.queue.settings import branch_queue, check_own_queue, queue_schema, queue_watch, stored_priority
 from teamwright.errors import JournalError, UsageError
+from teamwright.journal.changes import watching
 from teamwright.values.results import RunSummary
 from tests.kit.workers import Cluster
 
@@ -48,6 +51,17 @@ async def test_the_id_of_a_deleted_run_can_be_submitted_again(cluster: Cluster) 
     await cluster.submit("one")
     assert (entry := await cluster.client.find("one")) is not None
     assert entry.state == "queued", "the entry of the deleted run does not stand for the new one"
+
+
+async def test_the_workers_of_a_queue_are_told_of_new_entries(cluster: Cluster) -> None:
+    told = {queue: asyncio.Event() for queue in ("default", "night")}
+    with ExitStack() as stack:
+        for queue, event in told.items():
+            stack.enter_context(watching(cluster.journal, queue_watch(queue), event.set))
+        await cluster.submit("one")
+        async with asyncio.timeout(30):
+            await told["default"].wait()
+    assert not told["night"].is_set()
 
 
 async def test_a_queued_run_can_be_cancelled(cluster: Cluster) -> None:

@@ -79,21 +79,30 @@ async def test_collisions_with_other_workers_do_not_make_it_deaf(
         await eventually(lambda: driver.driven == ["one"], "it looks again as usual")
 
 
+async def test_a_runner_that_is_woken_looks_at_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "POLL_SECONDS", 600.0)
+    async with running(cluster, driver := Driver(), "default", at_once=1) as runner:
+        await cluster.submit("one", "two")
+        runner.wake()
+        await eventually(lambda: driver.driven == ["one"], "it was woken")
+        driver.may_end.set()
+        await eventually(lambda: driver.driven == ["one", "two"], "the end of a run wakes it as well")
+
+
 async def test_a_runner_that_is_to_stop_claims_nothing_although_its_look_has_begun(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, claims = SystemDatabase.start_queued_workflows, list[str]()
 
-    def stop(runner: QueueRunner) -> float:
-        """Stop claiming when DBOS has read the queue, and waits before it claims."""
+    def stop(runner: QueueRunner, queue: str) -> None:
+        """Stop claiming when the thread of the queue has begun to look."""
         runner.at_once = 0
-        return 0.05
 
     def note(system: SystemDatabase, queue: Any, *arguments: Any, **options: Any) -> Any:
         claims.append(queue.name)
         return claim(system, queue, *arguments, **options)
 
-    monkeypatch.setattr(QueueRunner, "_poll_seconds", stop)
+    monkeypatch.setattr(QueueRunner, "_wait", stop)
     monkeypatch.setattr(SystemDatabase, "start_queued_workflows", note)
     await cluster.submit("one")
     async with running(cluster, driver := Driver(), "default"):

@@ -20,6 +20,7 @@ from teamwright.cluster.queue.settings import (
     WORKFLOW,
     check_queue,
     queue_schema,
+    queue_watch,
     stored_priority,
 )
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
@@ -49,7 +50,7 @@ MOST_CONNECTIONS = 10
 MOST_DELETED = 1000
 """The most entries that are deleted at a time."""
 POLL_SECONDS = 0.5
-"""How often an idle worker looks for new entries."""
+"""How often an idle worker looks for new entries; of most it is notified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +163,14 @@ class QueueClient:
         if delay > 0:
             options["delay_seconds"] = delay
         self._register(queue)
+        added = f"queue {queue_watch(queue)}"
 
         def work(client: DBOSClient) -> None:
             with self.engine.begin() as connection:
                 connection.exec_driver_sql(f'SET LOCAL search_path = "{self.address.schema}"')
                 connection.exec_driver_sql(statement, tuple(parameters))
                 client.enqueue_in_transaction(connection, options, batch.run_id, queue)
-                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, "queue"))
+                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, added))
 
         try:
             self._call(work)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
+from threading import Event
 from typing import TYPE_CHECKING
 
 from teamwright.cluster.queue.client import POLL_SECONDS, QueueClient
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from dbos import Queue
     from dbos._sys_db import SystemDatabase
 
-BUSY_POLL_SECONDS = 0.05
-"""How often a worker that has just finished a run looks for the next one."""
-BUSY_SECONDS = 0.2
-"""How long after the end of a run it looks that often: looking takes more of Postgres than a turn does."""
+GATHER_SECONDS = 0.03
+"""How long a worker gathers reasons to look for entries: a look takes more of Postgres than a turn does."""
 
 CONTENTION = "40001"
 """The state of a transaction that another one has overtaken."""
@@ -45,7 +43,7 @@ class QueueRunner:
         self._client, self._queues, self._worker_id, self._drive = client, list(queues), worker_id, drive
         self.at_once, self._waiting = at_once, waiting
         self._wanted: dict[str, str] = {}
-        self._busy_until = 0.0
+        self._due = {queue: Event() for queue in self._queues}
 
     def launch(self) -> None:
         """Begin to claim entries. Call it in the event loop that drives the runs."""
@@ -75,10 +73,11 @@ class QueueRunner:
         read_queue, claim = system.get_queue, system.start_queued_workflows
 
         def own_queue(name: str, **options: object) -> Queue | None:
-            """Return a queue as it is for this worker. DBOS reads it, waits, and then claims."""
+            """Return a queue as it is for this worker. The thread of the queue reads it, waits, and then claims."""
+            self._wait(name)
             found = read_queue(name, **options)  # pyright: ignore[reportArgumentType]
             if found is not None:
-                found._polling_interval_sec = self._poll_seconds()  # pyright: ignore[reportPrivateUsage]
+                found._polling_interval_sec = GATHER_SECONDS  # pyright: ignore[reportPrivateUsage]
             return found
 
         def own_claim(
@@ -105,6 +104,7 @@ class QueueRunner:
     def want(self, run_id: str, queue: str) -> None:
         """Claim this parked entry with the next look, if there is room for it then."""
         self._wanted[run_id] = queue
+        self.wake()
 
     def wanted(self, queue: str) -> int:
         """How many parked entries of a queue are about to be claimed."""
@@ -115,6 +115,7 @@ class QueueRunner:
         from dbos import DBOS
 
         self.at_once = 0
+        self.wake()
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
 
     def _room(self, queue: str) -> int:
@@ -132,8 +133,15 @@ class QueueRunner:
             self._wanted.pop(run_id, None)
         return claimed
 
-    def _poll_seconds(self) -> float:
-        return BUSY_POLL_SECONDS if time.monotonic() < self._busy_until else POLL_SECONDS
+    def wake(self) -> None:
+        """Look for entries soon: one was added, or there is room again."""
+        for due in self._due.values():
+            due.set()
+
+    def _wait(self, queue: str) -> None:
+        if (due := self._due.get(queue)) is not None:
+            due.wait(POLL_SECONDS)
+            due.clear()
 
     async def _work(self, run_id: str, queue: str) -> None:
         """Drive one run: the whole workflow. It has no steps: the journal records the effects.
@@ -141,7 +149,7 @@ class QueueRunner:
         An entry that is not done was put back or parked. Raising `CancelledError` ends the workflow without an outcome;
         after an ordinary return DBOS would poll for the outcome of another worker.
         """
-        is_done = await self._drive(run_id, queue)
-        self._busy_until = time.monotonic() + BUSY_SECONDS
-        if not is_done:
+        if (task := asyncio.current_task()) is not None:
+            task.add_done_callback(lambda _: self.wake())  # by then DBOS no longer counts the run
+        if not await self._drive(run_id, queue):
             raise asyncio.CancelledError

@@ -29,6 +29,11 @@ def worker_lock(worker_id: str) -> str:
     return f"cluster/worker/{worker_id}"
 
 
+def queue_watch(queue: str) -> str:
+    """What to watch, in place of the id of a run, for entries that are added to a queue; no run has such an id."""
+    return f"cluster/queue/{queue}"
+
+
 def branch_queue(queue: str) -> str:
     """The queue of the child runs that runs of a queue place on its workers. It needs room of its own: parents wait."""
     return f"{check_own_queue(queue)}{BRANCHES}"

@@ -21,7 +21,7 @@ from teamwright.cluster.placement.orphans import Orphans
 from teamwright.cluster.placement.worker_placement import WorkerPlacement
 from teamwright.cluster.queue.client import QueueClient, QueueEntry
 from teamwright.cluster.queue.runner import QueueRunner
-from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_own_queue, worker_lock
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
@@ -39,6 +39,7 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
+from teamwright.journal.changes import watching
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
@@ -119,6 +120,8 @@ class Worker:
             await self._client.register(self._placement.queue)
             self._runner.launch()
             stack.push_async_callback(self._runner.close)
+            for queue in (self.queue, self._placement.queue):
+                stack.enter_context(watching(self._journal, queue_watch(queue), self._runner.wake))
             watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
             for watch in watches:
                 stack.push_async_callback(_cancelled, asyncio.create_task(self._keep(watch)))
