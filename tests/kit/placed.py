@@ -105,7 +105,8 @@ class PlacedCluster:
             assert (events[0].fact.origin.how, events[0].fact.origin.run_id) == ("place", run_id)
             found = await engine.runs.find(child)
             assert found is not None
-            assert found.total_tokens == EFFECTS * TOKENS
+            assert (found.parent, found.total_tokens) == (run_id, EFFECTS * TOKENS)
+            assert found.driver, "a worker drove it"
         assert result.usage.total_tokens == width * EFFECTS * TOKENS
         keys = [line.partition(" ")[0] for line in self.cluster.effects]
         assert len(set(keys)) == max(1, len(of)) * width * EFFECTS

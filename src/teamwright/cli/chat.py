@@ -106,7 +106,8 @@ async def _open(
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
     from teamwright.runtime.driver.run_id import new_run_id
-    from teamwright.teams.load import source_of, team_from_source
+    from teamwright.runtime.team_source import TeamSource
+    from teamwright.teams.load import source_of
     from teamwright.teams.preflight import check_ready
     from teamwright.values.names import check_name
 
@@ -114,13 +115,14 @@ async def _open(
     known = await last_turn(engine, conversation)
     if paths:
         loaded = load_manifest(paths, model)
-        source, places = source_of(loaded, team=team, model=model, allow_roots=roots), loaded.places
+        source = TeamSource(source_of(loaded, team=team, model=model, allow_roots=roots))
+        places = loaded.places
     elif known is not None:
         source = await recorded_source(engine, known, model, roots)
     else:
         raise await no_manifest(engine, conversation)
     extend_sys_path()
-    built = team_from_source(source, engine.models)
+    built = source.build(engine.models)
     await check_ready(built, engine.models, places)
     name = check_name("conversation", conversation) if conversation else f"chat-{new_run_id(time.time())}"
     return ChatSession(engine, built, name, limits)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from teamwright.manifests.declarations import Query
     from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
+    from teamwright.runtime.team_source import TeamSource
     from teamwright.values.limits.limits import Limits
-    from teamwright.values.specs.manifest import Source
 
 STDIN = "-"
 ManifestOrTask = Annotated[
@@ -206,7 +206,6 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, local_hint, report_end
     from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
@@ -219,10 +218,10 @@ async def _run(request: Request, shown: ViewOptions) -> int:
         source, task = await _source_and_task(engine, request, loaded, continues)
         exists = request.run_id is not None and await engine.journal.find(request.run_id) is not None
         if request.topology is not None and not exists:  # a run keeps the topology that was recorded with it
-            source = apply_topology(source, request.topology, request.limits)
-        read = (*files_read(source, loaded, request.file), *map(Path, request.attach))
+            source = source.changed(partial(apply_topology, request=request.topology, limits=request.limits))
+        read = (*files_read(source.source, loaded, request.file), *map(Path, request.attach))
         check_no_overwrite({"--out": shown.out, "--record": request.record}, read)
-        team = team_from_source(source, engine.models)
+        team = source.build(engine.models)
         if not exists:
             await check_ready(team, engine.models, loaded.places if loaded else None)
         handle = await engine.start(
@@ -243,28 +242,29 @@ async def _run(request: Request, shown: ViewOptions) -> int:
             if request.record is not None:
                 await _write_script(engine, ended.run_id, request.record)
         finally:  # the answer is printed even if the script can't be written
-            code = await report_end(engine, ended, shown, local_hint(source.manifest, request.command))
+            code = await report_end(engine, ended, shown, local_hint(source.source.manifest, request.command))
         return code
 
 
 async def _source_and_task(
     engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
-) -> tuple[Source, str]:
+) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
     from teamwright.cli.interactive.auto_topology import plan_is_self_contained
     from teamwright.errors import UsageError
+    from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.load import source_of
 
     if loaded is not None:
         query = _query(loaded, request) if request.task is None else None
         task = query.task if query else request.task
         team = request.team or (query.target if query else None) or None
-        source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
+        source = TeamSource(source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots))
     elif (known := continues or await last_turn(engine, request.conversation)) is not None:
         source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
     else:
         raise await no_manifest(engine, request.conversation)
-    if not task and request.topology is not None and plan_is_self_contained(source):
+    if not task and request.topology is not None and plan_is_self_contained(source.source):
         task = "Work through the plan."
     if not task or not task.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')

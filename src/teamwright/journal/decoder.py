@@ -79,7 +79,7 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
     """Decode a run's place and its saved status; `columns` are the place and the fields of `RunStatus`."""
     if not NAME.fullmatch(run_id):
         raise damaged(run_id, "its id is not a valid one")
-    place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation = columns
+    place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last, *texts = columns
     valid = (
         is_place(place)
         and _is_count(number, NUMBERS)
@@ -92,7 +92,7 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
         and _is_amount(seconds)
         and _is_time(since)
         and _is_time(last)
-        and isinstance(conversation, str)
+        and all(isinstance(text, str) for text in texts)
     )
     if not valid:
         raise damaged(run_id, "its row in the list of runs has invalid columns")

@@ -116,6 +116,10 @@ class MemoryJournal:
         turns = (one for one in every if one.conversation and one.conversation == (conversation or one.conversation))
         return list(islice(turns, limit))
 
+    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Return the children of these runs, newest first."""
+        return [one for one in await self.runs() if one.parent and one.parent in run_ids]
+
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
         return self._summary(run_id) if run_id in self._logs else None

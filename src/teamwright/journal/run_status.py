@@ -29,7 +29,8 @@ class RunStatus:
     """The status of a run after the events that were applied to it, in order.
 
     `seconds` is the time with a driver until `since`, when the current driver began, minus waits for people. `last` is
-    the time of the latest event with a driver, and `number` the number of the latest event.
+    the time of the latest event with a driver, and `number` the number of the latest event. `parent` is the run of
+    which this one is a branch, and `driver` the process that resumed it last.
     """
 
     number: int = 0
@@ -43,6 +44,8 @@ class RunStatus:
     since: float | None = None
     last: float | None = None
     conversation: str = ""
+    parent: str = ""
+    driver: str = ""
 
     def apply(self, event: Event) -> None:
         """Apply one event; most change only the number and the time."""
@@ -67,10 +70,10 @@ class RunStatus:
         match fact:
             case RunStarted():
                 self.team, self.started, self.since = fact.team, time, time
-                self.conversation = fact.conversation
+                self.conversation, self.parent = fact.conversation, fact.parent
             case RunResumed():
                 self.seconds, self.since = self._elapsed(self.last), time
-                self.status = self.stop_reason = None
+                self.status, self.stop_reason, self.driver = None, None, fact.driver
             case RunPaused():
                 self.seconds, self.since = self._elapsed(time), time
                 self.status, self.stop_reason = "paused", fact.stop_reason
@@ -110,6 +113,8 @@ class RunStatus:
             total_tokens=self.tokens,
             usd=self.usd,
             conversation=self.conversation,
+            parent=self.parent,
+            driver=self.driver,
         )
 
 

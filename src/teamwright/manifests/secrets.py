@@ -43,6 +43,17 @@ def resolve_secrets(
     return Manifest.model_validate(data), frozenset(resolver.secrets)
 
 
+def variables_in(manifest: Manifest) -> set[str]:
+    """Return the names of the environment variables that a manifest reads."""
+    text = manifest.model_dump_json(exclude_unset=True)
+    return {found[1] for found in REFERENCE.finditer(text) if found[1]}
+
+
+def lenient_environment(manifest: Manifest) -> dict[str, str]:
+    """Return the environment in which a team can be built that is never called: unset variables stay references."""
+    return {name: f"${{{name}}}" for name in variables_in(manifest)} | os.environ
+
+
 def secrets_of(recorded: JsonValue, environment: Mapping[str, str] | None = None) -> frozenset[str]:
     """The secrets of a recorded source, as far as the environment has them; never raises."""
     resolver = _Resolver(os.environ if environment is None else environment)

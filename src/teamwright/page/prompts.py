@@ -107,19 +107,25 @@ class PromptReplay:
 
     @classmethod
     async def load(cls, engine: Engine, run_id: str) -> Self:
-        """Read a run, and load its team: without its code where that is not here."""
+        """Read a run, and load its team: without its code where that is not here.
+
+        Environment variables need not be set here; a request that contains one is not exact then.
+        """
+        from teamwright.manifests.secrets import lenient_environment
+        from teamwright.runtime.team_source import TeamSource, read_source
         from teamwright.teams.codeless import without_code
-        from teamwright.teams.load import team_from_source
 
         events = await read_events(engine.journal, run_id)
         check_record(events)
         record, problem = await _record_of(engine.journal, events), ""
-        load = partial(team_from_source, models=engine.models, recorded=True)
+        found = await read_source(engine.journal, record)
+        environment = lenient_environment(found.source.manifest)
+        load = partial(TeamSource.build, models=engine.models, recorded=True, environment=environment)
         try:
-            team = await anyio.to_thread.run_sync(load, record.source())
+            team = await anyio.to_thread.run_sync(load, found)
         except TeamwrightError as error:
             problem = f"the team can't be loaded here, so its requests can't be rebuilt: {error}"
-            team = await anyio.to_thread.run_sync(load, without_code(record.source()))
+            team = await anyio.to_thread.run_sync(load, found.changed(without_code))
         return cls(engine.journal, events, team, problem)
 
     @property

@@ -582,10 +582,10 @@ class Engine:
 
     async def _team_of(self, record: RunRecord, limits: Limits | None = None) -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""
-        from teamwright.teams.file_cache import unpacked_source  # with the manifests, which most runs never need
-        from teamwright.teams.load import source_with_limits, team_from_source
+        from teamwright.runtime.team_source import read_source  # with the manifests, which most runs never need
+        from teamwright.teams.load import source_with_limits
 
-        source = await unpacked_source(record.source(), record.start.files, self.journal.bodies)
+        found = await read_source(self.journal, record)
         if limits is not None:
-            source = source_with_limits(source, limits)
-        return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
+            found = found.changed(lambda source: source_with_limits(source, limits))
+        return await anyio.to_thread.run_sync(partial(found.build, self.models, recorded=True))

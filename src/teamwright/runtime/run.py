@@ -339,11 +339,11 @@ class Run:
         task = redactor.text(run_input.task)
         history = [one.changed(content=redactor.text(one.content)) for one in run_input.history]
         attachments = tuple(store_file(self._state, one) for one in run_input.attachments)
-        files = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
+        new = {path: recorder.store(stored_content(content)) for path, content in run_input.files.items()}
         placed, turn = None, Turn(task, History.of(history), attachments=attachments)
         if run_input.placed is not None:
             placed, turn = placed_turn.placed_fact(recorder, run_input.placed), run_input.placed.turn
-            attachments, files = turn.attachments, files or dict(run_input.placed.stored_files)
+            attachments = turn.attachments
         started = RunStarted(
             team=team.name,
             task=recorder.store(task),
@@ -358,8 +358,8 @@ class Run:
             conversation=run_input.conversation,
             attachments=attachments,
             confirm=run_input.confirm,
-            files=files,
-            code=run_input.code,
+            files=new or dict(team.stored_files),
+            code=run_input.code or team.code,
             budget=run_input.claim.budget if run_input.claim else "",
             placed=placed,
         )

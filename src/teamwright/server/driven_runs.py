@@ -118,6 +118,7 @@ class DrivenRuns:
         continues: str | None = None,
         conversation: str | None = None,
         limits: Limits | None = None,
+        budget: str | None = None,
     ) -> Handle:
         """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
         if run_id is not None and await self._engine.runs.find(run_id) is not None:
@@ -133,6 +134,7 @@ class DrivenRuns:
                 continues=continues,
                 conversation=conversation,
                 limits=limits,
+                budget=budget,
             )
         except BaseException:
             with anyio.CancelScope(shield=True):

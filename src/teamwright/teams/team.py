@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -44,6 +45,7 @@ from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
+from teamwright.values.events.body import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.degradation import Degradation
@@ -69,6 +71,10 @@ class Team(PolicyAttributes):
     """
 
     kind = "team"
+    stored_files: Mapping[str, Body] = MappingProxyType({})
+    """The files that travel with runs of this team, by their paths, and that the journal has already."""
+    code: str = ""
+    """The digest of the folder with the team's code; empty if it needs installed packages alone."""
 
     @checked_call("team")
     def __init__(

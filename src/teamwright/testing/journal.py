@@ -17,13 +17,14 @@ from pathlib import Path
 import anyio
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
+from teamwright.journal.child_runs import child_runs, descendant_runs, top_runs
 from teamwright.journal.protocol import Batch, Journal, missing_members
 from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.events.run import RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.interventions import Answered, Cancel, Pause
 from teamwright.values.people.questions import Answer
@@ -316,6 +317,34 @@ class JournalConformance:
             assert [run.id for run in await journal.runs(conversation="")] == ["d", "c", "a"]
             assert await journal.runs(conversation="none") == []
             assert [run.conversation for run in await journal.runs()] == ["talk", "other", "", "talk"]
+
+        self.check(tmp_path, check)
+
+    def test_the_children_of_a_run_are_found_and_apart_from_other_runs(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            for run_id, origin in (
+                ("a", None),
+                ("a-1", Origin(run_id="a", number=1, how="place")),
+                ("a-2", Origin(run_id="a", number=1, how="place")),
+                ("a-1-1", Origin(run_id="a-1", number=1, how="place")),
+                ("b", Origin(run_id="a-1", number=1, how="fork")),
+            ):
+                fact = RunStarted(team="t", task=digest("t"), manifest=digest("m"), seed=1, origin=origin)
+                await commit(journal, Batch([event(run_id, 1, fact)], {}))
+            await commit(journal, Batch([event("a-1", 2, RunResumed(driver="host:7"))], {}))
+            assert [(run.id, run.parent, run.driver) for run in await child_runs(journal, ["a"])] == [
+                ("a-2", "a", ""),
+                ("a-1", "a", "host:7"),
+            ]
+            assert [run.id for run in await descendant_runs(journal, ["a"])] == ["a-2", "a-1", "a-1-1"]
+            assert await child_runs(journal, ["b"]) == []
+            assert [run.id for run in await top_runs(journal)] == ["b", "a"]
+            assert [[run.id for run in await top_runs(journal, most)] for most in (0, 1, 2, 9)] == [
+                [],
+                ["b"],
+                ["b", "a"],
+                ["b", "a"],
+            ]
 
         self.check(tmp_path, check)
 

@@ -26,6 +26,9 @@ StopReason = Literal[
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
 
 
+SPARSE = frozenset(("conversation", "damage", "parent", "driver"))
+"""The fields of a summary that most runs lack."""
+
 T = TypeVar("T")
 
 
@@ -117,6 +120,10 @@ class RunSummary(Record, frozen=True):
     """The conversation of which the run is a turn; empty if it is of none."""
     damage: str | None = None
     """Why the run can't be read, where its record is damaged or of a later version."""
+    parent: str = ""
+    """The run of which this one is a branch, and whose figures include its own; empty if it is none."""
+    driver: str = ""
+    """The process that resumed the run last, as host and process id; empty if the run was never resumed."""
 
     @property
     def run_id(self) -> str:
@@ -125,9 +132,9 @@ class RunSummary(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `conversation` and `damage` only where they are set."""
+        """All fields as JSON data; those that most runs lack only where they are set."""
         fields = super().to_json()
-        return {name: value for name, value in fields.items() if value or name not in {"conversation", "damage"}}
+        return {name: value for name, value in fields.items() if value or name not in SPARSE}
 
 
 def iso(time: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from teamwright.errors import RunNotFound, UsageError
+from teamwright.journal.child_runs import top_runs
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -24,16 +25,17 @@ async def find_run(journal: Journal, wanted: str) -> RunSummary:
     """Return the run with this id or unique prefix, or raise an error that names the candidates."""
     if wanted != LAST and (exact := await journal.find(wanted)):
         return exact
-    runs = await journal.runs()
     if wanted == LAST:
-        if not runs:
+        newest = await top_runs(journal, 1)
+        if not newest:
             raise UsageError("There are no runs yet; start one with  teamwright run")
-        return runs[0]
-    return _only(wanted, runs)
+        return newest[0]
+    return _only(wanted, await journal.runs())
 
 
 def _only(wanted: str, runs: Sequence[RunSummary]) -> RunSummary:
-    found = [run for run in runs if wanted and run.id.startswith(wanted)]
+    matching = [run for run in runs if wanted and run.id.startswith(wanted)]
+    found = [run for run in matching if not run.parent] or matching  # the ids of children begin like their parent's
     if len(found) > 1:
         names = ", ".join(run.id for run in found[:6]) + (" …" if len(found) > 6 else "")
         raise UsageError(f"{wanted!r} is a prefix of {len(found)} run ids ({names}); write a longer one.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from teamwright.errors import UsageError
     from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
-    from teamwright.values.specs.manifest import Source
+    from teamwright.runtime.team_source import TeamSource
 
 
 def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:
@@ -25,13 +26,18 @@ def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:
     return loaded
 
 
-async def recorded_source(engine: Engine, run_id: str, model: str | None, allow_roots: Sequence[Path]) -> Source:
+async def recorded_source(
+    engine: Engine, run_id: str, model: str | None = None, allow_roots: Sequence[Path] = ()
+) -> TeamSource:
     """The team that a run recorded, with another model and with more folders where these are given."""
+    from teamwright.runtime.team_source import read_source
     from teamwright.teams.load import source_with_model, source_with_roots
 
     history = await engine.runs.history(run_id)
-    source = source_with_roots(history.record.source(), allow_roots)
-    return source if model is None else source_with_model(source, model=model)
+    found = (await read_source(engine.journal, history.record)).changed(
+        partial(source_with_roots, allow_roots=allow_roots)
+    )
+    return found if model is None else found.changed(partial(source_with_model, model=model))
 
 
 async def last_turn(engine: Engine, conversation: str | None) -> str | None:

@@ -12,6 +12,7 @@ from teamwright.cli.interactive.open import with_engine, with_journal, with_run
 from teamwright.cli.runs.conversations import conversation, conversations, undo
 from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
+from teamwright.cli.runs.run_list import list_runs
 from teamwright.cli.runs.steer import By, Expert, add_expert, edit_plan, raise_budget, remove_expert, say_to_run, steer
 from teamwright.cli.runs.what_if import what_if
 from teamwright.cli.terminal.options import (
@@ -41,35 +42,7 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
-def list_runs(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0 is all.")] = 0,
-    status: Annotated[list[str] | None, typer.Option("--status", help="Only this status; may be repeated.")] = None,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """List runs, newest first."""
-    from teamwright.cli.runs.answer import answered_runs
-    from teamwright.cli.text.table import check_statuses, table
-
-    check_out(out)
-    wanted = check_statuses(status)
-
-    async def work(journal: Journal) -> int:
-        every = await journal.runs(None if wanted or not limit else limit)
-        runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
-        answered = await answered_runs(journal, runs)
-        if json:
-            write_json([run.to_json() | ({"answered": True} if run.id in answered else {}) for run in runs], out)
-        elif runs:
-            write_result(table(runs, answered), out)
-        elif every:
-            say(f"There are no {' or '.join(wanted)} runs. See all with  teamwright runs list")
-        else:
-            say("There are no runs yet. Start one with  teamwright run MANIFEST TASK")
-        return 0
-
-    return with_journal(work)
+app.command("list")(list_runs)
 
 
 @app.command()
@@ -84,8 +57,8 @@ def show(
 ) -> int:
     """Explain a run from its record.
 
-    Shows the task, every reply with its time and cost, tool calls, why the run ended, and what can be done next. With
-    --prompt, shows exactly what one turn received: every message, tool and setting of its model requests.
+    Shows the task, every reply with its time and cost, tool calls, its child runs, why the run ended, and what can be
+    done next. With --prompt, shows exactly what one turn received: every message, tool and setting of its requests.
     """
     check_out(out)
 
@@ -96,10 +69,12 @@ def show(
             return await show_prompt(engine, found.id, prompt, out, json=json)
         from teamwright.cli.text.explain import explain, explanation_text
         from teamwright.cli.text.tool_calls import tool_texts
+        from teamwright.journal.child_runs import child_runs
 
         history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)
         tools = await tool_texts(engine.journal, history.events, full=full)
-        explanation = explain(history, await engine.runs.result(found.id), answers, tools)
+        children = (await child_runs(engine.journal, [found.id]))[::-1]
+        explanation = explain(history, await engine.runs.result(found.id), answers, tools, children)
         if json:
             write_json(explanation.to_json(), out)
         else:
@@ -193,7 +168,7 @@ def resume(
         history = await engine.runs.history(found.id)
         extend_sys_path()
         past = list(history.events)
-        handle = await engine.start_resume(found.id, team=team_allowing(history, allow_root, engine.models))
+        handle = await engine.start_resume(found.id, team=await team_allowing(engine, found.id, allow_root))
         return await report_end(engine, await drive(engine, handle, shown, past), shown)
 
     return with_run(run, work)

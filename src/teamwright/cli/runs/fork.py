@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from teamwright.cli.interactive.drive import ViewOptions, drive, report_end
 from teamwright.cli.interactive.find_run import find_run
 from teamwright.cli.interactive.sys_path import extend_sys_path
+from teamwright.cli.interactive.team_source import recorded_source
 from teamwright.cli.terminal.output import say
-from teamwright.teams.load import source_with_limits, source_with_model, source_with_roots, team_from_source
+from teamwright.teams.load import source_with_limits
 from teamwright.teams.preflight import check_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from teamwright.agents.clients.models import Models
-    from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
     from teamwright.values.limits.limits import Limits
@@ -40,9 +40,8 @@ class Fork:
     async def run(self, engine: Engine, shown: ViewOptions) -> int:
         """Fork and drive the new run."""
         found = await find_run(engine.journal, self.run_id)
-        history = await engine.runs.history(found.id)
         extend_sys_path()
-        team = self._team(engine, history)
+        team = await self._team(engine, found.id)
         if team is not None:
             await check_ready(team, engine.models)
         handle = await engine.start_fork(
@@ -60,22 +59,18 @@ class Fork:
         ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
         return await report_end(engine, ended, shown)
 
-    def _team(self, engine: Engine, history: RunHistory) -> Team | None:
+    async def _team(self, engine: Engine, run_id: str) -> Team | None:
         """The team with another model or more folders; None lets the engine build it from the record."""
         if self.model is None and not self.allow_roots:
             return None
-        source = history.record.source()
-        source = source_with_roots(source, self.allow_roots)
-        if self.model is not None:
-            source = source_with_model(source, model=self.model)
-        return team_from_source(
-            source_with_limits(source, self.limits) if self.limits else source, engine.models, recorded=True
-        )
+        found = await recorded_source(engine, run_id, self.model, self.allow_roots)
+        if self.limits is not None:
+            found = found.changed(partial(source_with_limits, limits=self.limits))
+        return found.build(engine.models, recorded=True)
 
 
-def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, models: Models) -> Team | None:
+async def team_allowing(engine: Engine, run_id: str, allow_roots: Sequence[Path] | None) -> Team | None:
     """The team of a run whose file tools may use more folders; None lets the engine build it from the record."""
     if not allow_roots:
         return None
-    source = history.record.source()
-    return team_from_source(source_with_roots(source, allow_roots), models, recorded=True)
+    return (await recorded_source(engine, run_id, allow_roots=allow_roots)).build(engine.models, recorded=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -62,12 +64,31 @@ class Prune:
         return Pruned(ids, await journal.delete(ids), dry_run=False)
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
-        """The runs to delete; `runs` are newest first."""
+        """The runs to delete; `runs` are newest first. Child runs go with their parent, and never without it."""
         statuses = set(check_statuses(self.statuses)) or FINAL
-        matching = [run for run in runs if run.status in statuses and run.status != "running"][self.keep :]
-        if self.older_than is None:
-            return matching
-        return [run for run in matching if now - _started(run) > self.older_than]
+        matching = [
+            family
+            for family in _families(runs)
+            if family[0].status in statuses and all(run.status != "running" for run in family)
+        ][self.keep :]
+        if self.older_than is not None:
+            matching = [family for family in matching if now - _started(family[0]) > self.older_than]
+        return [run for family in matching for run in family]
+
+
+def _families(runs: list[RunSummary]) -> Iterator[list[RunSummary]]:
+    """Each run that is no child, followed by its children and theirs; a child without its parent is no child."""
+    known = {run.id for run in runs}
+    children: defaultdict[str, list[RunSummary]] = defaultdict(list)
+    for run in runs:
+        if run.parent in known:
+            children[run.parent].append(run)
+    for run in runs:
+        if run.parent not in known:
+            family = [run]
+            for one in family:
+                family += children[one.id]
+            yield family
 
 
 def _started(run: RunSummary) -> float:

@@ -27,6 +27,7 @@ from teamwright.cli.text.results import (
     when_text,
     why_text,
 )
+from teamwright.cli.text.table import children_table
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.budget_levels import BudgetLevels
@@ -45,9 +46,10 @@ from teamwright.values.turns.turn import Purpose
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
     from teamwright.values.people.questions import Question
-    from teamwright.values.results import RunResult
+    from teamwright.values.results import RunResult, RunSummary
 
 MOST_LOGGED = 5
+MOST_CHILDREN = 20
 LOGGED = {"info": "logged ", "warning": "warns ", "error": "logged an error "}
 SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate", "judge": "said, to judge"}
 
@@ -111,6 +113,10 @@ class Explanation:
     """How the team was formed for the task, if it was; `formed` says it in lines."""
     formed: str = ""
     free: bool = False
+    parent: str = ""
+    """The run of which this one is a branch, if it is one."""
+    children: Sequence[RunSummary] = ()
+    """The branches of the run that are runs of their own, in the order in which they were submitted."""
     answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
     """Answers that the run has not consumed because it was not resumed yet, by the key of their question."""
 
@@ -137,6 +143,10 @@ class Explanation:
             fields["bundle"] = self.bundle
         if self.formation is not None:
             fields["formation"] = self.formation
+        if self.parent:
+            fields["parent"] = self.parent
+        if self.children:
+            fields["children"] = [child.to_json() for child in self.children]
         return self.result.to_json() | fields | self.workspace.to_json()
 
     def _question(self, key: str, question: Question) -> JsonValue:
@@ -150,11 +160,12 @@ def explain(
     result: RunResult,
     answers: Mapping[str, Answer] | None = None,
     tools: Mapping[int, Mapping[str, JsonValue]] | None = None,
+    children: Sequence[RunSummary] = (),
 ) -> Explanation:
     """Explain a run from its events.
 
     `answers` are those that it has not consumed yet, and `tools` the arguments and results of tool calls, by the number
-    of their event.
+    of their event. `children` are its child runs.
     """
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
@@ -175,6 +186,8 @@ def explain(
         formation=formation,
         formed=formed,
         free=history.is_free_of_charge,
+        parent=history.started.parent,
+        children=children,
         answers=given,
     )
 
@@ -264,6 +277,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
     used, began = (usage_text(result.usage), price, seconds_text(result.seconds)), explanation.began
     lines = [
         f"Run      {result.run_id}",
+        *([f"Parent   {explanation.parent}"] if explanation.parent else []),
         f"Team     {explanation.team}",
         f"Status   {status_text(result)}",
         f"Started  {when_text(began)}, {explanation.last.number} events until {when_text(explanation.last.time)}",
@@ -281,6 +295,7 @@ def explanation_text(explanation: Explanation, *, full: bool = False) -> str:
             for line in (*_lines(entry, began, full=full), *_more(more))
         ),
         *_hidden_log_lines(result.run_id, len(entries) - len(shown)),
+        *_child_lines(explanation.children, full=full),
         "",
         "Why it ended" if result.status in FINAL else "Where it is now",
         _indented(explanation.why, 2),
@@ -330,6 +345,21 @@ def _collapse_repeats(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[Expla
 
 def _hidden_log_lines(run_id: str, hidden: int) -> list[str]:
     return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {run_id}"] if hidden else []
+
+
+def _child_lines(children: Sequence[RunSummary], *, full: bool) -> list[str]:
+    """The child runs as a table; only the first ones unless it is `full`."""
+    if not children:
+        return []
+    states = ", ".join(f"{count} {status}" for status, count in Counter(one.status for one in children).items())
+    shown = children if full else children[:MOST_CHILDREN]
+    more = len(children) - len(shown)
+    return [
+        "",
+        f"Child runs, whose tokens and price are included: {states}",
+        _indented(children_table(shown), 2),
+        *([f"  … {more} more; see all with  --full"] if more else []),
+    ]
 
 
 def _more(count: int) -> list[str]:

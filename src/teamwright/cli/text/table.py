@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import cast, get_args
 
@@ -25,12 +25,40 @@ def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
     return cast("tuple[Status, ...]", tuple(names or ()))
 
 
-def table(runs: Sequence[RunSummary], answered: Collection[str] = ()) -> str:
-    """One line per run, in columns; `answered` are paused runs whose questions are all answered."""
+def table(
+    runs: Sequence[RunSummary],
+    answered: Collection[str] = (),
+    children: Mapping[str, Sequence[RunSummary]] | None = None,
+) -> str:
+    """One line per run, in columns; `answered` are paused runs whose questions are all answered.
+
+    `children` are child runs by the id of their parent. A column that would be empty is left out.
+    """
+    families = children or {}
     lines = [HEADS, *(_cells(run, answered=run.id in answered) for run in runs)]
-    if any(run.conversation for run in runs):
-        named = ("CONVERSATION", *(run.conversation or NOTHING for run in runs))
-        lines = [(*line, one_line(name)) for line, name in zip(lines, named, strict=True)]
+    for head, texts in (
+        ("CHILDREN", [_children_text(families.get(run.id, ())) for run in runs]),
+        ("PARENT", [run.parent for run in runs]),
+        ("CONVERSATION", [run.conversation for run in runs]),
+    ):
+        if any(texts):
+            column = (head, *(one_line(text) or NOTHING for text in texts))
+            lines = [(*line, cell) for line, cell in zip(lines, column, strict=True)]
+    return columns(lines)
+
+
+def _children_text(children: Sequence[RunSummary]) -> str:
+    """How many children a run has, and how many of them wait for a person."""
+    paused = sum(child.status == "paused" for child in children)
+    return f"{len(children)}{f' ({paused} paused)' if paused else ''}" if children else ""
+
+
+def children_table(children: Sequence[RunSummary]) -> str:
+    """One line per child run, in columns: who drove it, and how it went."""
+    lines: list[Sequence[str]] = [("RUN", "MEMBER", "WORKER", "STATUS", "TIME", "TOKENS", "PRICE")]
+    for child in children:
+        run, member, status, _, *figures = _cells(child, answered=False)
+        lines.append((run, member, one_line(child.driver) or NOTHING, status, *figures))
     return columns(lines)
 
 

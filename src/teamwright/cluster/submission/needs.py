@@ -18,10 +18,10 @@ from teamwright.agents.tools.registry import kind_names
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.errors import TeamwrightError
 from teamwright.manifests.code_references import Code, code_in
+from teamwright.manifests.secrets import variables_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.run import RunStarted
 from teamwright.values.models import Value
-from teamwright.values.secrets.classification import REFERENCE
 from teamwright.values.specs.manifest import Manifest
 
 VARIABLE = "${"
@@ -66,12 +66,6 @@ def programs_in(code: Iterable[Code]) -> Iterator[str]:
     for one in code:
         if one.kind == "command" and VARIABLE not in (program := shlex.split(one.code)[0]):
             yield program
-
-
-def variables_in(manifest: Manifest) -> set[str]:
-    """Return the names of the environment variables that a manifest reads."""
-    text = manifest.model_dump_json(exclude_unset=True)
-    return {found[1] for found in REFERENCE.finditer(text) if found[1]}
 
 
 def missing_here(

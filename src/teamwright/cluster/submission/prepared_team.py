@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
-from teamwright.cluster.submission.needs import VARIABLE, variables_in
+from teamwright.cluster.submission.needs import VARIABLE
 from teamwright.cluster.submission.packed_source import pack
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.errors import NotResumable, UsageError
-from teamwright.manifests.secrets import resolve_secrets
+from teamwright.manifests.secrets import lenient_environment, resolve_secrets, variables_in
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_declared
 from teamwright.teams.team import Team
@@ -41,8 +40,7 @@ def prepare_team(
     if code is not None:
         source = source.model_copy(update={"modules": str(code.folder)})
     check_code(source, code)
-    unset = {name: f"${{{name}}}" for name in variables_in(source.manifest) if name not in os.environ}
-    team = team_from_source(source, models, environment={**os.environ, **unset})
+    team = team_from_source(source, models, environment=lenient_environment(source.manifest))
     team.secrets = frozenset(one for one in team.secrets if VARIABLE not in one)
     check_declared(team.everyone())
     packed = pack(source, allow=allow, secrets=team.secrets)

@@ -49,6 +49,8 @@ class WorkerMetrics:
     def count(self, item: Event | AnyDelta) -> None:
         """Count the spending of a call that has ended."""
         fact = item.fact if isinstance(item, Event) else None
+        if isinstance(fact, AgentReturned) and fact.tally is not None:
+            return  # a child run, whose calls are counted where they are made
         if isinstance(fact, AgentReturned | AgentCallFailed):
             self._calls["returned" if isinstance(fact, AgentReturned) else "failed"] += 1
             self._tokens["input"] += fact.usage.input_tokens

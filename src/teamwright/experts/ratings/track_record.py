@@ -67,12 +67,18 @@ class Ratings:
 
 
 async def rate_runs(journal: Journal, run_ids: Sequence[str]) -> Ratings:
-    """Read runs, and rate the members that worked in them; a run whose record is damaged is left out."""
+    """Read runs, and rate the members that worked in them; a run whose record is damaged is left out.
+
+    The members of a team that worked in a child run count in its parent, if the parent comes first.
+    """
     by_run: dict[str, list[RatedWork]] = {}
+    owners: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for run_id in run_ids:
         try:
-            by_run[run_id] = await read_work(journal, run_id)
+            found = await read_work(journal, run_id)
+            owner = owners[run_id] = owners.get(found.parent, run_id)
+            by_run.setdefault(owner, []).extend(found.pieces)
         except (UsageError, JournalCorrupt) as error:
             left_out[run_id] = str(error)
     return rate_work(by_run, left_out)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from pydantic import JsonValue
 
@@ -49,14 +49,26 @@ class RatedWork:
         return self.verdict is not None and self.verdict.outcome == "pass"
 
 
-async def read_work(journal: Journal, run_id: str) -> list[RatedWork]:
-    """Return the pieces of work that members did in a run."""
+class RunWork(NamedTuple):
+    """The pieces of work in a run, and the run of which it is a branch."""
+
+    parent: str
+    pieces: list[RatedWork]
+
+
+async def read_work(journal: Journal, run_id: str) -> RunWork:
+    """Return the pieces of work that members did in a run.
+
+    A team that worked as a child run is none of its members: their work is in the child.
+    """
     events = await journal.read(run_id)
     started = next((event.fact for event in events if isinstance(event.fact, RunStarted)), None)
     if started is None:
-        return []
+        return RunWork("", [])
     source = decode_body((await journal.bodies([started.manifest]))[started.manifest])
-    return work_in(events, templates_in(source))
+    teams = _fields(_fields(_fields(source).get("manifest")).get("teams"))
+    pieces = [one for one in work_in(events, templates_in(source)) if one.member not in teams]
+    return RunWork(started.parent, pieces)
 
 
 def templates_in(source: JsonValue) -> dict[str, str]:

@@ -182,6 +182,11 @@ class PostgresJournal:
             which, named = "WHERE conversation <> '' AND conversation = %s", (conversation,)
         return await self._summaries(f"{which} ORDER BY place DESC LIMIT %s", *named, limit)
 
+    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Return the children of these runs, newest first."""
+        which: LiteralString = "WHERE parent <> '' AND parent = ANY(%s::text[]) ORDER BY place DESC"
+        return await self._summaries(which, list(run_ids))
+
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
         return next(iter(await self._summaries("WHERE id = %s", run_id)), None)

@@ -73,12 +73,22 @@ _FIRST: LiteralString = """
     CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL;
 """
 
+_PARENTS: LiteralString = """
+    -- The run of which a run is a branch, and the process that resumed a run last. Both are parts of its status.
+    ALTER TABLE runs ADD COLUMN parent text NOT NULL DEFAULT '', ADD COLUMN driver text NOT NULL DEFAULT '';
+    UPDATE runs SET parent = substring(data FROM '"origin":\\{"run_id":"([^"]+)"') FROM events
+        WHERE events.run = runs.id AND events.number = 1 AND data LIKE '%"how":"place"%'
+        AND substring(data FROM '"origin":\\{"run_id":"([^"]+)"') IS NOT NULL;
+    CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 0), _FIRST),
     Migration(Version(1, 1), PACE_TABLES),
     Migration(Version(1, 2), BUDGET_TABLES),
     Migration(Version(1, 3), SCHEDULE_TABLES),
     Migration(Version(1, 4), WORKER_TABLES),
+    Migration(Version(1, 5), _PARENTS),
 )
 
 

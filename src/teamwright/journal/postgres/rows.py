@@ -16,7 +16,7 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.fold import fold
 
 STATUS_COLUMNS: LiteralString = (
-    "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation"
+    "number, team, started, status, stop_reason, tokens, usd, seconds, since, last, conversation, parent, driver"
 )
 """The columns of a run's status, in the order of `RunStatus`."""
 MOST_ROWS = 4
@@ -28,12 +28,13 @@ _EVENT_FORMATS = (0, 0, 1, 1, 1, 1, 0)
 """The formats of the columns of an event, except its run. Texts are sent as bytes: others wrote them."""
 _STATUS_TYPES = (
     "text", "bigint", "text", "float8", "text", "text", "bigint", "float8", "float8", "float8", "float8", "text",
+    "text", "text",
 )  # fmt: skip
 _INTO_STATUSES = f"INSERT INTO runs (id, {STATUS_COLUMNS})"
 _NEWER_STATUS = (
     f" ON CONFLICT (id) DO UPDATE SET ({STATUS_COLUMNS}) = (excluded.number, excluded.team, excluded.started,"
     " excluded.status, excluded.stop_reason, excluded.tokens, excluded.usd, excluded.seconds, excluded.since,"
-    " excluded.last, excluded.conversation)"
+    " excluded.last, excluded.conversation, excluded.parent, excluded.driver)"
 )
 
 

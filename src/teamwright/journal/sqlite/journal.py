@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from json import dumps
 from pathlib import Path
 from typing import TypeVar
 
@@ -143,6 +144,11 @@ class SqliteJournal:
         which += " AND conversation = ?" if conversation else ""
         named = (conversation,) if conversation else ()
         return await self._summaries(f"{which} ORDER BY place DESC LIMIT ?", *named, -1 if limit is None else limit)
+
+    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Return the children of these runs, newest first."""
+        which = "WHERE parent <> '' AND parent IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
+        return await self._summaries(which, dumps(list(run_ids)))
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""

@@ -77,13 +77,31 @@ def add_conversations_and_notes(execute: Execute) -> None:
     execute("CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL")
 
 
+def add_parents(execute: Execute) -> None:
+    """Add the run of which a run is a branch, and the process that resumed a run last."""
+    execute("ALTER TABLE runs ADD COLUMN parent TEXT NOT NULL DEFAULT ''")
+    execute("ALTER TABLE runs ADD COLUMN driver TEXT NOT NULL DEFAULT ''")
+    placed = execute(
+        "SELECT runs.place, data FROM runs JOIN events ON position = runs.place * 4294967296 + 1"
+        """ WHERE data LIKE '%"how":"place"%'"""
+    )
+    for place, data in list(placed):
+        if found := re.search(r'"origin":\{"run_id":"([^"]+)"', data):
+            execute("UPDATE runs SET parent = ? WHERE place = ?", (found[1], place))
+    execute("CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> ''")
+
+
 LAYOUT: dict[str, tuple[str, str | None]] = {
-    "runs": ("table", "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation"),
+    "runs": (
+        "table",
+        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver",
+    ),
     "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
     "bodies": ("table", "hash,position"),
     "inbox": ("table", "id,run_id,data"),
     "inbox_of_run": ("index", None),
     "turns_of_conversation": ("index", None),
+    "children_of_run": ("index", None),
     "notes": ("table", "id,memory,text,author,run_id,time,key,forgotten"),
     "notes_of_memory": ("index", None),
 }
@@ -93,7 +111,7 @@ SEARCH = "notes_search"
 """The full-text index of the notes, which SQLite keeps in several tables whose names begin with its own."""
 CREATE_SEARCH = f"CREATE VIRTUAL TABLE IF NOT EXISTS {SEARCH} USING fts5 (text, content='notes', content_rowid='id')"
 
-MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events, add_conversations_and_notes)
+MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events, add_conversations_and_notes, add_parents)
 
 
 def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:

@@ -29,6 +29,7 @@ from teamwright.lab.simulation.trials import Trial, declared_team
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.planning.topology.profiles import topology_named
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.team_source import read_source
 from teamwright.teams.codeless import STAND_IN
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled
@@ -54,7 +55,7 @@ SIMULATED_RUNS = 25
 
 async def what_if(journal: Journal, history: RunHistory, changes: RunChanges) -> WhatIfReport:
     """Compute what a recorded run would have been with these changes."""
-    source = with_changes(history.record.source(), changes)
+    source = with_changes((await read_source(journal, history.record)).source, changes)
     bounds = history.limits_with(changes.limits, history.number)
     limits = Limits.from_bounds(bounds) if bounds is not None else None
     turns = await recorded_turns(journal, history)

@@ -31,8 +31,6 @@ class PlacedInput:
     depth: int
     artifacts: tuple[Body, ...] = ()
     values: Mapping[str, SharedValue] = field(default_factory=dict[str, SharedValue])
-    stored_files: Mapping[str, Body] = field(default_factory=dict[str, Body])
-    """The files that travel with the parent, which the journal has already."""
     recovery: Recovery | None = None
     """How the teams around the member recover from its failures."""
     owned: Owned = field(default_factory=Owned)

@@ -86,13 +86,11 @@ class ParentRun:
             origin=Origin(run_id=self.run_id, number=self.state.recorder.number, how="place", key=attempt.key),
             limits=attempt.limits,
             files=packed.files,
-            code=start.code,
             placed=PlacedInput(
                 turn,
                 self.depth + 1,
                 artifacts,
                 values,
-                stored_files=start.files,
                 recovery=recovery,
                 owned=ctx.owned,
                 notes_team=notes_team_of(self.state.record) or self.team.name,
@@ -100,6 +98,7 @@ class ParentRun:
         )
         team = copy(member) if isinstance(member, Team) else Team(member.name, members=[member], checked=True)
         team.declared, team.secrets = _child_source(packed.source, member.name), self.team.secrets
+        team.stored_files, team.code = start.files, start.code
         return self.make_batch(run_id, team, given)
 
     async def _pack(self) -> PackedTeam:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from teamwright.errors import TeamwrightError
+from teamwright.journal.child_runs import child_runs, top_runs
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.feeds.projection import Item
 from teamwright.values.events.event import AnyDelta, Event
-from teamwright.values.results import RunSummary
+from teamwright.values.results import SPARSE, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -41,6 +42,8 @@ class RunRow(BaseModel):
     usd: float | None
     conversation: str
     damage: str | None
+    parent: str
+    driver: str
 
 
 class Overview:
@@ -67,12 +70,24 @@ class Overview:
             await self._watching.close()
 
     async def rows(
-        self, limit: int, *, offset: int = 0, status: str | None = None, team: str | None = None, search: str = ""
+        self,
+        limit: int,
+        *,
+        offset: int = 0,
+        status: str | None = None,
+        team: str | None = None,
+        search: str = "",
+        parent: str | None = None,
     ) -> list[RunRow]:
-        """Return the newest runs that fit; `search` looks at ids, teams, conversations and tasks."""
+        """Return the newest runs that fit; `search` looks at ids, teams, conversations and tasks.
+
+        Child runs are left out, because the figures of their parent include theirs; with `parent`, they are all.
+        """
         found: list[RunRow] = []
         words = search.casefold().split()
-        for summary in await self._engine.runs.list(None if status or team or words or offset else limit):
+        most = None if status or team or words or offset else limit
+        journal = self._engine.journal
+        for summary in await (top_runs(journal, most) if parent is None else child_runs(journal, [parent])):
             if (status and summary.status != status) or (team and summary.team != team):
                 continue
             row = await self.row(summary)
@@ -86,7 +101,7 @@ class Overview:
     async def row(self, summary: RunSummary) -> RunRow:
         """Return a run as a row."""
         task = await self._task(summary)
-        return RunRow.model_validate({"conversation": "", "damage": None, **summary.to_json(), "task": task})
+        return RunRow.model_validate({**dict.fromkeys(SPARSE, ""), "damage": None, **summary.to_json(), "task": task})
 
     async def changes(self) -> AsyncIterator[Item]:
         """Yield the rows of the newest runs, then `ready`, then each row that has changed."""

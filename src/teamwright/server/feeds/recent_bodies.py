@@ -9,6 +9,7 @@ from typing import Protocol
 
 from teamwright.journal.budgets import Budgets, budgets_of
 from teamwright.journal.changes import Changes, changes_of
+from teamwright.journal.child_runs import child_runs
 from teamwright.journal.notes import KeepsNotes, Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.values.events.body import Body
@@ -109,6 +110,10 @@ class RecentBodies:
     async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
         """As the journal inside."""
         return await self._journal.runs(limit, conversation=conversation)
+
+    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """As the journal inside."""
+        return await child_runs(self._journal, run_ids)
 
     async def find(self, run_id: str) -> RunSummary | None:
         """As the journal inside."""

@@ -61,6 +61,11 @@ class NewRun(TeamTask):
     )
     conversation: str | None = Field(default=None, max_length=64)
     continues: str | None = Field(default=None, max_length=64, description="a run that has ended, to go on from")
+    budget: str | None = Field(
+        default=None,
+        max_length=64,
+        description="the tenant's budget that the run draws on; it needs a limit of each kind that the budget bounds",
+    )
 
 
 class StartedRun(BaseModel):
@@ -77,9 +82,10 @@ async def list_runs(
     status: StatusFilter | None = None,
     team: Annotated[str | None, Query(max_length=200)] = None,
     search: Annotated[str, Query(max_length=200, description="words of its id, team, conversation or task")] = "",
+    parent: Annotated[str | None, Query(max_length=64, description="the child runs of this run")] = None,
 ) -> list[RunRow]:
-    """Return the newest runs that fit, with status, cost and duration."""
-    rows = await server.overview.rows(limit, offset=offset, status=status, team=team, search=search)
+    """Return the newest runs that fit, with status, cost and duration; child runs only with `parent`."""
+    rows = await server.overview.rows(limit, offset=offset, status=status, team=team, search=search, parent=parent)
     return [RunRow.model_validate(masked(row.model_dump())) for row in rows]
 
 
@@ -94,7 +100,10 @@ async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
 
 @router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
 async def start_run(server: Server, new: NewRun) -> StartedRun:
-    """Start a run of a team, which this server drives; it is in the journal when this returns."""
+    """Start a run of a team, which this server drives; it is in the journal when this returns.
+
+    A `budget` without room for the run is an error with the code `budget`.
+    """
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
     handle = await server.driven.start(
         team,
@@ -103,6 +112,7 @@ async def start_run(server: Server, new: NewRun) -> StartedRun:
         conversation=new.conversation,
         continues=new.continues,
         limits=new.limits.limits(),
+        budget=new.budget,
     )
     return StartedRun(run_id=handle.run_id)
 

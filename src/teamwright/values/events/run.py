@@ -78,6 +78,11 @@ class RunStarted(Record, frozen=True):
     placed: PlacedTurn | None = None
     """The turn that the run answers, if a branch of another run was placed here."""
 
+    @property
+    def parent(self) -> str:
+        """The run of which this one is a branch; empty if it is none, as a fork of a branch is."""
+        return self.origin.run_id if self.origin is not None and self.origin.how == "place" else ""
+
 
 class RunResumed(Record, frozen=True):
     kind: ClassVar = "run.resumed"

@@ -1,0 +1,65 @@
+"""Runs that draw on the budget of a tenant, and child runs, over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from teamwright.journal import MemoryJournal
+from teamwright.journal.commit import commit
+from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import Batch
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import Origin, RunStarted
+from tests.kit.postgres import postgres_server, schema_url
+from tests.kit.server import serving
+
+__all__ = ["postgres_server"]
+
+
+async def test_a_run_draws_on_a_budget_and_is_refused_where_there_is_no_room(
+    postgres_server: str, tmp_path: Path, teams: Path
+) -> None:
+    journal = PostgresJournal(schema_url(postgres_server, tmp_path))
+    async with serving(journal, tmp_path, [teams]) as server:
+        await journal.budgets.put("team-a", None, 1000, "ever")
+        client = server.client("run")
+        new = {"team": "held", "task": "Go", "budget": "team-a", "limits": {"tokens": 800}}
+        started = await client.post("/api/runs", json={**new, "run_id": "one"})
+        assert started.status_code == 201, started.text
+        held = await journal.budgets.find("team-a")
+        assert held is not None
+        assert (held.reserved_tokens, held.runs) == (800, 1)
+        for changed, status, code, words in (
+            ({}, 409, "budget", "has 200 tokens of 1,000 tokens left"),
+            ({"budget": "team-b"}, 400, "usage", "There is no budget 'team-b'"),
+            ({"limits": {}}, 400, "usage", "bounds tokens, and the run has no such limit"),
+            ({"budget": "no such name"}, 400, "usage", "no such name"),
+        ):
+            refused = await client.post("/api/runs", json={**new, **changed})
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (status, code), refused.text
+            assert words in error["message"]
+        assert [one["id"] for one in (await client.get("/api/runs")).json()] == ["one"]
+        assert (await client.post("/api/runs/one/cancel", json={})).status_code == 202
+
+
+async def test_a_journal_without_budgets_refuses_a_run_that_names_one(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        refused = await server.client("run").post("/api/runs", json={"team": "pair", "task": "Go", "budget": "team-a"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "usage")
+        assert "only a journal in Postgres keeps budgets" in refused.json()["error"]["message"]
+        assert (await server.client("run").get("/api/runs")).json() == []
+
+
+async def test_child_runs_are_listed_with_their_parent_only(tmp_path: Path, teams: Path) -> None:
+    journal = MemoryJournal()
+    async with serving(journal, tmp_path, [teams]) as server:
+        client = server.client("run")
+        assert (await client.post("/api/runs", json={"team": "pair", "task": "Go", "run_id": "one"})).status_code == 201
+        first = (await journal.read("one", limit=1))[0]
+        assert isinstance(first.fact, RunStarted)
+        fact = first.fact.changed(origin=Origin(run_id="one", number=2, how="place"))
+        await commit(journal, Batch([Event("one-1", 1, first.time, "", "", fact)], {}))
+        assert [(one["id"], one["parent"]) for one in (await client.get("/api/runs")).json()] == [("one", "")]
+        children = (await client.get("/api/runs", params={"parent": "one"})).json()
+        assert [(one["id"], one["parent"], one["task"]) for one in children] == [("one-1", "one", "Go")]
