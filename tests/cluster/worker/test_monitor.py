@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 from signal import SIGTERM
 from socket import socket
 
@@ -21,6 +22,7 @@ from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.limits.usage import Usage
+from tests.kit.local_placement import placed_team, placing_engine
 from tests.kit.workers import Cluster, WorkerProcess, eventually
 
 
@@ -62,6 +64,17 @@ async def test_metrics_count_runs_tokens_and_queues(cluster: Cluster) -> None:
         assert sum(counted) == spent
         for line in lines:
             assert line.startswith("# ") or re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"\})? [0-9.e+-]+', line), line
+
+
+async def test_the_tokens_of_a_child_run_count_where_they_are_used(tmp_path: Path) -> None:
+    metrics = WorkerMetrics(WorkerLog(lambda _: None))
+    async with placing_engine() as engine:
+        with engine.bus.listening(metrics.count):
+            result = await engine.run(placed_team(tmp_path), "go")
+    lines = metrics.render(None, driving=0, at_once=1).splitlines()
+    assert sum(float(line.split()[1]) for line in lines if line.startswith("teamwright_tokens_total")) == (
+        result.usage.total_tokens
+    )
 
 
 async def test_a_worker_is_healthy_while_it_lives_and_ready_while_it_claims_runs(cluster: Cluster) -> None:

@@ -10,11 +10,13 @@ from teamwright import Engine
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.experts.ratings.track_record import Rating, rate_runs, rate_work
 from teamwright.experts.ratings.work import RatedWork
+from teamwright.journal.child_runs import descendant_runs
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 from tests.kit.evaluators import WordEvaluator, words
+from tests.kit.local_placement import placed_team, placing_engine
 from tests.kit.records import damage_first_event
 
 
@@ -86,6 +88,19 @@ async def test_runs_are_read_from_a_journal() -> None:
     assert (writer.name, writer.steps, writer.judged, writer.passed, writer.revisions) == ("writer", 1, 1, 1, 1.0)
     assert (writer.first_time, writer.total_tokens) == (0.0, used.total_tokens)
     assert found.to_json()["templates"] == []
+
+
+async def test_members_of_placed_branches_are_rated_once_as_if_they_had_worked_in_the_run(tmp_path: Path) -> None:
+    async with placing_engine() as engine:
+        result = await engine.run(placed_team(tmp_path), "go", run_id="spread")
+        children = await descendant_runs(engine.journal, ["spread"])
+        spread = await rate_runs(engine.journal, ["spread", *(one.id for one in children)])
+    async with Engine("memory") as engine:
+        await engine.run(placed_team(tmp_path, "here"), "go", run_id="whole")
+        whole = await rate_runs(engine.journal, ["whole"])
+    assert len(children) == 2
+    assert spread == whole
+    assert sum(one.total_tokens for one in spread.experts) == result.usage.total_tokens > 0
 
 
 async def test_a_run_whose_record_is_damaged_is_left_out_and_the_others_are_rated(tmp_path: Path) -> None:  # S-08

@@ -16,14 +16,14 @@ from tests.paths import EXAMPLES
 async def works(team: Team, **options: Any) -> list[RatedWork]:
     async with Engine(MemoryJournal()) as engine:
         await engine.run(team, "go", run_id="r", **options)
-        return await read_work(engine.journal, "r")
+        return (await read_work(engine.journal, "r")).pieces
 
 
 async def test_a_piece_of_work_has_all_its_attempts_and_what_they_and_their_reviews_used() -> None:
     async with Engine(MemoryJournal()) as engine:
         folder = EXAMPLES / "rubric"
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="r")
-        found = await read_work(engine.journal, "r")
+        found = (await read_work(engine.journal, "r")).pieces
     assert [(one.member, one.attempts, one.is_passed) for one in found] == [("collector", 2, True), ("writer", 3, True)]
     assert found[0].judging.total_tokens == 0
     assert found[1].judging.requests == 9
@@ -72,8 +72,8 @@ async def test_what_a_fork_inherits_is_rated_once() -> None:
         await engine.run(team, "go", run_id="r")
         await engine.fork("r", retry=True, team=team, new_id="s")
         one, two = await read_work(engine.journal, "r"), await read_work(engine.journal, "s")
-    assert [work.member for work in one] == ["planner", "writer"]
-    assert [work.member for work in two] == ["writer"]
+    assert [work.member for work in one.pieces] == ["planner", "writer"]
+    assert [work.member for work in two.pieces] == ["writer"]
 
 
 async def test_work_that_was_stopped_is_none() -> None:

@@ -11,6 +11,7 @@ from teamwright.journal.sqlite.layout import APPLICATION_ID
 from teamwright.journal.sqlite.migrations import MIGRATIONS, Execute, migrate
 from teamwright.testing.journal import body, commit, events
 from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.run import Origin, RunStarted
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -84,4 +85,22 @@ async def test_bodies_of_the_first_layout_move_beside_their_events(tmp_path: Pat
     await journal.delete(["first"])
     assert await journal.bodies(texts) == texts
     assert journal._database.writer.execute("SELECT count(*) FROM bodies").fetchone() == (2,)
+    await journal.close()
+
+
+async def test_child_runs_of_an_older_layout_get_their_parent(tmp_path: Path) -> None:  # law 9
+    path = tmp_path / "journal.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate("x", 0, connection.execute, MIGRATIONS[:3])
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    for place, origin in enumerate((None, Origin(run_id="run-1", number=4, how="place")), start=1):
+        fact = RunStarted(team="t", task="0" * 40, manifest="0" * 40, seed=1, origin=origin)
+        run = (f"run-{place}", 1, "t", 0, 0)
+        connection.execute("INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, ?, ?, ?, ?)", run)
+        row = ((place << 32) + 1, 1.5, "", "", "run.started", to_text(fact), None, None)
+        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.close()
+    journal = SqliteJournal(path)
+    await journal.open()
+    assert [(run.id, run.parent) for run in await journal.children(["run-1"])] == [("run-2", "run-1")]
     await journal.close()

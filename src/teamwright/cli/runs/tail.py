@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import write_json, write_result
+from teamwright.cli.terminal.output import say, write_json, write_result
 from teamwright.cli.text.results import status_text, why_text
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import PlainLines, Silent, View
@@ -28,6 +28,10 @@ async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) ->
         raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is past the last one.")
     for event in known:
         view.catch_up(event)
+    if known or shown.json:  # otherwise the first lines say so
+        found = await engine.runs.find(run_id)
+        if found is not None and found.status == "queued":
+            say(f"run {run_id} waits in its queue for a worker")
     async for item in engine.runs.follow(run_id, after, parts=True):
         await view.show(item)
     ended = await engine.runs.result(run_id)

@@ -66,7 +66,8 @@ async def read_work(journal: Journal, run_id: str) -> RunWork:
     if started is None:
         return RunWork("", [])
     source = decode_body((await journal.bodies([started.manifest]))[started.manifest])
-    teams = _fields(_fields(_fields(source).get("manifest")).get("teams"))
+    manifest = _fields(_fields(source).get("manifest"))
+    teams = _fields(manifest.get("teams")).keys() - _fields(manifest.get("agents")).keys()
     pieces = [one for one in work_in(events, templates_in(source)) if one.member not in teams]
     return RunWork(started.parent, pieces)
 
