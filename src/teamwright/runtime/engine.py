@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -106,6 +108,8 @@ class Engine:
         if grace is not None:
             check_number("The engine", "grace", grace)
         self.journal = resolve_journal(journal)
+        self.driver = f"{socket.gethostname()}:{os.getpid()}"
+        """The name of this process in the records of the runs that it resumes."""
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
@@ -505,6 +509,7 @@ class Engine:
 
         clock = self._clock(record)
         run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
+        run.driver = self.driver
         run.share_prompt_meter(self._prompt_meter)
         if self._placement is not None:
             run.place_branches(self._placement, self._child_batch)

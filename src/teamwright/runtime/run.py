@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -116,7 +114,7 @@ class Run:
         self._driving_since = wall()
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
-        self.interactive = False
+        self.interactive, self.driver = False, ""
         self.module_folder = team.declared.module_folder if team.declared is not None else ""
         """The folder of the manifest, whose modules its code may import while the run is driven."""
         self.webhook_delivery: Delivery | None = None
@@ -400,7 +398,7 @@ class Run:
         state.limits, self._forecast = self._record.limits(), started.confirm
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
-        state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
+        state.recorder.add("", "", RunResumed(driver=self.driver))
         if self._record.interventions:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))

@@ -99,6 +99,9 @@ async def test_a_log_of_json_has_one_object_for_each_thing_that_happens(cluster:
     worker = cluster.start("--log", "json", "--name", "w1")
     await cluster.completed("one")
     await eventually(lambda: worker.has_said("finished"), "the end is logged")
+    driven = await cluster.engine.runs.find("one")
+    assert driven is not None
+    assert driven.driver == f"w1:{worker.pid}"
     lines = [json.loads(line) for line in worker.lines]
     assert {line["worker"].split(":")[0] for line in lines} == {"w1"}
     events = [(line["event"], line.get("run_id")) for line in lines]

@@ -75,6 +75,7 @@ class Worker:
         self._journal, self._report, self._started = journal, report, time.monotonic()
         self._placement = WorkerPlacement(self.queue)
         self._engine = Engine(journal, shared=ClusterLimits(journal.address), placement=self._placement)
+        self._engine.driver = f"{self.name}:{os.getpid()}"
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
         self._runner = QueueRunner(self._client, queues, self.worker_id, at_once, self._work, self._waiting)
