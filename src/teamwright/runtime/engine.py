@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -86,6 +85,8 @@ class Engine:
         placement: Placement | Literal["here"] | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
+        import socket
+
         from teamwright.agents.clients.models import Models
         from teamwright.agents.contract.dependencies import Dependencies
         from teamwright.agents.mcp.pool import McpPool
