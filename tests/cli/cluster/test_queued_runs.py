@@ -64,13 +64,13 @@ def test_every_command_finds_the_files_that_travelled_with_a_run(elsewhere: Subm
     assert (prompt["problem"], [one["is_exact"] for one in prompt["requests"]]) == ("", [True])
     report = elsewhere("runs", "what-if", "one", "--max-calls", "1")
     assert report["stop_reason"] == "budget"
-    forked = elsewhere("runs", "fork", "one", "--task", "another", "--run-id", "two", "--no-input", *allowed)
+    forked = elsewhere("runs", "fork", "one", "--at", "5", "--run-id", "two", "--no-input", *allowed)
     assert forked["output"] == "done"
     continued = elsewhere("run", "--continue", "one", "and then?", "--run-id", "three", "--no-input")
     assert continued["output"] == "done"
     shutil.rmtree(tmp_path / "teamwright-home" / "run-files")
     for run_id in ("two", "three"):
-        prompt = elsewhere("runs", "show", run_id, "--prompt", "step-1")
+        prompt = elsewhere("runs", "show", run_id, "--prompt", "step-2")
         assert (prompt["problem"], prompt["requests"][0]["is_exact"]) == ("", True), "files travel with these too"
 
 
