@@ -71,7 +71,7 @@ async def test_the_tokens_of_a_child_run_count_where_they_are_used(tmp_path: Pat
     async with placing_engine() as engine:
         with engine.bus.listening(metrics.count):
             result = await engine.run(placed_team(tmp_path), "go")
-    lines = metrics.render(None, driving=0, at_once=1).splitlines()
+    lines = metrics.render(None, None, driving=0, at_once=1).splitlines()
     assert sum(float(line.split()[1]) for line in lines if line.startswith("teamwright_tokens_total")) == (
         result.usage.total_tokens
     )
