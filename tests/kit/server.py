@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from teamwright.server.listener import FeedServer, server_config
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.security.tokens import Role
 from teamwright.server.state import ServerState, open_state
+
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of loopback: reading the certificates of the system takes longer than most tests."""
 
 
 @dataclass
@@ -39,7 +43,7 @@ class TestServer:
 
     def client(self, role: Role | None = "admin", **headers: str) -> httpx2.AsyncClient:
         shown = {} if role is None else {"Authorization": f"Bearer {self.token(role)}"}
-        client = httpx2.AsyncClient(base_url=self.url, headers={**shown, **headers})
+        client = httpx2.AsyncClient(base_url=self.url, headers={**shown, **headers}, verify=NO_CERTIFICATES)
         self.clients.append(client)
         return client
 

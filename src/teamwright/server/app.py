@@ -57,7 +57,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
     )
     app.state.server = state
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request
     add_handlers(app)
 
     def identify(connection: HTTPConnection) -> str | None:
