@@ -377,7 +377,7 @@ def check_level(path: str, limit: Limits, events: list[Event], left: Left) -> No
 def test_the_laws_hold_whatever_happens_to_a_random_team() -> None:
     thorough = is_thorough()
     how = settings(
-        max_examples=3000 if thorough else 40,
+        max_examples=3000 if thorough else 60,
         stateful_step_count=30 if thorough else 15,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
