@@ -467,9 +467,9 @@ class Run:
         self._state.stop()
 
     def hand_back(self, queue: str) -> None:
-        """Stop driving once in-flight calls have finished; the run then waits in this queue for another driver."""
-        self._next_queue = queue
-        self._state.pausing = True
+        """Stop driving once in-flight calls have finished; the run then waits in this queue, unless a person pauses."""
+        if not self._state.pausing:
+            self._next_queue, self._state.pausing = queue, True
         if self._state.delivery.is_replaying:
             self.interrupt()
         self._check_pause()

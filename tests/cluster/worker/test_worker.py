@@ -86,10 +86,7 @@ async def test_a_run_that_was_paused_by_hand_goes_on_where_it_is_resumed(
     await cluster.submit("here", "there")
     worker = cluster.start()
     await eventually(lambda: len(cluster.effects) == 2, "the calls begin")
-    for run_id in ("here", "there"):
-        await cluster.engine.runs.pause(run_id, wait=False)
-        while (await cluster.journal.read(run_id))[-1].kind != "run.intervened":  # noqa: ASYNC110 - its worker takes it
-            await asyncio.sleep(0.02)
+    await _pause(cluster, "here", "there")
     cluster.hold.unlink()
     await eventually(lambda: worker.has_said("paused here") and worker.has_said("paused there"), "both are paused")
     code = await run_sync(main, ["runs", "resume", "there", "--submit", "--json", "--journal", cluster.url])
@@ -102,6 +99,21 @@ async def test_a_run_that_was_paused_by_hand_goes_on_where_it_is_resumed(
     await eventually(lambda: worker.has_said("finished there"), "the worker drove the run that was submitted again")
     assert not worker.has_said("finished here")
     assert await run_sync(main, ["runs", "resume", "there", "--submit", "--journal", cluster.url]) == 1
+
+
+async def test_a_run_that_a_person_pauses_stays_paused_although_its_worker_is_stopped(cluster: Cluster) -> None:
+    cluster.hold.touch()
+    await cluster.submit("one")
+    worker = cluster.start()
+    await eventually(lambda: len(cluster.effects) == 1, "the call begins")
+    await _pause(cluster, "one")
+    worker.send(SIGTERM)
+    await eventually(lambda: worker.has_said("hands back one"), "the worker drains")
+    cluster.hold.unlink()
+    await eventually(lambda: not worker.lives, "the worker ends")
+    found = await cluster.engine.runs.find("one")
+    assert found is not None
+    assert (found.status, found.stop_reason) == ("paused", "pause")
 
 
 async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_is_answered(
@@ -158,6 +170,14 @@ async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_ov
         await worker.drain()
     assert {"ValueError: park", "ValueError: look"} <= set(said)
     assert [one.run_id for one in await cluster.client.entries("parked")] == ["asks"]
+
+
+async def _pause(cluster: Cluster, *run_ids: str) -> None:
+    """Pause runs by hand, and wait until their drivers have accepted it."""
+    for run_id in run_ids:
+        await cluster.engine.runs.pause(run_id, wait=False)
+        while (await cluster.journal.read(run_id))[-1].kind != "run.intervened":  # noqa: ASYNC110 - its driver takes it
+            await asyncio.sleep(0.02)
 
 
 async def _submit_asking(cluster: Cluster) -> None:
