@@ -23,8 +23,8 @@ RUN = 5900.0
 """Measured: the CPU time of Postgres for a run of one turn from the queue, in µs, with all that surrounds the turn."""
 POLL = 3500.0
 """Measured: the CPU time of Postgres for one look of a worker at its queue, in µs; idle, it looks twice a second."""
-POLL_SECONDS, BUSY_POLL_SECONDS, BUSY_SECONDS = 0.5, 0.05, 0.2
-"""How often a worker looks for runs, and how often for some time after the end of one."""
+POLL_SECONDS, GATHER_SECONDS = 0.5, 0.03
+"""How long after a look a worker looks again by itself, and how long after the end of a run."""
 SEED = 7
 
 
@@ -80,13 +80,13 @@ class Simulation:
         self._free = [0.0] * assumed.machines
         self._pending: list[list[float]] = [[] for _ in range(assumed.machines)]
         self._in_flight = [False] * assumed.machines
-        self._ended = [-BUSY_SECONDS] * assumed.machines
+        self._next_look = [float("inf")] * assumed.machines
         self._flushing: deque[tuple[float, float]] = deque()
 
     def run(self) -> Outcome:
         """Simulate; the first half of the time is not counted."""
         for machine in range(self._assumed.machines):
-            self._poll(self._random.uniform(0, POLL_SECONDS), machine)
+            self._look_at(self._random.uniform(0, POLL_SECONDS), machine)
             for _ in range(self._assumed.at_once):
                 self._think(0.0, machine)
         while self._events and self._events[0][0] < self._assumed.seconds:
@@ -131,12 +131,16 @@ class Simulation:
             self.outcome.busy += cost
         return done
 
-    def _poll(self, time: float, machine: int) -> None:
-        """A worker looks for the next run, and again some time after the answer."""
-        answered = self._occupy(time, POLL / 1e6)
-        is_busy = answered < self._ended[machine] + BUSY_SECONDS
-        pause = BUSY_POLL_SECONDS if is_busy else POLL_SECONDS
-        self._at(answered + pause, lambda now: self._poll(now, machine))
+    def _look_at(self, time: float, machine: int) -> None:
+        """Let a worker look for runs then, unless it looks before."""
+        if time < self._next_look[machine]:
+            self._next_look[machine] = time
+            self._at(time, lambda now: self._look(now, machine))
+
+    def _look(self, time: float, machine: int) -> None:
+        if time == self._next_look[machine]:  # it has not looked earlier
+            self._next_look[machine] = float("inf")
+            self._look_at(self._occupy(time, POLL / 1e6) + POLL_SECONDS, machine)
 
     def _flush(self, time: float, machine: int, group: list[float]) -> None:
         """The log is flushed once for all commits that wait for it."""
@@ -157,7 +161,7 @@ class Simulation:
                 self.outcome.waits.append(time - ended)
             if self._random.random() < 1 / self._assumed.turns:
                 self._occupy(time, RUN / 1e6)
-                self._ended[machine] = time
+                self._look_at(time + GATHER_SECONDS, machine)
             self._think(time, machine)
         if self._pending[machine]:
             self._send(time, machine)
