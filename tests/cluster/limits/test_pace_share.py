@@ -1,6 +1,7 @@
 """The law of shares: whatever processes do, and whatever happens to them, together they stay within the pace.
 
 It is checked for what they may do with what they have, so no call has to happen for a share that is too large to show.
+And in the end each process that waits gets its turn, although the others never stop calling.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.kit.postgres import schema_url
 T = TypeVar("T")
 LEASE = 4.0
 PROCESSES = 3
+ROUNDS = 60
 WHICH = st.integers(0, PROCESSES - 1)
 FEW = st.integers(1, 4)
 paces = st.one_of(
@@ -66,6 +68,16 @@ class Processes(RuleBasedStateMachine):
         for _ in range(count):
             self._do(lambda: self._process(which).call(size))
         self.renew(which)
+
+    @rule()
+    def compete(self) -> None:
+        """All want more than there is."""
+        for which in range(PROCESSES):
+            for _ in range(4):
+                self._do(lambda which=which: self._process(which).call(40))
+        self.renew_all()
+        self.stays_within_the_pace()
+        self.renew_all()
 
     @rule(which=WHICH, count=FEW)
     def end_calls(self, which: int, count: int) -> None:
@@ -121,10 +133,29 @@ class Processes(RuleBasedStateMachine):
         assert pace.requests_per_minute is None or requests <= pace.requests_per_minute
         assert pace.tokens_per_minute is None or tokens <= pace.tokens_per_minute
 
+    def _go_round(self, pace: Pace) -> None:
+        """Check that each process begins a call, while all of them always have calls that wait."""
+        begun = [self._process(which).begun for which in range(PROCESSES)]
+        for _ in range(ROUNDS):
+            for which in range(PROCESSES):
+                for work in (self._process(which).renew, self._process(which).end_call):
+                    self._do(work)
+                while sum(not one.done() for one in self._process(which).waiting) < 4:
+                    self._do(lambda which=which: self._process(which).call(40))
+            self.stays_within_the_pace()
+            if all(self._process(which).begun > begun[which] for which in range(PROCESSES)):
+                return
+            self.advance(17.0 if pace.requests_per_minute or pace.tokens_per_minute else 1.1)
+        raise AssertionError("a process never got its turn")
+
     def teardown(self) -> None:
-        if self.cluster is not None:
-            self._do(self.cluster.close)
-        self.runner.close()
+        try:
+            if self.cluster is not None:
+                self._go_round(self.cluster.pace)
+        finally:
+            if self.cluster is not None:
+                self._do(self.cluster.close)
+            self.runner.close()
 
 
 def test_together_processes_stay_within_the_pace(
@@ -134,7 +165,7 @@ def test_together_processes_stay_within_the_pace(
     given = settings()
     run_state_machine_as_test(
         Processes,
-        settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=30),
+        settings=settings(given, max_examples=max(1, given.max_examples // 2), stateful_step_count=20),
     )
 
 

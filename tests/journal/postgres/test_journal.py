@@ -29,10 +29,12 @@ async def test_reads_go_on_after_all_connections_were_lost(postgres_server: str,
     journal = PostgresJournal(schema_url(proxy.url, tmp_path))
     async with proxy.running():
         await journal.open()
-        await asyncio.gather(*(journal._use(wait) for _ in range(READERS)))  # each needs a connection of its own
-        proxy.cut()
-        assert await journal.find("run") is None
-        await journal.close()
+        try:
+            await asyncio.gather(*(journal._use(wait) for _ in range(READERS)))  # each needs a connection of its own
+            proxy.cut()
+            assert await journal.find("run") is None
+        finally:
+            await journal.close()
 
 
 async def test_closing_while_cancelled_closes_all_connections(postgres_server: str, tmp_path: Path) -> None:
