@@ -357,3 +357,17 @@ async def test_a_heartbeat_that_fails_does_not_end_the_session(url: str, monkeyp
     async with opened(url) as journal, journal.drive("run"):
         await failed.wait()
         await asyncio.wait_for(commit(journal, Batch(events("run", [1]), {})), 20)
+
+
+async def test_a_session_whose_event_loop_ends_fails_what_it_commits_no_more(url: str, alone: bool) -> None:
+    async with opened(url) as journal:
+        async with asyncio.timeout(20), journal.drive("run"):
+            await commit(journal, Batch(events("run", [1]), {}))
+            task = session_of(journal)._task
+            task.cancel()
+            await asyncio.wait((task,))
+            with pytest.raises(JournalUnavailable, match="event loop"):
+                await commit(journal, Batch(events("run", [2]), body("text"), alone))
+        with pytest.raises(JournalUnavailable, match="event loop"):
+            async with journal.drive("run"):
+                pass

@@ -60,6 +60,7 @@ class DriverSession:
         self._runs: dict[str, DrivenRun] = {}
         self._failed: dict[str, JournalError] = {}
         self._task = asyncio.create_task(self._serve(), name="journal driver session")
+        self._task.add_done_callback(lambda _: self._fail_queued())
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Commit a batch after those queued before."""
@@ -91,7 +92,8 @@ class DriverSession:
     async def unlock(self, run_id: str) -> None:
         """Release the driver lock of a run."""
         if not self._is_closing:
-            await asyncio.shield(self._in_turn(lambda: self._unlock(run_id)))
+            with suppress(JournalUnavailable):  # the session has ended, and its locks with it
+                await asyncio.shield(self._in_turn(lambda: self._unlock(run_id)))
 
     async def _unlock(self, run_id: str) -> None:
         self._runs.pop(run_id, None)
@@ -109,6 +111,15 @@ class DriverSession:
     def _enqueue(self, item: QueueItem) -> None:
         self._queue.append(item)
         self._arrived.set()
+        if self._task.done():
+            self._fail_queued()
+
+    def _fail_queued(self) -> None:
+        """Fail batches that this session commits no more, because it was cancelled with its event loop."""
+        while self._queue:
+            item = self._queue.popleft()
+            if not callable(item):
+                _report(item[1], self._fail(item[0], _ended()))
 
     async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait until other work was done, after what is queued; raises its error."""
@@ -127,7 +138,14 @@ class DriverSession:
                 future.set_result(None) if error is None else future.set_exception(error)
 
         self._enqueue(run)
-        await future
+        try:
+            await asyncio.wait((future, self._task), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        if not future.done():
+            raise _ended()
+        future.result()
 
     def _start_now(self, batch: Batch, done: Committed) -> bool:
         """Send a batch to the server at once; return whether it was possible.
@@ -137,6 +155,8 @@ class DriverSession:
         """
         run = self._runs.get(batch.run_id)
         if run is None or self._is_busy or self._queue or self._is_closing or batch.run_id in self._failed:
+            return False
+        if self._task.done():
             return False
         try:
             statement = self._statement([batch], {batch.run_id: run})
@@ -356,6 +376,10 @@ async def _is_recorded(connection: Connection, batch: Batch) -> bool:
 
 async def _ask_for_nothing(connection: Connection) -> None:
     await connection.execute("SELECT 1")
+
+
+def _ended() -> JournalUnavailable:
+    return JournalUnavailable("The event loop of the journal is ending: resume the run in another one.")
 
 
 def _report(done: Committed, result: BaseException | None) -> None:
