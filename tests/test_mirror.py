@@ -169,7 +169,6 @@ COVERED_BY = {
     "journal/commit.py": "runtime/test_engine.py",
     "journal/encoder.py": "journal/test_decoder.py",
     "journal/errors.py": "journal/test_protocol.py",
-    "journal/location.py": "journal/sqlite/test_journal.py",
     "journal/run_status.py": "journal/sqlite/test_run_rows.py",
     "journal/sqlite/database.py": "journal/sqlite/test_journal.py",
     "journal/sqlite/delete.py": "journal/sqlite/test_disk_reserve.py",

@@ -7,6 +7,7 @@ the data folder. Nothing is created here.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MEMORY = "memory"
 JOURNAL_VARIABLE = "TEAMWRIGHT_JOURNAL"
 POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_OTHER_URL = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/?/")
 BUSY_TIMEOUT = 10.0
 """Seconds that a commit waits for another process that is writing."""
 
@@ -72,6 +74,7 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
     if is_url(journal):
         return _postgres_journal(journal)
     if isinstance(journal, str | Path):
+        _check_path(str(journal))
         from teamwright.journal.sqlite.journal import SqliteJournal
 
         return SqliteJournal(journal, busy_timeout=busy_timeout)
@@ -83,6 +86,15 @@ def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout
             " `teamwright.journal.Journal`, and test it with `teamwright.testing.JournalConformance`."
         )
     return journal
+
+
+def _check_path(path: str) -> None:
+    """Refuse the URL of something else, whose user and password would become the names of folders."""
+    if found := _OTHER_URL.match(path):
+        raise UsageError(
+            f"A journal can't be at {found[0]}…: use the path of a file, 'memory', or the URL of a Postgres database,"
+            " which begins with postgresql://"
+        )
 
 
 def _postgres_journal(url: str) -> Journal:
