@@ -49,3 +49,17 @@ async def test_the_queue_of_branches_is_shown_where_it_has_runs(
     await cluster.submit("child", queue="default.branches")
     assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
     assert "default.branches" in capsys.readouterr().out
+
+
+async def test_a_run_that_is_cancelled_leaves_its_queue_although_no_worker_runs(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    manifest = str(cluster.folder / "team.yaml")
+    for run_id, more in (("now", ()), ("late", ("--after", "1h"))):
+        submit = ["submit", manifest, "x", "--queue", "nobody", "--run-id", run_id, *more]
+        assert await run_sync(main, [*submit, "--journal", cluster.url]) == 0
+        assert await run_sync(main, ["runs", "cancel", run_id, "--journal", cluster.url]) == 0
+        assert await cluster.client.find(run_id) is None
+    capfd.readouterr()
+    assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
+    assert capfd.readouterr().out.startswith("0 workers, 0 open runs")

@@ -70,6 +70,20 @@ async def test_a_queued_run_can_be_cancelled(cluster: Cluster) -> None:
     assert result.status == "cancelled"
 
 
+async def test_entries_of_runs_that_have_ended_are_not_counted_and_are_deleted(cluster: Cluster) -> None:
+    await cluster.submit("goes-on", "cancelled", "deleted", "parked")
+    batch = await cluster.engine.enqueue(cluster.team, "task", queue="night", run_id="late")
+    assert await cluster.client.submit(batch, "night", delay=3600)
+    await cluster.client.park("parked")
+    for run_id in ("cancelled", "deleted", "parked", "late"):
+        await cluster.engine.runs.cancel(run_id)
+    await cluster.journal.delete(["deleted"])
+    assert [(one.queue, one.queued, one.parked) for one in await cluster.client.load()] == [("default", 1, 0)]
+    assert not await cluster.client.delete_ended(), "these were all"
+    assert [one.run_id for one in await cluster.client.entries("queued", "claimed", "parked")] == ["goes-on"]
+    await cluster.submit("deleted")
+
+
 async def test_an_entry_can_be_parked_and_put_back(cluster: Cluster) -> None:
     await cluster.submit("one", "two")
     await cluster.client.park("one", "it needs another version", retry_at=5.0)

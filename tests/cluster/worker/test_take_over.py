@@ -114,6 +114,14 @@ async def test_a_run_that_a_worker_can_not_drive_is_not_checked_at_each_look(clu
     assert unable.asked == ["one", "two"]
 
 
+async def test_a_run_that_is_cancelled_leaves_a_queue_that_no_worker_serves(cluster: Cluster) -> None:
+    await cluster.submit("one", queue="nobody")
+    await cluster.engine.runs.cancel("one")
+    take_over = TakeOver(cluster.journal, cluster.client, lambda _: False, WorkerLog(_ignore), Unable().adopt)
+    await take_over.look()
+    assert await cluster.client.entries("queued") == []
+
+
 class Unable:
     """A worker that lacks what runs need."""
 

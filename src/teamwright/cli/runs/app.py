@@ -233,7 +233,17 @@ def cancel(
     out: Out = None,
 ) -> int:
     """Cancel a run for good, in whichever process it runs."""
-    return _intervene(run, lambda engine, run_id: engine.runs.cancel(run_id, reason), out, json=json)
+
+    async def work(engine: Engine, run_id: str) -> RunResult:
+        before = await engine.runs.find(run_id)
+        now = await engine.runs.cancel(run_id, reason)
+        if before is not None and before.status == "queued":
+            from teamwright.cli.cluster.queue import leave_queue
+
+            await leave_queue()
+        return now
+
+    return _intervene(run, work, out, json=json)
 
 
 @app.command()

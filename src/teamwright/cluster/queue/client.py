@@ -29,6 +29,7 @@ from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
+from teamwright.values.results import FINAL
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class QueueClient:
         return [_entry_of(one) for one in found]
 
     async def load(self) -> list[QueueLoad]:
-        """Return how many entries each queue has, by name: one statement, however many there are."""
+        """Return how many entries of runs that go on each queue has, by name: one statement, however many there are."""
         return await asyncio.to_thread(self._call, lambda _: self._load())
 
     def _load(self) -> list[QueueLoad]:
@@ -218,12 +219,18 @@ class QueueClient:
                 extract(epoch FROM now())::float8 - min(greatest(updated_at, delay_until_epoch_ms))
                     FILTER (WHERE status = 'ENQUEUED') / 1000.0::float8
             FROM "{queue_schema(self.address)}".workflow_status
-            WHERE name = %s AND status = ANY(%s) GROUP BY 1 ORDER BY 1
+            WHERE name = %s AND status = ANY(%s) AND {self._is_open} GROUP BY 1 ORDER BY 1
         """
         states = [_STATES[state] for state in ("queued", "claimed", "parked")]
-        values = (*states, WORKFLOW, [one for state in states for one in state])
+        values = (*states, WORKFLOW, [one for state in states for one in state], list(FINAL))
         with self.engine.connect() as connection:
             return [QueueLoad(*row) for row in connection.exec_driver_sql(statement, values)]
+
+    @property
+    def _is_open(self) -> str:
+        """The condition that the run of an entry exists and has not ended; its parameter: the final statuses."""
+        runs = f'"{self.address.schema}".runs'
+        return f"EXISTS (SELECT FROM {runs} AS run WHERE id = workflow_uuid AND (run.status = ANY(%s)) IS NOT TRUE)"
 
     async def requeue(self, entry: QueueEntry) -> None:
         """Put an entry back into its queue, at its former place, whatever became of its worker."""
@@ -245,6 +252,26 @@ class QueueClient:
     async def delete(self, run_ids: Sequence[str]) -> None:
         """Delete entries of runs that have ended or were deleted."""
         await asyncio.to_thread(self._call, lambda client: client.delete_workflows(list(run_ids)))
+
+    async def delete_ended(self) -> bool:
+        """Delete entries that wait although their run has ended or was deleted; returns whether there may be more."""
+        return await asyncio.to_thread(self._call, lambda _: self._delete_ended())
+
+    def _delete_ended(self) -> bool:
+        """Delete them in one statement, so that no worker claims one of them meanwhile."""
+        schema = queue_schema(self.address)
+        statement = f"""
+            WITH ended AS (
+                SELECT workflow_uuid FROM "{schema}".workflow_status
+                WHERE name = %s AND status = ANY(%s) AND NOT {self._is_open} LIMIT %s FOR UPDATE SKIP LOCKED
+            ), inputs AS (
+                DELETE FROM "{schema}".workflow_input WHERE workflow_uuid IN (SELECT workflow_uuid FROM ended)
+            )
+            DELETE FROM "{schema}".workflow_status WHERE workflow_uuid IN (SELECT workflow_uuid FROM ended)
+        """
+        values = (WORKFLOW, [*_STATES["queued"], *_STATES["parked"]], list(FINAL), MOST_DELETED)
+        with self.engine.begin() as connection:
+            return connection.exec_driver_sql(statement, values).rowcount == MOST_DELETED
 
     async def delete_done(self, before: float) -> bool:
         """Delete entries that were done before this time; returns whether there may be more of them."""

@@ -60,7 +60,7 @@ class TakeOver:
         """The last inbox items of paused runs with which they could not go on."""
         self._unable_until: dict[str, float] = {}
         """When this worker looks again at runs that need what it lacks."""
-        self._cleaned = 0.0
+        self._cleaned = -CLEAN_SECONDS
 
     async def watch(self) -> None:
         """Look again and again, also after the database was away."""
@@ -86,8 +86,13 @@ class TakeOver:
         idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
         await self._take_over([one for one in idle if one.state == "claimed"], driven)
         await self._revive([one for one in idle if one.state == "parked"])
-        is_due = time.monotonic() > self._cleaned + CLEAN_SECONDS
-        if is_due and not await self._client.delete_done(time.time() - KEEP_SECONDS):
+        if time.monotonic() > self._cleaned + CLEAN_SECONDS:
+            await self._clean()
+
+    async def _clean(self) -> None:
+        """Delete old entries, and those of runs that ended while they waited; the rest of many at the next look."""
+        has_more = await self._client.delete_done(time.time() - KEEP_SECONDS)
+        if not await self._client.delete_ended() and not has_more:
             self._cleaned = time.monotonic()
 
     async def _take_over(self, undriven: Sequence[QueueEntry], locked: set[str]) -> None:
