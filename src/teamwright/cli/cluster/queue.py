@@ -1,8 +1,7 @@
-"""`teamwright cluster queue`: shows the queues and sets their limits; and takes runs out of them that have ended."""
+"""`teamwright cluster queue`: shows the queues and sets their limits."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,22 +73,6 @@ async def _queues(change: QueueLimits | None, unlimited: bool) -> list[QueueLimi
         return await client.queues()
     finally:
         await client.close()
-
-
-async def leave_queue() -> None:
-    """Delete the entries of runs that were cancelled while they waited; where that fails, a worker does it later."""
-    from teamwright.cluster.journal import cluster_journal
-    from teamwright.errors import JournalError, MissingExtra
-
-    with suppress(JournalError, MissingExtra), needs_extra("cluster", "queues and workers"):
-        from teamwright.cluster.queue.client import QueueClient
-
-        client = QueueClient(cluster_journal().address)
-        try:
-            await client.open()
-            await client.delete_ended()
-        finally:
-            await client.close()
 
 
 def _line(one: QueueLimits) -> str:

@@ -238,7 +238,7 @@ def cancel(
         before = await engine.runs.find(run_id)
         now = await engine.runs.cancel(run_id, reason)
         if before is not None and before.status == "queued":
-            from teamwright.cli.cluster.queue import leave_queue
+            from teamwright.cli.runs.resubmit import leave_queue
 
             await leave_queue()
         return now

@@ -1,7 +1,8 @@
-"""`teamwright runs resume --submit`: gives a run back to the workers of its queue."""
+"""Queues for commands on runs: `runs resume --submit` gives a run back to its queue, `runs cancel` takes it out."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,3 +33,19 @@ async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, 
     if not quiet:
         say(f"in the queue {queue!r}; follow it with: teamwright runs tail {run_id}")
     return 0
+
+
+async def leave_queue() -> None:
+    """Delete the entries of runs that were cancelled while they waited; where that fails, a worker does it later."""
+    from teamwright.cluster.journal import cluster_journal
+    from teamwright.errors import JournalError, MissingExtra
+
+    with suppress(JournalError, MissingExtra), needs_extra("cluster", "queues and workers"):
+        from teamwright.cluster.queue.client import QueueClient
+
+        client = QueueClient(cluster_journal().address)
+        try:
+            await client.open()
+            await client.delete_ended()
+        finally:
+            await client.close()
