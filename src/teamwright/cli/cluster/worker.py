@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import typer
 
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.terminal.extras import needs_extra
-from teamwright.cli.terminal.output import one_line, redirect_prints, say
+from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
 
 if TYPE_CHECKING:
-    import asyncio
-
     from teamwright.cluster.worker.worker import Worker
 
+END_SECONDS = 5.0
+"""How long a worker that has stopped may need to hand its runs back and to close its connections."""
+AWAY_SECONDS = 1.0
+"""The same while the database is away, so that there is nothing to wait for: others take its runs over."""
 LogFormat = Literal["text", "json"]
 CodeFolders = Annotated[
     list[Path] | None,
@@ -48,8 +52,9 @@ def worker(
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
 
     A worker that is stopped lets calls in flight finish and hands its runs back to the queue; a second signal cuts them
-    off. A run that needs what this worker lacks, such as a version of a strategy, is left to others, and says for what
-    it waits. The runs of a worker that dies are taken over by others within seconds. The journal must be in Postgres.
+    off, and ends the worker within seconds. A run that needs what this worker lacks, such as a version of a strategy,
+    is left to others, and says for what it waits. The runs of a worker that dies are taken over by others within
+    seconds. The journal must be in Postgres.
     """
     with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
@@ -68,7 +73,7 @@ def worker(
         await run_sync(FileCache().remove_unused)
         report = WorkerLog(_write, as_json=log == "json")
         made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=report)
-        stop = _stop_on_signals(made)
+        stop.listen(made)
         async with AsyncExitStack() as stack:
             if metrics is not None:
                 address = await stack.enter_async_context(monitoring(made, report, metrics))
@@ -78,12 +83,13 @@ def worker(
             report("starting", detail=began)
             for one in folders:
                 report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
-            await stop.wait()
+            await stop.requested.wait()
             report("stopping", detail="stopping: calls in flight finish, and runs go back to the queue")
             await made.drain()
+            stop.end_soon(made)
         return 0
 
-    with redirect_prints():
+    with redirect_prints(), _Stop() as stop:
         return run_on_loop(work)
 
 
@@ -91,17 +97,46 @@ def _write(line: str) -> None:
     say(one_line(line))
 
 
-def _stop_on_signals(made: Worker) -> asyncio.Event:
-    """Return an event that the first signal sets; later signals also cut off calls in flight."""
-    import asyncio
+class _Stop:
+    """The first signal asks the worker to stop, the second one cuts off calls in flight and ends the process soon.
 
-    stop = asyncio.Event()
+    Without the database, closing could take a minute, so the process also ends if closing takes too long.
+    """
 
-    def stopped() -> None:
-        if stop.is_set():
-            made.interrupt()
-        stop.set()
+    def __init__(self) -> None:
+        import asyncio
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped)
-    return stop
+        self.requested = asyncio.Event()
+        self._timers: list[threading.Timer] = []
+
+    def listen(self, worker: Worker) -> None:
+        """Handle the signals in the running event loop."""
+        import asyncio
+
+        def stopped() -> None:
+            if self.requested.is_set():
+                worker.interrupt()
+                self.end_soon(worker)
+            self.requested.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped)
+
+    def end_soon(self, worker: Worker) -> None:
+        """End the process unless it ends by itself in time; what it still drives is taken over by others."""
+        timer = threading.Timer(END_SECONDS if worker.is_connected else AWAY_SECONDS, _end)
+        timer.daemon = True
+        timer.start()
+        self._timers.append(timer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for timer in self._timers:
+            timer.cancel()
+
+
+def _end() -> None:
+    flush_all()
+    os._exit(0)

@@ -26,12 +26,20 @@ class Presence:
         self._journal, self._worker_id, self._describe = journal, worker_id, describe
         self.is_connected = False
         """Whether the database took what was written last."""
+        self._due = asyncio.Event()
 
     async def watch(self) -> None:
         """Write again and again, also after the database was away."""
         while True:
+            self._due.clear()
             await self.show()
-            await asyncio.sleep(SHOW_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SHOW_SECONDS):
+                    await self._due.wait()
+
+    def show_soon(self) -> None:
+        """Write again at once, without waiting for the database."""
+        self._due.set()
 
     async def show(self) -> None:
         """Write once."""

@@ -102,9 +102,14 @@ class Worker:
         return self._engine.relay.traffic
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the database answers."""
+        return self._presence.is_connected
+
+    @property
     def is_ready(self) -> bool:
         """Whether it claims runs: the database answers, and it is not being stopped."""
-        return self._presence.is_connected and not self._is_draining
+        return self.is_connected and not self._is_draining
 
     @property
     def driven(self) -> list[str]:
@@ -142,7 +147,7 @@ class Worker:
             if handle is not None:
                 self._report("hands_back", run_id)
                 handle.hand_back(self._queues[run_id])
-        await self._presence.show()
+        self._presence.show_soon()
         await self._idle.wait()
 
     def interrupt(self) -> None:
