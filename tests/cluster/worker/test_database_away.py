@@ -1,43 +1,79 @@
-"""Workers whose database is away."""
+"""Workers whose database is away: they can be stopped, are not ready, and say it once."""
 
 from __future__ import annotations
 
+import json
+import re
 import time
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from signal import SIGTERM
 from subprocess import Popen
 
 import anyio
+import httpx2
 import pytest
 from anyio.to_thread import run_sync
 
+from tests.kit.postgres import schema_url
 from tests.kit.postgres_restart import OwnPostgres
-from tests.kit.workers import WorkerProcess, eventually, opened_cluster
+from tests.kit.workers import Cluster, WorkerProcess, eventually, opened_cluster
 
-FEW_SECONDS = 10.0
+FEW_SECONDS = 7.5
 
 
-@pytest.mark.timeout(120)
-async def test_a_worker_can_be_stopped_although_the_database_is_away(workers: Popen[str], tmp_path: Path) -> None:
-    postgres = OwnPostgres()
-    try:
-        async with opened_cluster(postgres.url, tmp_path, workers) as cluster:
-            cluster.hold.touch()
-            await cluster.submit("one")
-            busy = cluster.start("--at-once", "1")
-            await eventually(lambda: len(cluster.effects) == 1, "the call begins")
-            idle = cluster.start("--metrics", "0")
-            await eventually(lambda: idle.has_said("drives runs of the queue"), "the worker begins")
-            await run_sync(postgres.crash)
-            idle.send(SIGTERM)
-            await _ends(idle)
-            busy.send(SIGTERM)
-            await eventually(lambda: busy.has_said("stopping"), "the worker drains")
-            busy.send(SIGTERM)
-            await _ends(busy)
+@pytest.fixture(scope="module")
+def postgres() -> Generator[OwnPostgres]:
+    """A server that each test leaves running."""
+    made = OwnPostgres()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def cluster(postgres: OwnPostgres, workers: Popen[str], tmp_path: Path) -> AsyncGenerator[Cluster]:
+    async with opened_cluster(schema_url(postgres.url, tmp_path), tmp_path, workers) as made:
+        try:
+            yield made
+        finally:
             await run_sync(postgres.start)
-    finally:
-        postgres.close()
+
+
+async def test_a_worker_can_be_stopped_although_the_database_is_away(cluster: Cluster, postgres: OwnPostgres) -> None:
+    cluster.hold.touch()
+    await cluster.submit("one")
+    busy = cluster.start("--at-once", "1")
+    await eventually(lambda: len(cluster.effects) == 1, "the call begins")
+    idle = cluster.start()
+    await eventually(lambda: idle.has_said("drives runs of the queue"), "the worker begins")
+    await run_sync(postgres.crash)
+    idle.send(SIGTERM)
+    await _ends(idle)
+    busy.send(SIGTERM)
+    await eventually(lambda: busy.has_said("stopping"), "the worker drains")
+    busy.send(SIGTERM)
+    await _ends(busy)
+
+
+async def test_a_worker_is_not_ready_soon_after_the_database_went_away_and_says_so_once(
+    cluster: Cluster, postgres: OwnPostgres
+) -> None:
+    worker = cluster.start("--metrics", "0", "--log", "json")
+    await eventually(lambda: worker.has_said("drives runs of the queue"), "the worker begins")
+    found = re.search(r"http://127\.0\.0\.1:\d+", worker.lines[0])
+    assert found is not None
+    async with httpx2.AsyncClient(base_url=found[0]) as client:
+        assert (await client.get("/readyz")).status_code == 200
+        await run_sync(postgres.crash)
+        began = time.monotonic()
+        while (await client.get("/readyz")).status_code == 200:
+            assert time.monotonic() < began + FEW_SECONDS, "it is ready without its database"
+            await anyio.sleep(0.05)
+        await run_sync(postgres.start)
+        await eventually(lambda: worker.has_said("is back"), "the worker connects again")
+        assert (await client.get("/readyz")).status_code == 200
+    troubles = [one["detail"] for one in map(json.loads, worker.lines) if one["event"] == "trouble"]
+    assert [detail.rpartition(" is ")[2] for detail in troubles] == ["away", "back"]
 
 
 async def _ends(worker: WorkerProcess) -> None:

@@ -59,7 +59,7 @@ def worker(
     with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
-        from teamwright.cluster.worker.log import WorkerLog
+        from teamwright.cluster.worker.log import WorkerLog, silence_libraries
         from teamwright.cluster.worker.monitor import monitoring
         from teamwright.cluster.worker.worker import Worker
         from teamwright.teams.file_cache import FileCache
@@ -69,6 +69,7 @@ def worker(
 
     async def work() -> int:
         extend_sys_path()
+        silence_libraries()
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
         report = WorkerLog(_write, as_json=log == "json")

@@ -56,7 +56,7 @@ class QueueRunner:
             serializer=DBOSPortableJSONSerializer(),
             application_version=VERSION,
             executor_id=self._worker_id,
-            log_level="ERROR",
+            log_level="CRITICAL",
         )
 
         async def workflow(run_id: str, queue: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -36,6 +37,15 @@ _TEXTS: dict[Happening, str] = {
     "trouble": "{detail}",
     "stopping": "{detail}",
 }
+
+_LIBRARIES = ("psycopg", "psycopg_pool", "sqlalchemy", "dbos")
+"""Libraries that log each connection that they lose."""
+
+
+def silence_libraries() -> None:
+    """Let libraries write nothing between the lines of a worker, which says itself that the database is away."""
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class WorkerReport(Protocol):

@@ -10,22 +10,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import JournalError
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.values.models import JsonValue
 
 SHOW_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 1.5
+"""How long the database may take to answer before it counts as away."""
 LOST_SECONDS: Final = 10.0
 """A worker that was not seen for so long has died or is cut off."""
 
 
 class Presence:
-    """Writes what `describe` returns, every two seconds."""
+    """Writes what `describe` returns, every two seconds; reports when the database goes away and is back."""
 
-    def __init__(self, journal: PostgresJournal, worker_id: str, describe: Callable[[], dict[str, JsonValue]]) -> None:
-        self._journal, self._worker_id, self._describe = journal, worker_id, describe
+    def __init__(
+        self,
+        journal: PostgresJournal,
+        worker_id: str,
+        describe: Callable[[], dict[str, JsonValue]],
+        report: WorkerReport,
+    ) -> None:
+        self._journal, self._worker_id, self._describe, self._report = journal, worker_id, describe, report
         self.is_connected = False
         """Whether the database took what was written last."""
+        self.is_away = False
+        """Whether the database was lost, which was reported."""
         self._due = asyncio.Event()
 
     async def watch(self) -> None:
@@ -43,12 +54,24 @@ class Presence:
 
     async def show(self) -> None:
         """Write once."""
+        late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._set, False)
         try:
             await self._journal.workers.update(self._worker_id, self._describe())
         except JournalError:
-            self.is_connected = False
+            self._set(False)
         else:
-            self.is_connected = True
+            self._set(True)
+        finally:
+            late.cancel()
+
+    def _set(self, is_connected: bool) -> None:
+        is_lost = self.is_connected and not is_connected
+        if is_lost or (self.is_away and is_connected):
+            self._report(
+                "trouble", detail=f"the journal {self._journal.address.shown} is {'away' if is_lost else 'back'}"
+            )
+            self.is_away = is_lost
+        self.is_connected = is_connected
 
     async def leave(self) -> None:
         """Remove the worker from the list."""

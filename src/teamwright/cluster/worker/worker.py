@@ -27,7 +27,7 @@ from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
 from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
 from teamwright.cluster.submission.wait import record_wait
-from teamwright.cluster.worker.log import WorkerLog
+from teamwright.cluster.worker.log import Happening, WorkerLog
 from teamwright.cluster.worker.presence import Presence
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
 from teamwright.errors import (
@@ -50,6 +50,8 @@ from teamwright.values.results import FINAL, RunResult
 
 RETRY_SECONDS = 30.0
 """How long a run that could not go on here waits before a worker tries it again."""
+
+FIRST_PAUSE = 0.2
 
 
 class Worker:
@@ -79,11 +81,11 @@ class Worker:
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
         self._runner = QueueRunner(self._client, queues, self.worker_id, at_once, self._work, self._waiting)
-        self._take_over = TakeOver(journal, self._client, self._claimed, report, self._adopt)
+        self._take_over = TakeOver(journal, self._client, self._claimed, self._tell, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
-        self._presence = Presence(journal, self.worker_id, self._describe)
+        self._presence = Presence(journal, self.worker_id, self._describe, report)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
-        self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, report)
+        self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, self._tell)
         self._claims: dict[str, Handle | None] = {}
         self._queues: dict[str, str] = {}
         self._idle = asyncio.Event()
@@ -183,6 +185,11 @@ class Worker:
     def _claimed(self, run_id: str) -> bool:
         return run_id in self._claims
 
+    def _tell(self, what: Happening, run_id: str = "", detail: str = "") -> None:
+        """Report what happens; that the database is away is reported once, and not by each who needs it."""
+        if what != "trouble" or not self._presence.is_away:
+            self._report(what, run_id, detail)
+
     async def _keep(self, watch: Callable[[], Awaitable[None]]) -> None:
         """Watch on, also after an unexpected error: without its watches a worker would leave runs undriven."""
         while True:
@@ -278,14 +285,15 @@ class Worker:
 
     async def _settle(self, work: Callable[[], Awaitable[None]]) -> None:
         """Change an entry; while the database can't be reached, try again."""
-        pause = 0.2
+        pause = FIRST_PAUSE
         while True:
             try:
                 return await work()
             except JournalUnavailable as error:
                 if self._is_draining:
                     return None  # the entry stays claimed, and another worker takes over
-                self._report("trouble", detail=str(error))
+                if pause == FIRST_PAUSE:
+                    self._tell("trouble", detail=str(error))
             except JournalError as error:  # there is no such entry any more
                 self._report("trouble", detail=str(error))
                 return None
