@@ -87,6 +87,11 @@ async def read_set_aside(client: QueueClient) -> list[SetAside]:
     return [SetAside(one.run_id, one.reason) for one in await client.entries("parked") if one.reason]
 
 
+async def has_worker(journal: PostgresJournal, queue: str) -> bool:
+    """Whether a worker of a queue lives that claims runs."""
+    return any(one.queue == queue and one.state == "ready" for one in map(_worker, await journal.workers.all()))
+
+
 async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterStatus:
     """Read the state of a cluster; both must be open."""
     load = await client.load()

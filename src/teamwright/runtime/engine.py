@@ -366,10 +366,12 @@ class Engine:
         budget: str | None = None,
         files: Mapping[str, bytes] | None = None,
         code: str = "",
+        starts: float | None = None,
     ) -> Batch:
         """Return the first batch of a run that workers of a queue drive. Who commits it has submitted the run.
 
         `files` travel with the run, by their paths in the folder of its manifest; `code` is the digest of its code.
+        `starts` says when it starts, in seconds since 1970, if that is later.
         """
         from teamwright.runtime.driver.run_input import RunInput, check_start
 
@@ -381,7 +383,7 @@ class Engine:
         if budget is not None and await self.journal.find(run.run_id) is None:
             claim = await self.tenants.claim(budget, limits, made.limits)
         given = RunInput(task, self._seed(), limits=limits, attachments=read, claim=claim, files=files or {}, code=code)
-        return run.enqueue(given, queue)
+        return run.enqueue(given, queue, starts)
 
     @checked_call("run", acts=True)
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:

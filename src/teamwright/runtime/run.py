@@ -179,14 +179,14 @@ class Run:
                     await root.wait()
             return await self._finish(root, opened.scope)
 
-    def enqueue(self, run_input: RunInput, queue: str) -> Batch:
+    def enqueue(self, run_input: RunInput, queue: str, starts: float | None = None) -> Batch:
         """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
         recorder = self._state.recorder
         recorder.held = True
         self._begin(run_input)
         if run_input.placed is not None:
             placed_turn.record_values(recorder, run_input.placed)
-        recorder.add("", "", RunQueued(queue=queue))
+        recorder.add("", "", RunQueued(queue=queue, starts=starts))
         return recorder.take_held()
 
     def _start_root_task(self, opening: asyncio.Future[OpenedRun]) -> ContainedTask[RunResult | None]:

@@ -28,12 +28,12 @@ def check_files(files: Mapping[str, bytes]) -> None:
         check_path(path)
         if len(content) > LARGEST_FILE:
             raise UsageError(
-                f"The file {path!r} has {size_text(len(content))}, and at most {size_text(LARGEST_FILE)} travel with a"
-                " run; put it where every worker finds it, and name it by an absolute path."
+                f"The file {path!r} has more than {size_text(LARGEST_FILE)}, and no larger one travels with a run;"
+                " put it where every worker finds it, and name it by an absolute path."
             )
-    if (total := sum(map(len, files.values()))) > LARGEST_TOTAL:
+    if sum(map(len, files.values())) > LARGEST_TOTAL:
         raise UsageError(
-            f"The files of the manifest have {size_text(total)}, and at most {size_text(LARGEST_TOTAL)} travel with a"
+            f"The files of the manifest have more than {size_text(LARGEST_TOTAL)} together, and no more travel with a"
             " run; put the largest where every worker finds them, and name them by absolute paths."
         )
     for path in files:

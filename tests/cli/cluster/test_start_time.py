@@ -21,7 +21,10 @@ def test_a_time_without_a_zone_is_local() -> None:
     assert delay_until(local.isoformat(), NOW) == 60
 
 
-@pytest.mark.parametrize(("text", "said"), [("soon", "a duration such as"), ("2026-05-31T06:59Z", "has passed")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("soon", "a duration such as"), ("2026-05-31T06:59Z", "has passed"), ("99999999w", "a hundred years")],
+)
 def test_what_is_no_later_start_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         delay_until(text, NOW)

@@ -88,6 +88,14 @@ async def test_a_wait_is_recorded_once_and_told_in_words(cluster: Cluster) -> No
     assert (await cluster.journal.read("one"))[-1].kind == "run.ended", "an ended run does not wait"
 
 
+async def test_a_run_that_starts_later_is_not_recorded_to_wait_again(cluster: Cluster) -> None:
+    batch = await cluster.engine.enqueue(cluster.team, "x", queue="q", run_id="one", starts=1796108400.0)
+    assert await cluster.client.submit(batch, "q", delay=3600)
+    await record_wait(cluster.journal, "one", "q")
+    (_, queued) = await cluster.journal.read("one")
+    assert note_text(queued) == "waits in the queue 'q' for a worker, from 2026-12-01 07:00 UTC on"
+
+
 async def test_a_run_whose_worker_dies_waits_again_for_one_that_has_its_code(cluster: Cluster) -> None:
     code, hold = make_code(cluster.folder / "code"), cluster.hold
     batch = await cluster.engine.enqueue(

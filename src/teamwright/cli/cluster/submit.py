@@ -34,6 +34,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
+from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
@@ -52,7 +53,9 @@ Every = Annotated[
     str | None,
     typer.Option("--every", metavar="CRON", help='Start a run at each of these times, such as "0 7 * * mon-fri".'),
 ]
-Zone = Annotated[str, typer.Option("--time-zone", metavar="ZONE", help="The time zone of --every.")]
+Zone = Annotated[
+    str | None, typer.Option("--time-zone", metavar="ZONE", help="The time zone of --every; UTC by default.")
+]
 ScheduleName = Annotated[
     str | None, typer.Option("--schedule", metavar="NAME", help="The name of the schedule that --every makes.")
 ]
@@ -82,10 +85,23 @@ class Submission:
     budget: str | None
     wait: bool
     code: Path | None
-    delay: float
+    starts: float | None
+    """When the run starts, in seconds since 1970, if not at once."""
     every: str | None
-    zone: str
+    zone: str | None
     schedule: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The queue in which a run waits, and when it starts there, in seconds since 1970, if not at once."""
+
+    queue: str = ""
+    starts: float | None = None
+
+    def __str__(self) -> str:
+        starts = "" if self.starts is None else f", starts at {minute_text(self.starts)}"
+        return f"in the queue {self.queue!r}{starts}"
 
 
 def submit(
@@ -96,7 +112,7 @@ def submit(
     priority: Priority = 0,
     after: After = None,
     every: Every = None,
-    zone: Zone = "UTC",
+    zone: Zone = None,
     schedule: ScheduleName = None,
     wait: Wait = False,
     code: Code = None,
@@ -140,7 +156,7 @@ def submit(
         budget=budget,
         wait=wait,
         code=code,
-        delay=0.0 if after is None else delay_until(after, time.time()),
+        starts=None if after is None else round((now := time.time()) + delay_until(after, now), 3),
         every=every,
         zone=zone,
         schedule=schedule,
@@ -170,6 +186,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
         from teamwright.cluster.queue.settings import check_own_queue, stored_priority
+        from teamwright.cluster.status import has_worker
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.runtime.engine import Engine
 
@@ -189,6 +206,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             budget=submission.budget,
             files=prepared.files,
             code=prepared.code,
+            starts=submission.starts,
         )
         if submission.every is not None:
             await _schedule(journal.schedules, submission, batch, prepared.team.name, shown)
@@ -196,15 +214,29 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         client = QueueClient(journal.address)
         await client.open()
         try:
-            queue, priority = submission.queue, submission.priority
-            if not await client.submit(batch, queue, priority=priority, delay=submission.delay):
-                say(f"run {batch.run_id} exists already; nothing new is submitted")
+            delay = 0.0 if submission.starts is None else max(submission.starts - time.time(), 0.0)
+            is_new = await client.submit(batch, submission.queue, priority=submission.priority, delay=delay)
         finally:
             await client.close()
+        place = QueuePlace(submission.queue, submission.starts)
+        if not is_new:
+            say(f"run {batch.run_id} exists already; nothing new is submitted")
+            place = await _place_of(engine, batch.run_id)
+        elif not shown.quiet and not await has_worker(journal, place.queue):
+            say(f"no worker of this queue runs now; start one with: teamwright worker --queue {place.queue}")
         if submission.wait:
-            return await _wait(engine, batch.run_id, shown)
-        await _report_submitted(engine, batch.run_id, submission.queue, shown)
+            return await _wait(engine, batch.run_id, place, shown)
+        await _report_submitted(engine, batch.run_id, place, shown)
         return 0
+
+
+async def _place_of(engine: Engine, run_id: str) -> QueuePlace:
+    """Where a run that exists is, or was, queued; in no queue if it was never submitted."""
+    from teamwright.values.events.run import RunQueued
+
+    history = await engine.runs.history(run_id)
+    facts = [event.fact for event in history.events if isinstance(event.fact, RunQueued)]
+    return QueuePlace(facts[-1].queue, facts[-1].starts) if facts else QueuePlace()
 
 
 async def _team_and_task(engine: Engine, submission: Submission) -> tuple[PreparedTeam, str]:
@@ -238,6 +270,8 @@ def _check_schedule(submission: Submission, after: str | None) -> None:
     if submission.every is None:
         if submission.schedule is not None:
             raise UsageError("--schedule names what --every makes, which is not given.")
+        if submission.zone is not None:
+            raise UsageError("--time-zone is that of --every, which is not given; a time of --after has its own zone.")
         return
     for option, given in (("--after", after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
         if given:
@@ -254,7 +288,7 @@ async def _schedule(
     from teamwright.journal.postgres.cluster.schedules import ScheduleRow
 
     assert submission.every is not None
-    cron, name = Cron(submission.every, submission.zone), submission.schedule or team
+    cron, name = Cron(submission.every, submission.zone or "UTC"), submission.schedule or team
     now = await schedules.now()
     following = cron.after(now)
     run_id_at(name, following)  # raises if no run can have such an id
@@ -273,18 +307,31 @@ async def _schedule(
         say(f"starts a run at {first}, and at each later time; see  teamwright cluster schedules")
 
 
-async def _report_submitted(engine: Engine, run_id: str, queue: str, shown: ViewOptions) -> None:
+async def _report_submitted(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptions) -> None:
+    from teamwright.values.results import FINAL
+
     found = await engine.runs.find(run_id)
+    status = found.status if found else "queued"
     if shown.json:
-        write_json({"run_id": run_id, "status": found.status if found else "queued", "queue": queue}, shown.out)
+        starts = None if place.starts is None else datetime.fromtimestamp(round(place.starts), UTC).isoformat()
+        write_json({"run_id": run_id, "status": status, "queue": place.queue, "starts": starts}, shown.out)
         return
     write_result(run_id, shown.out)
     if not shown.quiet:
-        say(f"in the queue {queue!r}; follow it with: teamwright runs tail {run_id}")
+        has_stopped = status in FINAL or status == "paused"
+        where = str(place) if status == "queued" else f"it is {status}"
+        hint = f"see it with: teamwright runs show {run_id}" if has_stopped else _follow_hint(run_id)
+        say(f"{where}; {hint}")
 
 
-async def _wait(engine: Engine, run_id: str, shown: ViewOptions) -> int:
+def _follow_hint(run_id: str) -> str:
+    return f"follow it with: teamwright runs tail {run_id}"
+
+
+async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptions) -> int:
     """Show a run as it goes on, on whichever worker, until it has ended or waits for a person."""
+    from asyncio import CancelledError
+
     from teamwright.cli.interactive.drive import report_end
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
     from teamwright.cluster.progress import follow_queued
@@ -292,8 +339,13 @@ async def _wait(engine: Engine, run_id: str, shown: ViewOptions) -> int:
     view = shown.view(engine)
     try:
         with raise_on_interrupt():
+            if not shown.quiet:
+                say(f"run {run_id} {place}")
             async for event in follow_queued(engine, run_id):
                 await view.show(event)
+    except (KeyboardInterrupt, CancelledError):  # Ctrl-C arrives as one of them
+        say(f"run {run_id} goes on; {_follow_hint(run_id)}, or cancel it with: teamwright runs cancel {run_id}")
+        raise
     finally:
         view.close()
     return await report_end(engine, await engine.runs.result(run_id), shown)

@@ -16,6 +16,8 @@ async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks | 
     async with journal.drive(run_id):
         events = await journal.read(run_id)
         last, fact = events[-1], RunQueued(queue=queue, waits_for=() if lacks is None else lacks.reasons)
+        if isinstance(last.fact, RunQueued) and lacks is None:
+            fact = fact.changed(starts=last.fact.starts)
         if last.fact != fact and not any(isinstance(one.fact, RunEnded) for one in events):
             event = Event(run_id, last.number + 1, max(time.time(), last.time), "", "", fact)
             await commit(journal, Batch([event], {}))

@@ -46,6 +46,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.transports.protocol import Traffic
 from teamwright.values.models import JsonValue
+from teamwright.values.names import check_name
 from teamwright.values.results import FINAL, RunResult
 
 RETRY_SECONDS = 30.0
@@ -69,7 +70,7 @@ class Worker:
     ) -> None:
         if at_once < 1:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
-        self.name = name or socket.gethostname()
+        self.name = check_name("worker", name) if name else socket.gethostname()
         self.worker_id = f"{self.name}:{os.getpid()}:{uuid4().hex[:8]}"
         self.queue = check_own_queue(queue)
         self.at_once = at_once

@@ -80,7 +80,7 @@ from teamwright.values.limits.reply import is_reply_cut_warning
 from teamwright.values.people.interventions import Mark
 from teamwright.values.results import StopReason
 from teamwright.values.text.control_characters import visible
-from teamwright.values.text.display import count_text, price_text, seconds_text, size_text
+from teamwright.values.text.display import count_text, minute_text, price_text, seconds_text, size_text
 
 if TYPE_CHECKING:
     from teamwright.values.people.questions import Answer, Question
@@ -248,9 +248,10 @@ def _note_of_people(event: Event) -> str | None:
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
         case RunInterrupted():
             return "the process that drives the run was asked to stop"
-        case RunQueued(queue=queue, waits_for=needed):
+        case RunQueued(queue=queue, waits_for=needed, starts=starts):
             with_what = f" with {visible(', '.join(needed))}" if needed else ""
-            return f"waits in the queue {visible(queue)!r} for a worker{with_what}"
+            since = "" if starts is None else f", from {minute_text(starts)} on"
+            return f"waits in the queue {visible(queue)!r} for a worker{with_what}{since}"
         case RunNotified() as fact:
             return _note_of_webhook(fact)
         case _:

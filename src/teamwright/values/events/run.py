@@ -108,6 +108,8 @@ class RunQueued(Record, frozen=True):
     queue: str = ""
     waits_for: tuple[str, ...] = ()
     """What a worker must have that no worker had so far; empty if any worker will do."""
+    starts: float | None = None
+    """The time before which no worker drives the run, in seconds since 1970; `None` if it was submitted for now."""
 
 
 class RunIntervened(Record, frozen=True):

@@ -62,6 +62,16 @@ def seconds_text(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
+def minute_text(time: float) -> str:
+    """A time, given in seconds since 1970: 2026-12-01 07:00 UTC."""
+    from datetime import UTC, datetime
+
+    try:
+        return datetime.fromtimestamp(round(time), UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "a time that no calendar has"
+
+
 def price_text(usd: float | None, *, free: bool = False) -> str:
     """A price, or "no price known"; an empty text if usage without a price was `free`."""
     if usd is None:
