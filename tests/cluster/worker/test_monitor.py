@@ -88,7 +88,7 @@ async def test_a_worker_is_healthy_while_it_lives_and_ready_while_it_claims_runs
         assert (await client.get("/other")).status_code == 404
         assert (await client.post("/metrics")).status_code == 405
         worker.send(SIGTERM)
-        await eventually(lambda: worker.has_said("hands back one"), "the worker drains")
+        await eventually(lambda: worker.has_said("stopping"), "the worker drains")
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/readyz")).status_code == 503
     cluster.hold.unlink()

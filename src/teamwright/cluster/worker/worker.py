@@ -148,7 +148,6 @@ class Worker:
         self._runner.at_once = 0
         for run_id, handle in list(self._claims.items()):
             if handle is not None:
-                self._report("hands_back", run_id)
                 handle.hand_back(self._queues[run_id])
         self._presence.show_soon()
         await self._idle.wait()
@@ -236,7 +235,8 @@ class Worker:
         run_id = entry.run_id
         try:
             result = await self._result(run_id)
-        except (RunIsLive, FencedOut):  # another process drives it: the entry waits until that one stops
+        except (RunIsLive, FencedOut) as error:  # another process drives it: the entry waits until that one stops
+            self._report("lost", run_id, str(error))
             await self._settle(lambda: self._client.park(run_id))
             return False
         except JournalUnavailable as error:
@@ -258,8 +258,8 @@ class Worker:
         if result.status == "paused":
             self._report("paused", run_id)
             await self._settle(lambda: self._client.park(run_id))
-        else:
-            await self._settle(lambda: self._client.requeue(entry))
+        elif await self._settle(lambda: self._client.requeue(entry)):
+            self._report("hands_back", run_id)
         return False
 
     async def _result(self, run_id: str) -> RunResult | Lacks | None:
@@ -284,20 +284,21 @@ class Worker:
             handle.hand_back(self._queues[run_id])
         return await handle.result()
 
-    async def _settle(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Change an entry; while the database can't be reached, try again."""
+    async def _settle(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Change an entry; while the database can't be reached, try again. Returns whether it was changed."""
         pause = FIRST_PAUSE
         while True:
             try:
-                return await work()
+                await work()
+                return True
             except JournalUnavailable as error:
                 if self._is_draining:
-                    return None  # the entry stays claimed, and another worker takes over
+                    return False  # the entry stays claimed, and another worker takes over
                 if pause == FIRST_PAUSE:
                     self._tell("trouble", detail=str(error))
             except JournalError as error:  # there is no such entry any more
                 self._report("trouble", detail=str(error))
-                return None
+                return False
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
 
