@@ -28,12 +28,12 @@ class Submitted:
     """A machine with an empty folder, on which a run is known that another machine has submitted."""
 
     def __init__(self, url: str, capfd: pytest.CaptureFixture[str]) -> None:
-        self._url, self._capfd = url, capfd
+        self.url, self._capfd = url, capfd
 
     def __call__(self, *arguments: str) -> Any:
         """Call the program, which must succeed, and return its result."""
         self._capfd.readouterr()
-        code = main([*arguments, "--journal", self._url, "--json"])
+        code = main([*arguments, "--journal", self.url, "--json"])
         printed = self._capfd.readouterr()
         assert code == 0, printed.err
         return json.loads(printed.out)
@@ -95,3 +95,9 @@ async def test_tail_says_that_a_run_waits_and_follows_it_on(
         await until("completed")
     assert "run resumed" in printed
     assert "one is done" in printed
+
+
+def test_a_queued_run_that_was_copied_to_a_file_can_be_cancelled(elsewhere: Submitted, tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy.db")
+    assert main(["journal", "copy", elsewhere.url, copy]) == 0
+    assert main(["runs", "cancel", "one", "--journal", copy]) == 0

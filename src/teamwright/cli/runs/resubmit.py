@@ -37,10 +37,13 @@ async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, 
 
 async def leave_queue() -> None:
     """Delete the entries of runs that were cancelled while they waited; where that fails, a worker does it later."""
-    from teamwright.cluster.journal import cluster_journal
     from teamwright.errors import JournalError, MissingExtra
+    from teamwright.journal.location import database_url
 
+    if database_url() is None:  # a copy in a file has no queue
+        return
     with suppress(JournalError, MissingExtra), needs_extra("cluster", "queues and workers"):
+        from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
 
         client = QueueClient(cluster_journal().address)
