@@ -131,11 +131,11 @@ class Worker:
             stack.push_async_callback(self._runner.close)
             for queue in (self.queue, self._placement.queue):
                 stack.enter_context(watching(self._journal, queue_watch(queue), self._runner.wake))
+            stack.push_async_callback(self._presence.leave)  # once nothing shows it any more
             watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
             for watch in watches:
                 stack.push_async_callback(_cancelled, asyncio.create_task(self._keep(watch)))
             await self._presence.show()
-            stack.push_async_callback(self._presence.leave)
             self._stack = stack.pop_all()
         return self
 
