@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-ALONE, GROUPED, GROUP = 450.0, 125.0, 7.6
+ALONE, GROUPED, GROUP = 280.0, 83.0, 5.1
 """Measured: the CPU time of Postgres for a turn, in µs, in a commit of its own, and in groups of this size."""
-PROCESS = 266.0
+PROCESS = 246.0
 """Measured: the CPU time of the worker for a turn, in µs."""
-RUN = 5900.0
+RUN = 4400.0
 """Measured: the CPU time of Postgres for a run of one turn from the queue, in µs, with all that surrounds the turn."""
 POLL = 3500.0
 """Measured: the CPU time of Postgres for one look of a worker at its queue, in µs; idle, it looks twice a second."""
