@@ -49,7 +49,7 @@ def main() -> int:
     try:
         create(options.folder)
         for file in options.requirements:
-            install(options.folder, "--require-hashes", "-r", file)
+            install(options.folder, "--require-hashes", "--no-deps", "-r", file)
         for file in options.no_deps:
             install(options.folder, "--require-hashes", "--no-deps", "-r", file)
         if not options.no_project:
