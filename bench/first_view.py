@@ -14,8 +14,8 @@ from statistics import median
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.page.browser.kit import PageServer, browser_path
-from tools import page, run_page
+from tests.page.browser.kit import PageServer
+from tools import chromium, page, run_page
 
 ROUNDS = 5
 THROTTLING = 4
@@ -42,7 +42,7 @@ def main() -> int:
         asyncio.run(run_page.record(Path(folder)))
         with PageServer(run_page.EXAMPLES, Path(folder)) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(
-                executable_path=browser_path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+                executable_path=chromium.path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
             )
             times = sorted(_measure(browser, server, rounds))
             browser.close()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kit.entry_points import registered_strategies
 from tests.profiles import THOROUGH, profile
+from tools import chromium
 
 # A failure in CI must be reproducible, so only the thorough profile draws at random.
 settings.register_profile("ci", deadline=None, max_examples=35, derandomize=True, print_blob=True)
@@ -37,6 +38,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end that the tests of the page did not run, and what they need."""
+    skipped = sum("browser" in report.keywords for report in terminalreporter.getreports("skipped"))
+    if skipped:
+        terminalreporter.write_line(f"{skipped} tests of the page were skipped: {chromium.MISSING}", yellow=True)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
 
-from tests.page.browser.kit import PageServer, browser_path, write_teams
+from tests.page.browser.kit import PageServer, write_teams
+from tools import chromium
 from tools import page as page_build
 
 TIMEOUT = 20_000
@@ -24,14 +25,13 @@ expect.set_options(timeout=TIMEOUT)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark browser tests, give them time, and skip them where there is no browser."""
-    reason = "no chromium on the PATH: install Debian's package chromium-headless-shell, or set CHROMIUM to its program"
     for item in items:
         if not item.path.is_relative_to(Path(__file__).parent):
             continue
         item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.timeout(180))
-        if browser_path() is None:
-            item.add_marker(pytest.mark.skip(reason=reason))
+        if chromium.path() is None:
+            item.add_marker(pytest.mark.skip(reason=chromium.MISSING))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Containers have neither the kernel's user namespaces nor enough shared memory.
         launched = playwright.chromium.launch(
-            executable_path=browser_path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=chromium.path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         yield launched
         launched.close()

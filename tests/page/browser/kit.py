@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,12 +105,6 @@ REPORT_REPLIES = [
     {"agent": "writer", "reply": "It is written."},
     {"agent": "chief", "reply": "Here it is."},
 ]
-
-
-def browser_path() -> str | None:
-    """The program of a chromium, if there is one; the one without windows needs half the time of the others."""
-    names = (os.environ.get("CHROMIUM", ""), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
 def write_teams(folder: Path, manifests: Mapping[str, str] = MANIFESTS, replies: Replies = REPLIES) -> Path:
