@@ -66,7 +66,7 @@ def install(web: Path = WEB) -> None:
     kept = web / "node_modules" / DIGEST
     wanted = digest_of([web / name for name in PACKAGES], web)
     if not kept.is_file() or kept.read_text(encoding="utf-8") != wanted:
-        npm("ci", "--ignore-scripts", web=web)
+        npm("ci", "--no-audit", "--no-fund", "--ignore-scripts", web=web)
         kept.write_text(wanted, encoding="utf-8")
 
 
@@ -74,6 +74,7 @@ def build(web: Path = WEB, static: Path = STATIC) -> None:
     """Build the page, unless it is built."""
     if is_built(web, static):
         return
+    print("building the page (once for each change of web/)", file=sys.stderr, flush=True)
     install(web)
     npm("run", "--silent", "build", web=web)
     (static / DIGEST).write_text(digest_of(sources(web), web), encoding="utf-8")
