@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -112,6 +113,38 @@ def test_a_killed_server_resumes_its_runs_and_asks_no_member_twice(teams: Path) 
         "slow/step-2",
         "slow",
     ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_killed_server_resumes_runs_whose_modules_have_equal_names(tmp_path: Path) -> None:
+    names = [f"team{number}" for number in range(6)]
+    for name in names:
+        folder = tmp_path / "teams" / name
+        folder.mkdir(parents=True)
+        (folder / "team.yaml").write_text(
+            "agents: {a: {function: 'steps:first'}, b: {function: 'steps:last'}}\n"
+            f"teams: {{{name}: {{members: [a, b]}}}}\n"
+        )
+        (folder / "steps.py").write_text(
+            "import words, pathlib, time\ndef first(turn): return 'first'\n"
+            "GO = pathlib.Path(__file__).parent.parent.parent / 'go'\n"
+            "def last(turn):\n    while not GO.exists(): time.sleep(0.05)\n"
+            "    import late\n    return late.WORD + words.WORD\n"
+        )
+        (folder / "words.py").write_text(f"WORD = {name!r}")
+        (folder / "late.py").write_text("import decimal, fractions, statistics\nWORD = 'of '")
+    with Served(tmp_path / "teams") as server, ThreadPoolExecutor(6) as pool:
+        started = list(pool.map(lambda name: server.client.post("/api/runs", json={"team": name, "task": "Go"}), names))
+        assert [answer.status_code for answer in started] == [201] * 6, [answer.text for answer in started]
+        runs = {name: answer.json()["run_id"] for name, answer in zip(names, started, strict=True)}
+        for run_id in runs.values():
+            server.wait_for(run_id, "agent.replied")
+        server.process.send_signal(signal.SIGKILL)
+    (tmp_path / "go").touch()
+    with Served(tmp_path / "teams") as server:
+        for name, run_id in runs.items():
+            server.wait_for(run_id, "run.ended")
+            assert server.client.get(f"/api/runs/{run_id}").json()["output"] == f"of {name}"
 
 
 class Served:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
-from teamwright.agents.functions.own_modules import import_own
+from teamwright.agents.functions.own_modules import import_own, plain_name
 from teamwright.errors import UsageError, nearest
 
 Function = Callable[..., Any]
@@ -21,9 +21,8 @@ def import_path(function: Function) -> str | None:
     path = defined_path(function)
     if path is None:
         return None
-    module, _, names = path.partition(":")
-    found: object = sys.modules.get(module)
-    for name in names.split("."):
+    found: object = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
     return path if found == function and not _is_bound(function) else None
 
@@ -33,7 +32,7 @@ def defined_path(function: Function) -> str | None:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name or module == "__main__":
         return None
-    return f"{module}:{name}"
+    return f"{plain_name(module)}:{name}"
 
 
 def _is_bound(function: Function) -> bool:
@@ -53,7 +52,7 @@ def load_function(path: str, what: str, form: str = "module:function") -> Functi
         found: object = import_own(module_name)
     except Exception as error:  # a module may raise anything while it is imported
         kind = "" if isinstance(error, ImportError | UsageError) else f"{type(error).__name__}: "
-        reason = f"{kind}{error}".removesuffix(".")
+        reason = plain_name(f"{kind}{error}").removesuffix(".")
         raise UsageError(f"The module of {what} {path!r} can't be imported: {reason}.") from error
     for name in names.split("."):
         known = [one for one in dir(found) if not one.startswith("_")]

@@ -1,104 +1,130 @@
 """The Python modules beside a manifest, found before installed ones, as `python script.py` finds those of its folder.
 
-Only the manifest's own code finds them: `sys.path` is never changed. Two manifests may have modules of the same name;
-each gets its own, and a module that the process uses by that name stays what it was.
+The folder of a manifest is a package with a private name, and `helpers.py` in it is `_manifest_3f0c….helpers`. Its
+modules get an `__import__` of their own, so that `import helpers` means a sibling whenever and in whichever thread
+they say it. Neither `sys.path` nor a plain name in `sys.modules` changes: nothing else in the process finds them.
 """
 
 from __future__ import annotations
 
+import builtins
+import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib import import_module, invalidate_caches
-from importlib.machinery import ModuleSpec, PathFinder
+from hashlib import blake2b
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from teamwright.errors import UsageError
 
 RESERVED = sys.stdlib_module_names | {"teamwright"}
-"""Modules that those beside a manifest never replace: everything else in the process depends on them."""
+"""Modules that those beside a manifest never replace: code beside it depends on them, too."""
+
+PREFIX = "_manifest_"
+PRIVATE = re.compile(rf"\b{PREFIX}[0-9a-f]{{12}}\.")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OwnModules:
-    """The modules of one folder. Those in `hidden` are imported, but their names in `sys.modules` belong to others."""
+    """The modules of one folder: submodules of a package that is named after a digest of the folder's path.
 
-    folder: Path
-    hidden: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
+    The same folder has the same name in each process, so that what is pickled in one is found in another.
+    """
 
-    def names(self) -> set[str]:
-        """The top-level modules and packages of the folder."""
-        return {one.name for one in iter_modules([str(self.folder)])} - RESERVED
+    folder: str
+    package: str
+    builtins: dict[str, Any] = field(repr=False)
+    """The builtins of these modules, with their `__import__`."""
 
-    def has(self, module: ModuleType) -> bool:
-        """Whether a top-level module was imported from this folder."""
-        origin = module.__spec__.origin if module.__spec__ else getattr(module, "__file__", None)
-        return origin is not None and self.is_origin(origin)
+    @classmethod
+    def of(cls, folder: str) -> OwnModules:
+        """Return the modules of a folder that is given by its resolved path."""
+        package = PREFIX + blake2b(folder.encode(errors="surrogateescape"), digest_size=6).hexdigest()
+        own = cls(folder, package, dict(vars(builtins)))
+        own.builtins["__import__"] = own.import_statement
+        return own
 
-    def is_origin(self, origin: str) -> bool:
-        """Whether a file is that of a top-level module or package of this folder."""
-        file = Path(origin).resolve()
-        return self.folder == (file.parent.parent if file.stem == "__init__" else file.parent)
+    def full_name(self, name: str) -> str:
+        """Return the name under which these modules know another: its private name if it is beside the manifest."""
+        top = name.partition(".")[0]
+        private = f"{self.package}.{top}"
+        if private in sys.modules or (top not in RESERVED and self._is_beside(top) and not self._is_shared(top)):
+            return f"{self.package}.{name}"
+        return name
 
-    def is_imported(self, module: str) -> bool:
-        """Whether a module of this name was imported from this folder."""
-        top = sys.modules.get(module.partition(".")[0])
-        return module in self.hidden or (top is not None and self.has(top))
+    def spec_beside(self, top: str) -> ModuleSpec | None:
+        """Find a top-level module or package in the folder."""
+        return PathFinder.find_spec(f"{self.package}.{top}", [self.folder])
 
-    @contextmanager
-    def in_front(self) -> Generator[None]:
-        """Within this block, `sys.modules` has the folder's modules in place of others of the same names."""
-        invalidate_caches()  # a file may have been written since the folder was last read
-        names = self.names()
-        others = {
-            name: module
-            for name, module in sys.modules.items()
-            if (top := name.partition(".")[0]) in names and not self.has(sys.modules.get(top, module))
-        }
-        for name in others:
-            del sys.modules[name]
-        sys.modules.update(self.hidden)
+    def _is_beside(self, top: str) -> bool:
+        """Whether a name means a module of the folder: one without `__init__.py` yields to an installed package."""
+        spec = self.spec_beside(top)
+        if spec is None or spec.loader is not None:
+            return spec is not None
         try:
-            yield
-        finally:
-            taken = {name for name in names if name in others or self._is_elsewhere(name)}
-            self.hidden = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in taken}
-            for name in self.hidden:
-                del sys.modules[name]
-            sys.modules.update(others)
+            elsewhere = PathFinder.find_spec(top)
+        except (ImportError, ValueError):
+            elsewhere = None
+        if elsewhere is None or elsewhere.loader is not None:
+            return elsewhere is None
+        return any(True for _ in iter_modules([os.path.join(self.folder, top)]))  # noqa: PTH118 - on each import
 
-    def _is_elsewhere(self, name: str) -> bool:
-        """Whether the process would find another module of this name."""
-        spec = PathFinder.find_spec(name, sys.path)
-        return spec is not None and spec.origin is not None and not self.is_origin(spec.origin)
+    def _is_shared(self, top: str) -> bool:
+        """Whether the program itself has imported this module of the folder: then both use the same one."""
+        module = sys.modules.get(top)
+        places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
+        return any(isinstance(one, str) and self.folder == str(Path(one).resolve().parent) for one in places)
+
+    def import_statement(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """Import what an `import` statement in one of these modules names."""
+        found = name if level else self.full_name(name)
+        if found == name:
+            return builtins.__import__(name, globals, locals, fromlist, level)
+        with plain_import_errors():
+            if fromlist:
+                return builtins.__import__(found, globals, locals, fromlist)
+            import_module(found)
+        return sys.modules[self.full_name(name.partition(".")[0])]
 
 
-_LOCK = threading.RLock()
-_FOLDERS: dict[Path, OwnModules] = {}
+_LOCK = threading.Lock()
+_PACKAGES: dict[str, OwnModules] = {}
 _CURRENT: ContextVar[OwnModules | None] = ContextVar("teamwright_own_modules", default=None)
-_IMPORTING: ContextVar[bool] = ContextVar("teamwright_imports_own_modules", default=False)
+
+
+def register_folder(folder: Path | str) -> OwnModules:
+    """Make the modules of a folder importable under their private names."""
+    own = OwnModules.of(str(Path(folder).resolve()))
+    with _LOCK:
+        if _Finder not in sys.meta_path:
+            sys.meta_path.insert(0, _Finder)
+        return _PACKAGES.setdefault(own.package, own)
 
 
 @contextmanager
 def modules_of(folder: Path | str) -> Generator[None]:
-    """Within this block, code finds the modules of this folder; `import_own` finds them before all others.
-
-    An `import` statement that is executed here, such as one inside a function, finds them after all others.
-    """
+    """Within this block, `import_own` finds the modules of this folder before all others."""
     if not folder:
         yield
         return
-    path = Path(folder).resolve()
-    with _LOCK:
-        _install_finders()
-        own = _FOLDERS.setdefault(path, OwnModules(path))
-    token = _CURRENT.set(own)
+    token = _CURRENT.set(register_folder(folder))
     try:
         yield
     finally:
@@ -110,77 +136,105 @@ def import_own(name: str) -> ModuleType:
     own, top = _CURRENT.get(), name.partition(".")[0]
     if own is None:
         return import_module(name)
-    if top in RESERVED and any(one.name == top for one in iter_modules([str(own.folder)])):
+    _forget_listing(own.folder)
+    if top in RESERVED and (spec := own.spec_beside(top)) is not None and spec.loader is not None:
         raise UsageError(
-            f"The module {top!r} in {str(own.folder)!r} has the name of a module that Python or Teamwright needs;"
+            f"The module {top!r} in {own.folder!r} has the name of a module that Python or Teamwright needs;"
             " rename the file."
         )
-    with _LOCK:
-        token = _IMPORTING.set(True)
-        try:
-            if top not in own.names():
-                return import_module(name)
-            with own.in_front():
-                return import_module(name)
-        finally:
-            _IMPORTING.reset(token)
+    with plain_import_errors():
+        return import_module(own.full_name(name))
+
+
+def is_importable(name: str) -> bool:
+    """Whether `import_own` would find a module; the packages that contain it are imported."""
+    own = _CURRENT.get()
+    try:
+        return find_spec(name if own is None else own.full_name(name)) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def plain_name(text: str) -> str:
+    """Return the name of a module, or a text with such names, without the private names of folders."""
+    return PRIVATE.sub("", text)
+
+
+@contextmanager
+def plain_import_errors() -> Generator[None]:
+    """Raise the error of a module that was not found under its plain name, as code may look at it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(PREFIX):
+            raise
+        raise ModuleNotFoundError(plain_name(str(error)), name=plain_name(error.name or ""), path=error.path) from None
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFunction:
-    """A function of a module beside a manifest, in a form that another process can load and call."""
+class OwnWork:
+    """A function with the folders of the modules that it needs, in a form that another process can load and call."""
 
-    folder: str
-    module: str
-    name: str
+    function: Callable[..., Any]
+    folders: tuple[str, ...]
 
     def __call__(self, *arguments: Any) -> Any:
-        """Import the function and call it."""
-        with modules_of(self.folder):
-            found: Any = import_own(self.module)
-            for part in self.name.split("."):
-                found = getattr(found, part)
-            return found(*arguments)
+        """Call the function."""
+        return self.function(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Name the folders before the function: it is looked up while it is unpickled."""
+        return _restore_work, (*map(_Folder, self.folders), self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder whose modules become importable when this is unpickled."""
+
+    path: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return register_folder, (self.path,)
+
+
+def _restore_work(*given: Any) -> OwnWork:
+    return OwnWork(given[-1], tuple(own.folder for own in given[:-1]))
 
 
 def portable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function in a form that another process can unpickle, even if its module is beside a manifest."""
-    own = _CURRENT.get()
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "<")
-    if own is None or not own.is_imported(module) or "<" in name:
-        return function
-    return OwnFunction(str(own.folder), module, name)
+    package = str(getattr(function, "__module__", "")).partition(".")[0]
+    found = {own.folder for own in (_CURRENT.get(), _PACKAGES.get(package)) if own is not None}
+    return OwnWork(function, tuple(sorted(found))) if found else function
 
 
-class _OwnFirst:
-    """Finds modules of the current folder before all others while its code is imported."""
+class _Finder:
+    """Finds modules by their private names."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a top-level module."""
-        return _find(name, path) if _IMPORTING.get() else None
+        """Find the package of a folder, or a module in it."""
+        if not name.startswith(PREFIX) or (own := _PACKAGES.get(name.partition(".")[0])) is None:
+            return None
+        if name == own.package:
+            package = ModuleSpec(name, None, is_package=True)
+            package.submodule_search_locations = [own.folder]
+            return package
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader | SourcelessFileLoader):
+            spec.loader.create_module = _new_module
+        return spec
 
 
-class _OwnLast:
-    """Finds modules of the current folder that nothing else has found, while its code runs."""
-
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a top-level module."""
-        return _find(name, path)
+def _new_module(spec: ModuleSpec) -> ModuleType:
+    """Create a module of a folder, with the builtins of the folder's modules."""
+    module = ModuleType(spec.name)
+    vars(module)["__builtins__"] = _PACKAGES[spec.name.partition(".")[0]].builtins
+    return module
 
 
-def _find(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
-    own = _CURRENT.get()
-    if own is None or path is not None or name in RESERVED:
-        return None
-    spec = PathFinder.find_spec(name, [str(own.folder)])
-    if spec is not None and spec.loader is None:  # a folder without __init__.py: any regular module comes first
-        return PathFinder.find_spec(name, [str(own.folder), *sys.path])
-    return spec
-
-
-def _install_finders() -> None:
-    if _OwnLast not in sys.meta_path:
-        sys.meta_path.insert(0, _OwnFirst)
-        sys.meta_path.append(_OwnLast)
+def _forget_listing(folder: str) -> None:
+    """List a folder again at the next import: a file may have been written in the same tick of its clock."""
+    finder = cast("Any", sys.path_importer_cache.get(folder))
+    if finder is not None:
+        finder.invalidate_caches()

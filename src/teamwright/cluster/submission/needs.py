@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.util import find_spec
 from shutil import which
 
 from teamwright.agents.evaluators.registry import evaluator_names
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.own_modules import is_importable, modules_of
 from teamwright.agents.tools.registry import kind_names
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.errors import TeamwrightError
@@ -85,7 +83,7 @@ def _missing(needs: Needs, environment: Mapping[str, str]) -> Iterator[str]:
     yield from (f"the kind of tool {name!r}" for name in needs.tools if name not in kind_names())
     yield from (f"the evaluator {name!r}" for name in needs.evaluators if name not in evaluator_names())
     yield from (f"the program {name!r}" for name in needs.programs if which(name) is None)
-    absent = [name for name in needs.modules if not _is_importable(name)]
+    absent = [name for name in needs.modules if not is_importable(name)]
     yield from (f"the Python module {name!r}" for name in absent)
     if not absent:
         yield from _missing_strategies(needs)
@@ -110,24 +108,10 @@ def _missing_strategies(needs: Needs) -> Iterator[str]:
 def _find_strategy(name: str) -> tuple[str, int] | None:
     """The name and version of a strategy; `None` if there is none, or if it can't be imported."""
     module, colon, _ = name.partition(":")
-    if colon and not _is_importable(module):
+    if colon and not is_importable(module):
         return None
     try:
         found = find_strategy(name)
     except TeamwrightError:
         return None
     return found.name, found.version
-
-
-def _is_importable(module: str) -> bool:
-    """Whether there is a module of this name; the packages that contain it are imported.
-
-    One that is imported already may be of the code of another run, so it is searched for again.
-    """
-    top = module.partition(".")[0]
-    try:
-        if not any(finder.find_spec(top, None) for finder in sys.meta_path):
-            return False
-        return module == top or find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
