@@ -35,6 +35,7 @@ TeamwrightError
     ├── AgentTimeout
     ├── ServiceError              connection errors and 5xx
     ├── Refused                   the model or provider declined
+    │   └── InvalidRequest        the provider rejects the request: its key, model, account or parameters
     ├── InvalidInput              does not fit the agent's input schema
     ├── InvalidOutput             does not fit the agent's output schema
     ├── ToolError                 a tool failed; the model gets the message and can continue
@@ -318,9 +319,15 @@ class ServiceError(AgentError):
 
 
 class Refused(AgentError):
-    """The provider or model refused, or the request is invalid."""
+    """The model, its provider or a guardrail declined."""
 
     kind = "refused"
+
+
+class InvalidRequest(Refused):
+    """The provider rejects the request: its key, model, account or parameters. The same request can't succeed."""
+
+    kind = "invalid_request"
 
 
 class InvalidInput(AgentError):

@@ -10,6 +10,8 @@ import typer
 import teamwright
 from teamwright.agents.scripted.agent import Rule
 from teamwright.cli.main import app
+from teamwright.errors import AgentError
+from teamwright.page.notes.notes import ERROR_WORDS
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import Usage
@@ -43,6 +45,25 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
 def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
     text = page(name)
     assert not [field for field in fields if f"`{field}`" not in text]
+
+
+def test_one_table_has_every_kind_of_failure_and_says_which_are_retried() -> None:
+    table = page("recovery.md").partition("## Kinds of failures")[2].partition("\n\n")[2].partition("\n\n")[0]
+    retried = {
+        kind: cells[-1].strip() == "yes"
+        for row in table.splitlines()[2:]
+        for cells in [row.strip("|").split("|")]
+        for kind in re.findall(r"`(\w+)`", cells[0])
+    }
+    assert retried.keys() == ERROR_WORDS.keys()
+    raised = {error.kind: error.retryable for error in subclasses(AgentError)}
+    assert raised.items() <= retried.items()
+
+
+def subclasses(error: type[AgentError]) -> list[type[AgentError]]:
+    """Return an error of the package and those below it."""
+    found = [error] if error.__module__ == AgentError.__module__ else []
+    return [*found, *(one for child in error.__subclasses__() for one in subclasses(child))]
 
 
 def test_every_field_of_a_server_is_documented() -> None:

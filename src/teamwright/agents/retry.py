@@ -8,6 +8,7 @@ from teamwright.errors import (
     ContextTooLong,
     InvalidInput,
     InvalidOutput,
+    InvalidRequest,
     NotDone,
     RateLimited,
     Refused,
@@ -20,11 +21,16 @@ from teamwright.values.limits.retry import RetryPolicy
 ERRORS: dict[str, type[AgentError]] = {
     error.kind: error
     for error in (
-        AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidInput, InvalidOutput,
-        ScriptMismatch, ToolError, NotDone,
+        AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidRequest, InvalidInput,
+        InvalidOutput, ScriptMismatch, ToolError, NotDone,
     )
 }  # fmt: skip
 """Error classes by the kind that records and scripts use."""
+RETRYABLE = frozenset(kind for kind, error in ERRORS.items() if error.retryable)
+"""The kinds of errors that the retry policy of an agent retries, so that a failure of such a kind has used it up."""
+FUTILE = frozenset((InvalidRequest.kind, InvalidInput.kind))
+"""The kinds of errors that the same member meets again: its settings or its input are wrong. No strategy tries it again
+or hides the mistake behind a cheaper model."""
 
 
 def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentError, chance: float) -> float | None:

@@ -30,7 +30,7 @@ from teamwright.values.key import parent_key
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.manifest import TERMINATE
 
-FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
+FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused", "invalid_request"))
 ANSWER_TOOL = "final_result"
 """How the name of the tool for structured answers begins; a tool of the agent may be named so too."""
 

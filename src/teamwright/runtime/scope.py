@@ -116,6 +116,7 @@ class Scope:
         "is_placed",
         "lane",
         "limits",
+        "may_retry",
         "member",
         "messages",
         "parent",
@@ -164,6 +165,7 @@ class Scope:
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
             self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
+            self.may_retry = parent.may_retry
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
@@ -173,6 +175,7 @@ class Scope:
         self.holdback: Holdback | None = None
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.decides_degradation = False
+        self.may_retry = True
         self.policy: Policy = UNSET
         self.tier: Tier = "primary"
         self.charges = Charges()

@@ -12,7 +12,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.protocol import EVALUATOR
-from teamwright.errors import Refused
+from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
 from teamwright.experts.evaluation.rubric import Rubric
 from teamwright.teams.team import Team
@@ -24,6 +24,7 @@ from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 
 ERROR = Refused("the words of an error")
+WRONG = InvalidRequest("the words of an error")
 
 
 class CrashingEvaluator(Agent):
@@ -78,7 +79,10 @@ TABLE = [
     Cell("planner: single step", {"p": "no plan"}, {"planner": "p", **FALLBACK}, DEGRADED, "a"),
     Cell("generator: retry", {"a": [ERROR]}, {}, COMPLETED, "c", (RETRY,)),
     Cell("generator: retry twice", {"a": [ERROR, ERROR]}, {"on_failure": {"retry": 2}}, COMPLETED, "c", (RETRY, RETRY)),
-    Cell("generator: downgrade", {"e": [ERROR, ERROR]}, {**CHEAP}, COMPLETED, "e", (RETRY, DOWNGRADE)),
+    Cell("generator: downgrade", {"e": [ERROR, ERROR]}, {**CHEAP}, DEGRADED, "e", (RETRY, DOWNGRADE)),
+    Cell("generator: a wrong setting", {"e": WRONG}, {**CHEAP}, FAILED, None, (SKIP,)),
+    Cell("generator: a wrong setting, skip", {"a": WRONG}, {}, DEGRADED, "c", (SKIP,)),
+    Cell("generator: a wrong setting, abort", {"a": WRONG}, {**ABORT}, FAILED, None, (ABORT_TEAM,)),
     Cell("generator: skip", {"a": ERROR}, {}, DEGRADED, "c", (RETRY, SKIP)),
     Cell("generator: skip the last step", {"c": ERROR}, {}, DEGRADED, "b", (RETRY, SKIP)),
     Cell("generator: skip the only step", {"a": ERROR}, {**ONE}, FAILED, None, (RETRY, SKIP)),
@@ -142,6 +146,26 @@ async def test_a_cheaper_model_answers_after_the_rung_that_downgrades() -> None:
     assert [turn.tier for _, turn in fakes.received] == ["primary", "primary", "economy"]
     asked = [event.fact.to_json() for event in events if event.kind == "agent.asked" and event.key.endswith("work")]
     assert [one["tier"] for one in asked if one["member"] == "e"] == ["primary", "primary", "economy"]
+
+
+async def test_work_of_a_cheaper_model_is_a_warning_that_names_what_failed_before() -> None:
+    result, events = await run(expert(FakeMembers(), {"e": [ERROR, ERROR]}, steps=[{"id": "e"}]))
+    (warning,) = result.warnings
+    assert warning == "t: 'e' failed at the step 'e' (refused: the words of an error); its economy model took over"
+    assert completed(events)["e"].state == "degraded"
+
+
+async def test_where_the_cheaper_model_fails_too_the_failure_names_both() -> None:
+    errors = [Refused("the regular one fails"), Refused("the regular one fails"), Refused("the cheap one fails")]
+    result, _ = await run(expert(FakeMembers(), {"e": errors}, steps=[{"id": "e"}]))
+    assert result.failure is not None
+    assert "the regular one fails; its economy model failed too: the cheap one fails" in result.failure.message
+
+
+async def test_rungs_that_can_not_help_a_wrong_setting_are_passed_over_visibly() -> None:
+    _, events = await run(expert(FakeMembers(), {"e": WRONG}, steps=[{"id": "e"}]))
+    (only,) = [event.fact for event in events if isinstance(event.fact, TeamStepFailed)]
+    assert (only.passed_over, only.error) == (("retry", "downgrade_model"), "invalid_request")
 
 
 async def test_a_rung_that_does_not_apply_is_passed_over_visibly() -> None:  # K-06

@@ -43,6 +43,7 @@ from teamwright.errors import (
     ContextTooLong,
     InvalidInput,
     InvalidOutput,
+    InvalidRequest,
     RateLimited,
     Refused,
     ServiceError,
@@ -57,9 +58,9 @@ CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
 # The first match counts, so subclasses come before their base classes.
 CLASSES: tuple[tuple[type[AgentRunError], type[AgentError], str], ...] = (
     (ModelRateLimitError, RateLimited, "asks for fewer requests"),
-    (ModelQuotaExceededError, Refused, "has no quota left; check the account"),
+    (ModelQuotaExceededError, InvalidRequest, "has no quota left; check the account"),
     (ModelContextWindowExceededError, ContextTooLong, "can't take a prompt that long"),
-    (ModelRequestRejectedError, Refused, "refused the request"),
+    (ModelRequestRejectedError, InvalidRequest, "refused the request"),
     (ModelRequestTimeout, AgentTimeout, "took too long"),
     (ModelTimeoutError, AgentTimeout, "took too long"),
     (ModelConnectionError, ServiceError, "can't be reached"),
@@ -83,7 +84,7 @@ def classify(error: Exception, model: str) -> AgentError:
             case ReplyBroken():
                 return ServiceError(f"The model {model!r} gave no whole reply: {cause}", unknown_cost=True)
             case CertificatesUnreadable():
-                return Refused(f"The model {model!r} can't be reached: {cause}")
+                return InvalidRequest(f"The model {model!r} can't be reached: {cause}")
             case ReplyRefused():
                 return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
             case ReplySilent():
@@ -150,7 +151,7 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
             case status if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return ServiceError, "failed on its side"
             case _:
-                return Refused, "refused the request"
+                return InvalidRequest, "refused the request"
     return ServiceError, UNREADABLE
 
 

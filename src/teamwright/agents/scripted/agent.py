@@ -70,7 +70,7 @@ class Rule(Value):
     reply: str | None = None
     data: Annotated[JsonValue, Field(alias="json")] = None
     tool: ToolRule | None = None
-    error: Literal["rate_limit", "context_length", "timeout", "server", "refused"] | None = None
+    error: Literal["rate_limit", "context_length", "timeout", "server", "refused", "invalid_request"] | None = None
     delay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     times: int | None = Field(default=None, ge=1)
 

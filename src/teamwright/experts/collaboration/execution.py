@@ -1,7 +1,8 @@
 """Runs the phases of a plan as their needs are settled, while the plan may change.
 
 Attempts and decisions run in branches. The loop over finished branches alone changes the plan, in an order that a
-resumed run repeats. A phase that fails is tried once more; then the plan is abandoned for one agent.
+resumed run repeats. A phase that fails is tried once more; then the plan is abandoned for one agent. Where the settings
+of an expert are wrong, the phase is tried once more only if the lead gives it to another one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Literal
 
 from teamwright.agents.contract.context import Branches, Context
+from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.errors import ExpressionFailed, InvalidValue
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.change_decision import ChangeDecision, decide_change
@@ -39,6 +41,8 @@ class Execution:
         self.failed = ""
         self._state, self._versions = state, versions
         self._attempts: Counter[str] = Counter()
+        self._failures: dict[str, Failure] = {}
+        """The last failure of each phase that is tried once more."""
         self._busy: set[str] = set()
         self._held: dict[int, frozenset[str]] = {}
         """The phases that undecided proposals would change, by the number of the proposal; they wait."""
@@ -145,8 +149,10 @@ class Execution:
         self._attempts[phase.id] += 1
         number, plan = self._attempts[phase.id], self._versions.plan
         await self._versions.set_phase(phase.id, "in_progress", ctx, number, key)
+        failure = self._failures.get(phase.id)
+        may_retry = failure is None or failure.error not in RETRYABLE
         position = 1 + [one.id for one in plan.steps].index(phase.id)
-        attempt = PhaseAttempt(self._state, phase, number, position)
+        attempt = PhaseAttempt(self._state, phase, number, position, may_retry)
         branches.start(phase.id if number == 1 else f"retry/{phase.id}", partial(attempt_phase, attempt))
 
     async def _settle(self, result: PhaseResult, branches: Branches, ctx: Context) -> None:
@@ -162,6 +168,9 @@ class Execution:
             state.warn(ending.skipped)
             await self._versions.set_phase(id_, "skipped", ctx, result.attempt)
         elif result.attempt < MOST_ATTEMPTS and not self._is_over:
+            self._failures[id_] = ending
+            if ending.error in FUTILE:
+                state.warn([f"{ending.asked!r} failed at the phase {id_!r} ({ending.error}: {ending.message})"])
             await self._versions.set_phase(id_, "failed", ctx, result.attempt)
             await self._versions.set_phase(id_, "pending", ctx, result.attempt + 1)
             await self._versions.reassign_left(ctx)
@@ -234,7 +243,10 @@ class Execution:
         if phase.parallel == "subtask_parallel" and not phase.parts:  # what was decided is impossible by now
             await self._versions.change(undivided(self._state, phase), ctx)
             phase = self._versions.plan.phases[phase.id]
-        if self._settled.issuperset(phase.needs):
+        failure = self._failures.get(phase.id)
+        if failure is not None and failure.error in FUTILE and failure.asked in phase.experts:
+            await self._abandon(phase.id, failure, ctx)
+        elif self._settled.issuperset(phase.needs):
             await self._attempt(phase, branches, ctx)
         else:  # it waits for a phase that the change put before it
             self._busy.discard(phase.id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.plan import Phase, phase_text
@@ -15,12 +17,16 @@ from teamwright.values.turns.turn import Failure, Turn
 
 @dataclass(frozen=True, slots=True)
 class PhaseAttempt:
-    """The `number`th attempt at a phase; `position` is that of the phase in the plan."""
+    """The `number`th attempt at a phase; `position` is that of the phase in the plan.
+
+    `may_retry` is false where an attempt before it has used up the retries of an expert.
+    """
 
     state: CollaborationState
     phase: Phase
     number: int
     position: int
+    may_retry: bool = True
 
     def turn(self, expert: str, task: str | None = None) -> Turn:
         """Return the turn of an expert, with the task of the phase or another one."""
@@ -28,6 +34,8 @@ class PhaseAttempt:
 
     async def ask(self, expert: Agent, turn: Turn, ctx: Context, key: str, place: int, at: str = "") -> Work | Failure:
         """Ask an expert for work; `at` is the branch of the phase in which the context is."""
+        if not self.may_retry:
+            turn = replace(turn, may_retry=False)
         reply = self.state.receive(await ctx.ask(expert, turn, key=key), self.phase)
         if isinstance(reply, Failure):
             return reply

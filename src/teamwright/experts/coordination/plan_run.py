@@ -140,7 +140,7 @@ class PlanRun:
 
     def _outcome(self, *, timed_out: bool) -> Outcome:
         talk, results, answer = Talk(self._task), self._runner.results, self._options.answer
-        talk.warnings += self._plan.warnings
+        talk.warnings += (*self._plan.warnings, *self._board.warnings)
         order = sorted(self._runner.graph.order, key=lambda step: step not in self._earlier)
         if answer in results.replies:
             order = [*(step for step in order if step != answer), answer]

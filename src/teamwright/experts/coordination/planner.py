@@ -88,7 +88,7 @@ async def _ask_planner(
         turn = planning_turn(task, options, roles, History.of(history), problem)
         reply = await ctx.ask(planner, turn, key=key)
         if isinstance(reply, Failure):
-            return f"{planner.name!r} failed ({reply.error})"
+            return f"{planner.name!r} failed ({reply.error}: {reply.message})"
         if reply.signal == "terminate":
             return reply
         warnings += reply.lasting_warnings

@@ -169,7 +169,7 @@ class ReactRun:
         for place in (DECIDE, "decide-again"):
             reply = await ctx.ask(self._lead, self._decision_turn(number, problem), key=f"decision-{number}/{place}")
             if isinstance(reply, Failure):
-                problem = f"{self._lead.name!r} failed ({reply.error})"
+                problem = f"{self._lead.name!r} failed ({reply.error}: {reply.message})"
                 self._is_short_of_budget = reply.error == BUDGET
                 break
             if reply.signal == "terminate":

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.retry import FUTILE
 from teamwright.experts.coordination.options import ExpertStep
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
@@ -33,6 +34,8 @@ class StepBoard:
         """Whether the planner may plan again after a failure."""
         self.lost: dict[str, StepExecution] = {}
         """Steps that failed and wait for another plan."""
+        self.warnings: list[str] = []
+        """Failures that no other plan makes good: the settings of a member are wrong."""
         self._replaced: set[str] = set()
         self._machines: dict[str, StepMachine] = {}
         for step in steps:
@@ -51,7 +54,11 @@ class StepBoard:
     async def replace(self, steps: Sequence[ExpertStep], ctx: Context) -> None:
         """Continue with the steps of another plan: those that failed are no part of it, and no loss."""
         for id_ in self.lost_steps:
-            await self.lost[id_].replace(self.results.failures.pop(id_), ctx)
+            failure = self.results.failures.pop(id_)
+            if failure.error in FUTILE:
+                text = f"{failure.member!r} failed at the step {id_!r} ({failure.error}: {failure.message})"
+                self.warnings.append(f"{text}; the work was planned again")
+            await self.lost[id_].replace(failure, ctx)
         self._replaced.update(self.lost)
         self.lost.clear()
         ids = {step.id for step in steps} | self._replaced

@@ -1,6 +1,7 @@
 """The work on one step: asks under the failure ladder, evaluations under the risk profile, and its final state.
 
-Every rung of the ladder is recorded. The text of a failure never reaches a member.
+Every rung of the ladder is recorded. The text of a failure never reaches a member. Attempts add up and never multiply:
+once the retry policy of an agent is used up in a step, each further rung makes one attempt.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
 from teamwright.experts.coordination.states import FinalState, StepMachine
@@ -28,6 +31,7 @@ from teamwright.values.events.team import (
     TeamStepCompleted,
     TeamStepFailed,
 )
+from teamwright.values.text.display import LONGEST_ERROR, cut
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from teamwright.values.verdicts import EvaluationVerdict, VerdictOutcome
 
@@ -73,6 +77,11 @@ class StepExecution:
         self._agent, self._machine, self._next_agent = agent, machine, next_agent
         self._attempts = self._retries = 0
         self._is_downgraded = self._nothing_found = False
+        self._may_retry = True
+        self._successor = agent
+        self._warnings: list[str] = []
+        self._regular_failure: Failure | None = None
+        """The last failure of the regular model, where the economy model took over."""
         self._key = WORK
         self._verdict: EvaluationVerdict | None = None
         self._outcome: VerdictOutcome | None = None
@@ -89,7 +98,7 @@ class StepExecution:
                 for name, limits in ((LIMITS_OF_ROLE, self._assigned.role.limits), (LIMITS_OF_STEP, self._step.limits)):
                     if limits is not None:
                         inner = await stack.enter_async_context(inner.scope(name, limits))
-                ending = await self._work(turn, inner)
+                ending = self._with_warnings(await self._work(turn, inner))
         except AgentTimeout as error:
             failure = Failure(member=self._agent.name, error=error.kind, message=str(error))
             ending = await self._give_up(failure, ctx, ("retry", "downgrade_model"))
@@ -142,34 +151,63 @@ class StepExecution:
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
             if rung == "retry":
-                self._retries += 1
-                before, self._agent = self._agent, self._next_agent(self._agent)
-                if self._agent is not before:
-                    await ctx.emit(self._assignment_fact())
-                ending = await self._ask(turn, f"retry-{self._retries}/{key}", ctx)
+                ending = await self._retry(ending, turn, key, ctx)
             else:
-                self._is_downgraded = True
+                self._is_downgraded, self._regular_failure = True, ending
+                self._warn(ending, "its economy model took over")
                 ending = await self._ask(turn, f"economy/{key}", ctx)
         return ending
+
+    async def _retry(self, failure: Failure, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
+        """Try the step again, with another member where the team exchanges it."""
+        self._retries += 1
+        before, self._agent = self._agent, self._successor
+        if self._agent is not before:
+            if failure.error in FUTILE:
+                self._warn(failure, f"{self._agent.name!r} took over")
+            await ctx.emit(self._assignment_fact())
+        return await self._ask(turn, f"retry-{self._retries}/{key}", ctx)
+
+    def _warn(self, failure: Failure, then: str) -> None:
+        text = f"{failure.member!r} failed at the step {self._step.id!r} ({failure.error}: {failure.message})"
+        self._warnings.append(f"{text}; {then}")
+
+    def _with_warnings(self, ending: Reply | Failure) -> Reply | Failure:
+        """Return the result of the step with the warnings of its rungs; a failure names its message already."""
+        if isinstance(ending, Failure) or not self._warnings:
+            return ending
+        return ending.changed(warnings=(*ending.warnings, *self._warnings))
 
     async def _ask(self, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
         self._attempts, self._key = self._attempts + 1, key
         if self._is_downgraded:
             turn = replace(turn, tier="economy")
-        return await ctx.ask(self._agent, turn, key=key)
+        if not self._may_retry:
+            turn = replace(turn, may_retry=False)
+        ending = await ctx.ask(self._agent, turn, key=key)
+        if isinstance(ending, Failure) and ending.error in RETRYABLE:
+            self._may_retry = False
+        return ending
 
     def _next_rung(self, failure: Failure) -> tuple[FailureRung, tuple[FailureRung, ...]]:
         """Return the next rung that applies, and those before it that do not."""
         passed_over: list[FailureRung] = []
-        if self._retries < self._ladder.retry and failure.error != BUDGET:
-            return "retry", ()
-        if failure.error == BUDGET:
+        if self._retries < self._ladder.retry or failure.error == BUDGET:
+            if self._can_retry(failure):
+                return "retry", ()
             passed_over.append("retry")
         if self._ladder.downgrade_model and not self._is_downgraded:
-            if policy_of(self._agent).economy is not None:
+            if policy_of(self._agent).economy is not None and failure.error not in (*FUTILE, REJECTED):
                 return "downgrade_model", tuple(passed_over)
             passed_over.append("downgrade_model")
         return self._last_rung(failure), tuple(passed_over)
+
+    def _can_retry(self, failure: Failure) -> bool:
+        """Whether another attempt may help; where the settings or the input of a member are wrong, only by another."""
+        if failure.error in (BUDGET, REJECTED):
+            return False
+        self._successor = self._next_agent(self._agent)
+        return failure.error not in FUTILE or self._successor is not self._agent
 
     def _last_rung(self, failure: Failure) -> FailureRung:
         """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
@@ -180,6 +218,9 @@ class StepExecution:
 
     async def _give_up(self, failure: Failure, ctx: Context, passed_over: tuple[FailureRung, ...]) -> Failure:
         rung = self._last_rung(failure)
+        if self._regular_failure is not None:
+            text = f"{self._regular_failure.message}; its economy model failed too: {failure.message}"
+            failure = failure.changed(message=cut(text, LONGEST_ERROR))
         await ctx.emit(self._failed(failure, rung, passed_over))
         self.aborts_team, self.awaits_plan = rung == "abort_team", rung == "replan"
         # A step that the budget did not cover is no optional one: the step that closes the team still runs.

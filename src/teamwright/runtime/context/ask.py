@@ -171,6 +171,8 @@ class Ask:
         asked = recorded.asked if recorded else self._asked_fact(child, seconds)
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
         child.call_announced, child.tier = asked.called, asked.tier
+        if not self.turn.may_retry:
+            child.may_retry = False
         if child.limits is not None:
             run.record_limits(full, child.limits)
         if run.format == 1:

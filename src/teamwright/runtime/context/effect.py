@@ -437,6 +437,8 @@ class EffectCall:
         A request or function call without one uses that of its agent; a tool does not, since it may not be safe to call
         again.
         """
+        if not self._scope.may_retry and self._effect.kind != "tool":
+            return None
         own, teams = self._effect.retry, self._scope.recovery
         if own is None and self._effect.kind != "tool" and self._scope.policy.retry is not DEFAULT_RETRY:
             own = self._scope.policy.retry

@@ -11,6 +11,7 @@ from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.summary import CHUNK, split_transcript, summary_message, summary_turn, with_summary
+from teamwright.errors import InvalidRequest
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
@@ -49,7 +50,7 @@ class AskRecovery:
             ending = await self._ask_with_summary(failure)
         if isinstance(ending, Failure) and self.is_recoverable(ending) and (other := self._fallback(ending)):
             self._record(ending, "fell_back", other.name)
-            ending = await self._ask_again(other)
+            ending = _with_warning(ending, other.name, await self._ask_again(other))
         while isinstance(ending, Failure) and self.is_recoverable(ending) and self._policy.critical:
             match await self._ask_person(ending):
                 case "retry":
@@ -138,6 +139,14 @@ class AskRecovery:
     def _record(self, failure: Failure, how: str, to: str = "") -> None:
         fact = AgentRecovered(member=self._member.name, error=failure.error, how=how, to=to)  # pyright: ignore[reportArgumentType]
         emit_fact(self._scope, fact)
+
+
+def _with_warning(failure: Failure, other: str, ending: Reply | Failure) -> Reply | Failure:
+    """Return how a fallback ended; where it stands in for a member whose settings are wrong, with a warning."""
+    if isinstance(ending, Failure) or failure.error != InvalidRequest.kind:
+        return ending
+    text = f"{failure.member!r} failed ({failure.error}: {failure.message}), and {other!r} answered in its place"
+    return ending.changed(warnings=(*ending.warnings, text))
 
 
 async def abort_run(scope: Scope, failure: Failure) -> NoReturn:

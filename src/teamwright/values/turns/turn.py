@@ -78,6 +78,9 @@ class Turn(Struct, frozen=True, dict=True):
     """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
     attachments: tuple[Artifact, ...] = ()
     """The files that go with the task; an agent reads one with `ctx.workspace.open`."""
+    may_retry: bool = True
+    """Whether failed calls are retried as the member's policy says. A strategy that tries again itself says no where
+    that policy is used up, so that attempts add up and don't multiply. No part of the digest."""
     handoffs: tuple[HandoffTarget, ...] = ()
     """The members that this one may hand its turn to, with `Reply.transfer_to`. No part of the digest."""
 
