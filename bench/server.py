@@ -2,7 +2,8 @@
 
 200 runs at once with 500 sockets that follow them, page events with their texts, a durable SQLite journal. Latency is
 from the commit of an event to its arrival in the client. Beside it, the same sockets on a bare uvicorn that echoes.
-Steps with shorter pauses between turns show what gives first. The figures are in docs/performance.md.
+Steps with shorter pauses between turns show what gives first. Then plain requests, on a connection that is kept and on
+a new one each: kept ones have to be the quicker ones. The figures are in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import ssl
+import statistics
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
 import websockets
 from websockets.asyncio.client import ClientConnection
 
@@ -136,6 +140,26 @@ async def measure_echo(sockets: int, size: int = 400) -> float:
     return (after - before) / count * 1e6
 
 
+def measure_answers(count: int = 200) -> tuple[float, float]:
+    """Return the median milliseconds of an answer, on a connection that is kept and on a new one each."""
+    child = Child("serve")
+    headers = {"Authorization": f"Bearer {child.ready['token']}"}
+    address, plain = f"http://127.0.0.1:{child.ready['port']}/api/session", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    medians: list[float] = []
+    for more in ({}, {"Connection": "close"}):
+        with httpx2.Client(headers={**headers, **more}, verify=plain) as client:
+            client.get(address)
+            medians.append(statistics.median(_timed(client, address) for _ in range(count)))
+    child.stop()
+    return medians[0], medians[1]
+
+
+def _timed(client: httpx2.Client, address: str) -> float:
+    before = time.perf_counter()
+    client.get(address).raise_for_status()
+    return (time.perf_counter() - before) * 1000
+
+
 def main() -> None:
     """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -148,6 +172,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for step in steps:
         print(step.row())
+    kept, new = measure_answers()
+    print(f"answers: {kept:.1f} ms on a kept connection, {kept / new:.2f} of those on a new one each")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import resource
-import socket
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from teamwright import Engine, FunctionAgent, Team
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.app import make_app
 from teamwright.server.feeds.recent_bodies import remembering
-from teamwright.server.listener import FeedServer, server_config
+from teamwright.server.listener import FeedServer, listen, server_config
 from teamwright.server.state import open_state
 from teamwright.values.events.event import AnyDelta, Event
 
@@ -74,7 +73,7 @@ def new_team(work: Work) -> Team:
 
 
 async def serve() -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener = listen("127.0.0.1", 0)
     work, commits = Work(), []
 
     def committed(item: Event | AnyDelta) -> None:
@@ -129,7 +128,7 @@ async def echo_app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def echo() -> None:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(server_config(echo_app))
     task = asyncio.create_task(server.serve([listener]))
     say({"port": listener.getsockname()[1]})

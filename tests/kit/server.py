@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
 from teamwright import Engine
 from teamwright.journal.protocol import Journal
 from teamwright.server.app import make_app
-from teamwright.server.listener import FeedServer, server_config
+from teamwright.server.listener import FeedServer, listen, server_config
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.security.tokens import Role
 from teamwright.server.state import ServerState, open_state
@@ -31,6 +31,8 @@ class TestServer:
     __test__ = False
     state: ServerState
     port: int
+    connections: set[Any]
+    """The protocols of open connections, as uvicorn keeps them."""
     clients: list[httpx2.AsyncClient] = field(default_factory=list[httpx2.AsyncClient])
 
     @property
@@ -52,10 +54,10 @@ class TestServer:
 async def serving(journal: Journal, folder: Path, teams: Sequence[Path] = ()) -> AsyncGenerator[TestServer]:
     """Serve these teams over an engine, until the block ends."""
     async with Engine(journal) as engine, open_state(engine, teams, folder) as state:
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = listen("127.0.0.1", 0)
         server = FeedServer(server_config(make_app(state, LOOPBACK)), state.feeds)
         task = asyncio.create_task(server.serve([listener]))
-        running = TestServer(state, listener.getsockname()[1])
+        running = TestServer(state, listener.getsockname()[1], server.server_state.connections)
         try:
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.005)

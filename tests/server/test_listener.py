@@ -1,8 +1,9 @@
-"""A connection that sends no whole request is closed; those that work or are sockets stay."""
+"""A connection that sends no whole request is closed; those that work or are sockets stay, and answer at once."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,3 +46,11 @@ async def test_a_request_that_takes_long_and_a_socket_are_left_alone(tmp_path: P
             assert answer.status_code == 200
             await socket.recv()
             assert socket.close_code is None
+
+
+async def test_no_answer_waits_for_an_acknowledgement(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        assert (await server.client("read").get("/api/runs")).status_code == 200
+        (connection,) = server.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -60,7 +60,7 @@ def server_engine(given: Path | None) -> Engine:
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     """Serve until a signal arrives; `started` gets the address to open, with a code that works once."""
     host = settings.host
-    listener = _listen(host, settings.port)
+    listener = listen(host, settings.port)
     data = tokens_file(settings.journal).parent
     async with (
         server_engine(settings.journal) as engine,
@@ -144,9 +144,14 @@ class FeedServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises `UsageError` where that is not possible.
+
+    It names TCP as its protocol: only then asyncio sets `TCP_NODELAY` on the connections, without which the second part
+    of an answer waits for the client to acknowledge the first.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))
