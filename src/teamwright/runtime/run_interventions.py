@@ -23,7 +23,7 @@ from teamwright.values.people.interventions import (
     Steer,
     Tell,
 )
-from teamwright.values.record_checks import plain_json
+from teamwright.values.record_checks import exact_json
 from teamwright.values.specs.manifest import AgentSpec
 
 if TYPE_CHECKING:
@@ -96,6 +96,6 @@ class RunInterventions(ABC):
 def _plain(what: str, value: object) -> JsonValue:
     """Return a value as the JSON that is recorded; raises `UsageError` if it is none."""
     try:
-        return plain_json(value)
+        return exact_json(value)
     except ValueError as error:
         raise UsageError(f"{what} is not JSON: {error}") from error

@@ -36,11 +36,21 @@ def check_text(name: str, value: object) -> None:
 
 
 def plain_json(value: object) -> JsonValue:
-    """Return a value as the JSON that a journal reads back; raises `ValueError` if it is none."""
+    """Return a value as the JSON that a journal reads back, with null for NaN; raises `ValueError` if it is none."""
     try:
         return from_json(to_json(to_jsonable_python(value), inf_nan_mode="null"))
     except (PydanticSerializationError, RecursionError) as error:
         raise ValueError(str(error)) from error
+
+
+def exact_json(value: object) -> JsonValue:
+    """Return what a person or program sent as JSON; raises `ValueError` also for NaN and infinity, which JSON lacks."""
+    try:
+        return from_json(to_json(to_jsonable_python(value), inf_nan_mode="constants"), allow_inf_nan=False)
+    except (PydanticSerializationError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    except ValueError:
+        raise ValueError("it contains NaN or an infinite number, which JSON does not have") from None
 
 
 def _reworded(message: str) -> str:

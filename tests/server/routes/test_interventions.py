@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.people.interventions import AddMember, EditPlan
@@ -204,6 +205,18 @@ ODD = [
     r'{"\ud800": 1}',
     '"\\u0000"',
 ]
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "Infinity", "1e999"])
+async def test_a_number_that_json_does_not_have_is_refused(tmp_path: Path, teams: Path, number: str) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run", **{"Content-Type": "application/json"})
+        run_id = (await client.post("/api/runs", json=SLOW)).json()["run_id"]
+        for path in ("plan", "plan/difference"):
+            refused = await client.post(f"/api/runs/{run_id}/{path}", content=f'{{"plan": {{"steps": [{number}]}}}}')
+            assert (refused.status_code, "NaN or an infinite number" in refused.text) == (422, True), refused.text
+        with pytest.raises(UsageError, match="The plan is not JSON: it contains NaN"):
+            await server.state.engine.runs.edit_plan(run_id, {"steps": [float(number)]})
 
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))

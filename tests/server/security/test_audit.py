@@ -30,6 +30,22 @@ async def test_every_change_leaves_a_line_with_who_and_from_where(tmp_path: Path
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+async def test_a_line_names_the_run_that_was_started(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run = (await client.post("/api/runs", json={"team": "pair", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run)
+        fork = (await client.post(f"/api/runs/{run}/forks", json={"at": 1})).json()["run_id"]
+        asked = {"model": "pair", "messages": [{"role": "user", "content": "Go"}]}
+        answer = (await client.post("/v1/chat/completions", json=asked)).json()["id"]
+        lines = server.state.audit.read(3)
+    assert [(one.what, one.on) for one in lines] == [
+        ("complete", {"run_id": answer}),
+        ("fork_run", {"run_id": run, "fork": fork}),
+        ("start_run", {"run_id": run}),
+    ]
+
+
 async def test_a_stranger_can_not_fill_the_audit(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         nobody = server.client(None)

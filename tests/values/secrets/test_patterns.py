@@ -22,7 +22,7 @@ KEYS = [
     "sk-abcdefghijklmnop1234", "sk_live_abcdefgh12345678", "rk_test_abcdefgh12345678", "ghp_abcdefghijklmnopqrst1234",
     "github_pat_11ABCDEFG0abcdefghij_xyz", "glpat-abcdefghij-klmnop12", "AKIAABCDEFGHIJKLMNOP", "xoxb-1234567890-abc",
     "AIza" + "x" * 35, "hf_abcdefghijklmnopqrstuv", WEB_TOKEN, PEM, "SG.abcdefghijklmnop1234.abcdefghijklmnop1234",
-    "whsec_abcdefghijklmnop1234",
+    "whsec_abcdefghijklmnop1234", "tw_" + "aB3-_" * 8 + "xyz", "tws_" + "aB3-_" * 8 + "xyz",
 ]  # fmt: skip
 IN_PLACE = [
     ("Authorization: Bearer abcdef0123456789xyz", "Authorization: Bearer [redacted]"),
@@ -52,7 +52,8 @@ PLAIN = [
     "ask-and-answer", "task-oriented", "the bearer of news", "risk-free", "key: value", "Upgrade postgres",
     "max_tokens=500", "total_tokens: 12345", "password: required", "API_KEY: required", "api_key: ${SHOP_KEY}",
     "https://user@host/path?page=2", "git@github.com:a/b.git", "author: Ann", "sort key=value", "token",
-    "export OPENAI_API_KEY=…", "the secret: nobody knows", "t/round-1/writer#2", "-----BEGIN CERTIFICATE-----",
+    "export OPENAI_API_KEY=…", "the secret: nobody knows", "t/round-1/writer#2", "tw_a_name_of_ours",
+    "-----BEGIN CERTIFICATE-----",
 ]  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from teamwright.server.feeds.event_stream import EventStream
 from teamwright.server.feeds.feed import TooSlow
 from teamwright.server.routes.sockets import HEARTBEAT
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Server, need, state_of
+from teamwright.server.security.audit import note_started
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.turns.messages import Message
@@ -99,6 +100,7 @@ async def list_models(server: Server) -> Json:
 async def complete(server: Server, request: Request, asked: AskedCompletion) -> JSONResponse | EventStream:
     """Let a team answer."""
     handle = await _start(server, asked)
+    note_started(request, handle.run_id)
     if asked.stream:
         with_usage = asked.stream_options is not None and asked.stream_options.include_usage
         return EventStream(_chunks(request, handle, asked.model, with_usage=with_usage))

@@ -21,13 +21,13 @@ from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.values.people.questions import EDIT, Answer
-from teamwright.values.record_checks import plain_json
+from teamwright.values.record_checks import exact_json
 from teamwright.values.secrets.patterns import mask_text, mask_value
 from teamwright.values.specs.manifest import AgentSpec
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["interventions"])
 inbox_router = APIRouter(prefix="/api/inbox", tags=["interventions"])
-PlainJson = Annotated[JsonValue, AfterValidator(plain_json)]
+PlainJson = Annotated[JsonValue, AfterValidator(exact_json)]
 """JSON that a journal can record and a response contain: without halves of characters, and without NaN."""
 FILE_MODELS = frozenset(("scripted", "local"))
 """The prefixes of models that are files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -16,6 +16,7 @@ from teamwright.page.artifacts import list_artifacts, read_artifact
 from teamwright.server.errors import require_run, responses
 from teamwright.server.routes.runs import GivenLimits, StartedRun
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
+from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked, unmasked
 from teamwright.values.secrets.classification import HIDDEN
 
@@ -44,13 +45,14 @@ async def list_checkpoints(server: Server, run_id: str) -> list[dict[str, JsonVa
 
 
 @router.post("/forks", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def fork_run(server: Server, run_id: str, new: NewFork) -> StartedRun:
+async def fork_run(server: Server, request: Request, run_id: str, new: NewFork) -> StartedRun:
     """Fork a run with changes; this server drives the new run."""
     await require_run(server.engine, run_id)
     task = new.task
     if task is not None and HIDDEN in task:
         task = str(unmasked(task, (await server.engine.runs.history(run_id)).task))
     handle = await server.driven.fork(run_id, at=new.at, retry=new.retry, task=task, limits=new.limits.limits())
+    note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 

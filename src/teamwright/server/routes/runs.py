@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -14,6 +14,7 @@ from teamwright.server.feeds.overview import RunRow
 from teamwright.server.feeds.projection import EventProjection
 from teamwright.server.routes.sockets import After
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
+from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked
 from teamwright.values.limits.limits import Limits
 
@@ -99,7 +100,7 @@ async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
 
 
 @router.post("", status_code=201, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def start_run(server: Server, new: NewRun) -> StartedRun:
+async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun:
     """Start a run of a team, which this server drives; it is in the journal when this returns.
 
     A `budget` without room for the run is an error with the code `budget`.
@@ -114,6 +115,7 @@ async def start_run(server: Server, new: NewRun) -> StartedRun:
         limits=new.limits.limits(),
         budget=new.budget,
     )
+    note_started(request, handle.run_id)
     return StartedRun(run_id=handle.run_id)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import time
 
 from pydantic import BaseModel
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.server.security.guard import SAFE_METHODS
@@ -19,7 +20,10 @@ UNAUTHORIZED = 401
 
 
 class AuditLine(BaseModel):
-    """Who did what from where. `what` is the name of the operation, `on` what it was about."""
+    """Who did what from where. `what` is the name of the operation, `on` what it was about.
+
+    `on.run_id` is the run that was started, steered or read; `on.fork` the one that a fork of it started.
+    """
 
     time: str
     by: str
@@ -61,16 +65,24 @@ class Audited:
                 self._audit.write(line)
 
 
+def note_started(request: HTTPConnection, run_id: str) -> None:
+    """Name the run that a request has started in its audit line."""
+    request.state.started = run_id
+
+
 def _line(scope: Scope, status: int) -> AuditLine:
     visitor = scope["state"].get("visitor")
     who = visitor if isinstance(visitor, Visitor) else None
     client = scope.get("client") or ("", 0)
+    on = {name: str(value)[:200] for name, value in scope.get("path_params", {}).items()}
+    if started := scope["state"].get("started"):
+        on["fork" if "run_id" in on else "run_id"] = started
     return AuditLine(
         time=iso(time()),
         by=who.name if who else "",
         role=who.role if who else "",
         address=str(client[0]),
         what=getattr(scope.get("route"), "name", "") or "unknown",
-        on={name: str(value)[:200] for name, value in scope.get("path_params", {}).items()},
+        on=on,
         status=status,
     )

@@ -58,14 +58,14 @@ _SERVICES = LazyPattern(
     r"|xox[abceoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}"
     r"|pypi-[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{20,}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{20,}|glsa_[A-Za-z0-9_]{20,}"
     r"|SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}"
-    r"|nvapi-[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}"
+    r"|nvapi-[A-Za-z0-9_-]{20,}|AGE-SECRET-KEY-1[0-9A-Z]{20,}|tws?_[A-Za-z0-9_-]{40,}"
     r")",
     re.ASCII,
 )
 _SERVICE_SIGNS = (
     "k-", "k_live_", "k_test_", "whsec_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "gl", "AKIA", "ASIA",
     "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "hf_", "npm_", "pypi-", "dop_v1_", "shp", "SG.",
-    "gsk_", "xai-", "r8_", "nvapi-", "AGE-",
+    "gsk_", "xai-", "r8_", "nvapi-", "AGE-", "tw_", "tws_",
 )  # fmt: skip
 """Each match of a service's pattern contains one of these, which are much faster to search for."""
 _NAME_SIGNS = (
