@@ -51,7 +51,6 @@ COVERED_BY = {
     "server/app.py": "server/routes/test_runs.py",
     "server/errors.py": "server/routes/test_runs.py",
     "server/feeds/feed.py": "server/routes/test_sockets.py",
-    "server/feeds/masked_deltas.py": "server/routes/test_sockets.py",
     "server/feeds/overview.py": "server/routes/test_sockets.py",
     "server/feeds/projection.py": "server/routes/test_sockets.py",
     "server/security/json_lines.py": "server/security/test_audit.py",

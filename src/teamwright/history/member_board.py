@@ -48,7 +48,8 @@ class MemberRow:
     tokens: int = 0
     turns: int = 0
     streamed: str = ""
-    masked: MaskedStream = field(default_factory=MaskedStream)
+    masked: dict[tuple[str, int], MaskedStream] = field(default_factory=dict[tuple[str, int], MaskedStream])
+    """The parts of the response; each is masked from its beginning."""
     part: tuple[str, int] = "", 0
     """The part of the response that `streamed` is the end of."""
     since: float | None = None
@@ -214,9 +215,13 @@ class Board:
         if row is None:
             return
         part = delta.kind, delta.call if isinstance(delta, ArgumentsDelta) else 0
+        if delta.offset == 0:
+            row.masked[part] = MaskedStream()
+        if part not in row.masked:
+            return
         if delta.offset == 0 or part != row.part:
-            row.streamed, row.masked, row.part = "", MaskedStream(), part
-        row.streamed = (row.streamed + row.masked.feed(delta.text))[-MOST_STREAMED:]
+            row.streamed, row.part = "", part
+        row.streamed = (row.streamed + row.masked[part].feed(delta.text))[-MOST_STREAMED:]
         state = "thinking" if isinstance(delta, ThinkingDelta) else "streaming"
         self._set(row, state, delta.tool if isinstance(delta, ArgumentsDelta) else "")
 

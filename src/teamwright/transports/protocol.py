@@ -44,7 +44,8 @@ class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
 
     A `wake` says that the journal has an event with this `number`. A `text` is a piece of what a member is writing:
     `number` is the last event before it, `sequence` counts the pieces that its driver has sent, and the other fields
-    are those of the delta. A `follow` asks the driver of a run for both, for some seconds.
+    are those of the delta. A `follow` asks the driver of a run for both, for some seconds; with a `follower`, a name
+    that it has made up, also for what is written so far. The answer, texts with that name, is for no other follower.
     """
 
     type: Literal["wake", "text", "follow"]
@@ -60,12 +61,13 @@ class LiveSignal(Record, frozen=True, forbid_unknown_fields=False):
     output: OutputForm | None = None
     tool: str = ""
     call: Count = 0
+    follower: Annotated[str, Meta(max_length=64)] = ""
 
     @classmethod
-    def of_delta(cls, delta: AnyDelta, number: int, sequence: int = 0) -> LiveSignal:
+    def of_delta(cls, delta: AnyDelta, number: int, sequence: int = 0, follower: str = "") -> LiveSignal:
         """Return the signal for a piece of a response."""
         part: Part = next(part for part, form in FORMS.items() if isinstance(delta, form))
-        return cls(type="text", part=part, number=number, sequence=sequence, **asdict(delta))
+        return cls(type="text", part=part, number=number, sequence=sequence, follower=follower, **asdict(delta))
 
     def to_delta(self) -> AnyDelta:
         """Return the piece of a response that a `text` carries."""

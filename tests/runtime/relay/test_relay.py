@@ -127,6 +127,31 @@ async def test_a_follower_in_another_process_sees_words_as_they_are_written(tmp_
         assert kinds.index("agent.called") < first < kinds.index("agent.returned")
 
 
+async def test_who_comes_in_the_middle_of_a_reply_sees_it_from_its_beginning(tmp_path: Path) -> None:
+    speaker = Speaker()
+    async with two_engines(tmp_path, InProcessTransport()) as (driver, elsewhere):
+        result = await driven(driver, speaker)
+        speaker.say("The ", "key ")
+        followers: list[tuple[Follower, asyncio.Task[None]]] = []
+        for engine, word in ((elsewhere, "is "), (driver, "sk-a1b2"), (elsewhere, "c3d4 "), (driver, "end")):
+            follower = Follower(engine)
+            followers.append((follower, asyncio.create_task(follower.follow())))
+            before = follower.seen
+            await follower.sees(lambda before=before: any(isinstance(one, Delta) for one in before))
+            speaker.say(word)
+        speaker.say(None)
+        whole = "The key is sk-a1b2c3d4 end"
+        assert (await result).output == whole
+        for follower, following in followers:
+            await following
+            assert follower.text == whole
+            pieces = [one for one in follower.seen if isinstance(one, Delta)]
+            assert [one.offset for one in pieces].count(0) == 1
+            kinds = [one.kind for one in follower.seen]
+            assert kinds.index("agent.called") < kinds.index("delta.text") < kinds.index("agent.returned")
+        assert driver.bus.written("r") == []
+
+
 async def test_a_run_without_a_follower_sends_nothing_and_need_not_stream(tmp_path: Path) -> None:
     sent: list[LiveSignal] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.relay import remote_run
-from teamwright.runtime.relay.relay import Relay
+from teamwright.runtime.relay.relay import Relay, followers_channel
 from teamwright.runtime.relay.remote_run import HEARD_CHARACTERS, MOST_HEARD, RemoteRun
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import LiveSignal
@@ -88,10 +89,33 @@ async def test_after_a_lost_piece_a_part_is_left_out_until_another_begins(wire: 
     assert words(remote, 1) == ["a", "e", "f"]
 
 
-async def test_a_follower_that_comes_late_begins_in_the_middle(wire: tuple[Wire, RemoteRun]) -> None:
+async def test_a_part_whose_beginning_was_not_heard_is_left_out(wire: tuple[Wire, RemoteRun]) -> None:
     made, remote = wire
     await made.send(text(8, "c", 2), text(9, "d", 3))
-    assert words(remote, 1) == ["c", "d"]
+    assert words(remote, 1) == []
+
+
+async def test_the_text_so_far_is_for_the_follower_that_asked_for_it(wire: tuple[Wire, RemoteRun]) -> None:
+    made, remote = wire
+    asked: list[LiveSignal] = []
+
+    async def hear(signal: LiveSignal) -> None:
+        asked.append(signal)
+
+    made.transport.register(followers_channel("r"), hear)
+    sending = asyncio.create_task(made.relay.send_all())
+    remote.ask()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    sending.cancel()
+    (mine,) = {one.follower for one in asked}
+    await made.send(
+        text(3, "c", 2),
+        text(4, "abc", 0).changed(follower="another"),
+        text(5, "abc", 0).changed(follower=mine),
+        text(6, "d", 3),
+    )
+    assert words(remote, 1) == ["abc", "d"]
 
 
 async def test_pieces_of_a_driver_that_was_replaced_are_dropped(wire: tuple[Wire, RemoteRun]) -> None:
@@ -141,5 +165,6 @@ def test_what_is_shown_of_a_part_never_has_a_gap(lost: set[int], length: int) ->
     shown: dict[str, list[int]] = {}
     for delta in remote.deltas(1):
         shown.setdefault(delta.key, []).append(int(delta.text))
-    for numbers in shown.values():
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    for key, numbers in shown.items():
+        first = int(key) * length + 1
+        assert numbers == list(range(first, first + len(numbers)))

@@ -14,11 +14,15 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from teamwright import FunctionAgent, Team
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.feeds import channel
 from teamwright.server.feeds.feed import Feed
 from teamwright.server.routes import sockets
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.server import TestServer, serving
 
 
@@ -220,3 +224,73 @@ async def test_an_end_of_the_token_ends_the_stream(
             for one in server.state.tokens.all():
                 server.state.tokens.delete(one.name)
             assert "event: refused" in [line async for line in stream.aiter_lines()]
+
+
+class Writer:
+    """A member that writes its reply piece by piece, each when the test lets it."""
+
+    kind = "model"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pieces: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        effect = Effect("model", "m", "request", self._call, 84, 1, 100, None)
+        return Reply.of(self.name, str((await ctx.effect("request", effect)).value))
+
+    async def _call(self, attempt: Attempt) -> Returned:
+        said: list[str] = []
+        while (piece := await self.pieces.get()) is not None:
+            attempt.delta(piece)
+            said.append(piece)
+        return Returned("".join(said), Usage(requests=1, input_tokens=5, output_tokens=5))
+
+    def write(self, *pieces: str | None) -> None:
+        for piece in pieces:
+            self.pieces.put_nowait(piece)
+
+
+KEY = "MIIEpAIBAAKCAQEA7bq2\nZm9vYmFyZm9vYmFyZm9v\n"
+
+
+@pytest.mark.parametrize("form", ["page", "events"])
+@pytest.mark.parametrize("window", [4096, 2])
+async def test_who_comes_in_the_middle_of_a_reply_gets_its_masked_text_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, window: int
+) -> None:
+    monkeypatch.setattr(channel, "WINDOW_ITEMS", window)
+    async with serving(MemoryJournal(), tmp_path) as server:
+        one, other = Writer("one"), Writer("other")
+        team = Team("t", members=[one, other])
+        handle = await server.state.engine.start(team, "Go", run_id="r")
+
+        async def late(after: int, seen: asyncio.Event) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
+            async with connect(server, f"/api/runs/r/socket?form={form}&after={after}") as socket:
+                async for text in socket:
+                    found.append(json.loads(text))
+                    if found[-1]["kind"].startswith("delta"):
+                        seen.set()
+            return found
+
+        readers: list[asyncio.Task[list[dict[str, Any]]]] = []
+        lines = KEY.splitlines(keepends=True)
+        begin, end = "The key: -----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"
+        for word in [begin, *lines, end, "and more ", "of it "]:
+            one.write(word)
+            await asyncio.sleep(0.02)
+            seen, last = asyncio.Event(), len(await server.state.engine.journal.read("r"))
+            readers.append(asyncio.create_task(late(last if len(readers) % 2 else 0, seen)))
+            await asyncio.wait_for(seen.wait(), 10)
+        monkeypatch.setattr(channel, "WINDOW_ITEMS", 4096)
+        one.write(None)
+        other.write("done", None)
+        await handle.result()
+        for reader in readers:
+            found = await reader
+            pieces = [item for item in found if item["kind"] in ("delta", "delta.text") and "The key" in item["text"]]
+            shown = "".join(item["text"] for item in found if item["kind"] in ("delta", "delta.text"))
+            assert shown.startswith("The key: [redacted]")
+            assert [item["offset"] for item in pieces] == [0]
+            assert not [line for line in KEY.splitlines() if line in json.dumps(found)]

@@ -71,7 +71,7 @@ export interface PageCriterion {
   by: string;
 }
 
-/** A piece of what a model is writing, never stored; the expert's result replaces all pieces of its `key`. `offset` counts the characters of the same part before it: at 0 the part begins again. A client that joined in the middle of a part ignores pieces until then. */
+/** A piece of what a model is writing, never stored; the expert's result replaces all pieces of its `key`. `offset` counts the characters of the same part before it: at 0 the part begins again. A client that joins in the middle of a part first gets all of it so far, as one piece. */
 export interface PageDelta {
   kind: "delta";
   key: string;

@@ -9,20 +9,24 @@ export interface Writing {
   /** The arguments of the tool call that is being written, and the tool. */
   arguments: string
   tool: string
+  /** How many characters of each part are there, as the server counts them: an emoji is one. */
+  lengths: Record<PageDelta['part'], number>
 }
 
 export type Live = Map<string, Writing>
 
 function write(state: Live, { key, expert, attempt, part, text, offset, tool }: PageDelta): void {
   const known = state.get(key)
-  const fresh = { expert, attempt, text: '', thinking: '', arguments: '', tool: '' }
+  const fresh = { expert, attempt, text: '', thinking: '', arguments: '', tool: '', lengths: { text: 0, thinking: 0, arguments: 0 } }
   // Another object with each piece, so that its row is drawn again.
-  const found: Writing = known?.attempt === attempt ? { ...known } : fresh
+  const found: Writing = known?.attempt === attempt ? { ...known, lengths: { ...known.lengths } } : fresh
   state.set(key, found)
   if (part === 'arguments' && offset === 0) found.tool = tool
-  // A reader that came in the middle of a part waits for its next beginning.
+  // Who comes in the middle of a part gets all of it so far; after a gap, a part waits for its next beginning.
   if (offset === 0) found[part] = text
-  else if (offset === found[part].length) found[part] += text
+  else if (offset === found.lengths[part]) found[part] += text
+  else return
+  found.lengths[part] = offset + [...text].length
 }
 
 function apply(state: Live, event: PageEvent): void {

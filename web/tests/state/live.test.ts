@@ -41,3 +41,9 @@ test('a result takes the place of its pieces', () => {
   live.apply(state, { kind: 'expert_result', key: 'k' } as PageEvent)
   expect(state.size).toBe(0)
 })
+
+test('counts characters as the server does', () => {
+  const state = live.initial()
+  for (const one of [piece('a 🦉 ', 0), piece('flies', 4)]) live.write(state, one)
+  expect(state.get('k')?.text).toBe('a 🦉 flies')
+})

@@ -54,16 +54,16 @@ class ChatView:
     """
 
     def __init__(self, journal: Journal) -> None:
-        self._stream = AnswerStream()
-        self._speaker = ""
-        self._key = ("", 0)
+        self._streams: dict[str, AnswerStream] = {}
+        self._last = AnswerStream()
+        self._speaker = self._key = ""
         self._is_inside_line = False
         self._journal, self._tools, self._board = journal, ToolLines(journal), Board()
 
     @property
     def streamed(self) -> str:
         """The last text that was streamed as a whole."""
-        return self._stream.text.strip()
+        return self._last.text.strip()
 
     def catch_up(self, event: Event) -> None:
         """Apply an event without showing it: what happened before is not shown."""
@@ -76,6 +76,8 @@ class ChatView:
             self._add(item)
         if not isinstance(item, Event):
             return
+        if (stream := self._streams.pop(item.scope, None)) is not None:  # the response is complete, or has failed
+            self._print(stream.finish())
         for line in await self._lines(item):
             self._note(line)
         self._board.apply(item)
@@ -112,17 +114,22 @@ class ChatView:
         turn = self._board.turn_of(delta.key)
         if turn is not None and turn.asker is not None:
             return
-        if (delta.key, delta.attempt) != self._key or delta.offset == 0:
-            self.close()
-            self._key, self._stream = (delta.key, delta.attempt), AnswerStream()
+        if delta.offset == 0:
+            self._end_line()
+            self._streams[delta.key] = AnswerStream()
+        if delta.key not in self._streams:  # a reply is masked from its beginning, or not shown
+            return
+        if delta.key != self._key:
+            self._end_line()
+        self._key, self._last = delta.key, self._streams[delta.key]
         if delta.member != self._speaker:
             self._speaker = delta.member
             if self._has_several_members:
                 self._note(f"{one_line(delta.member)}:")
-        self._print(self._stream.feed(delta.text))
+        self._print(self._last.feed(delta.text))
 
     def _note(self, text: str) -> None:
-        self.close()
+        self._end_line()
         say(text)
 
     def _print(self, text: str) -> None:
@@ -135,8 +142,10 @@ class ChatView:
             self._print("\n")
 
     def close(self) -> None:
-        """Print what is left of the answer, and end its line."""
-        self._print(self._stream.finish())
+        """Print what is left of the answers, and end the line."""
+        for stream in self._streams.values():
+            self._print(stream.finish())
+        self._streams.clear()
         self._end_line()
 
     def finish(self, output: str | None) -> None:

@@ -52,9 +52,10 @@ class EventLines:
     def _show_delta(self, delta: AnyDelta) -> None:
         call = delta.call if isinstance(delta, ArgumentsDelta) else 0
         part = delta.key, {"delta.text": 0, "delta.thinking": -1}.get(delta.kind, call)
-        if delta.offset == 0 or part not in self._parts:
+        if delta.offset == 0:
             self._parts[part] = DeltaLines()
-        self._parts[part].add(delta)
+        if part in self._parts:  # a part is masked from its beginning, or not shown
+            self._parts[part].add(delta)
 
 
 class DeltaLines:

@@ -71,8 +71,13 @@ class PageProjection:
         """Return a piece of a reply for the page; what may be the beginning of a secret is held back."""
         return self._deltas.project(piece)
 
+    def written(self) -> list[PageDelta]:
+        """Return what is being written so far, each part as one piece, for a reader that has just come."""
+        return self._deltas.written()
+
     def _project(self, draft: PageDraft) -> list[PageEvent]:
         fact = draft.event.fact
+        self._deltas.end(draft.event)
         if not self._project_ask(draft, fact) and not project_run(draft, fact) and not project_team(draft, fact):
             self._note(draft, fact)
         self._waits.project(draft, fact)
@@ -84,10 +89,8 @@ class PageProjection:
             case AgentAsked():
                 project_asked(draft, fact)
             case AgentReplied():
-                self._deltas.end(draft.key)
                 project_replied(draft, fact)
             case AgentFailed():
-                self._deltas.end(draft.key)
                 project_failed(draft, fact)
             case AgentCalled():
                 project_called(draft, fact, self._calls)

@@ -88,6 +88,7 @@ class EffectCall:
                 if wait is None:
                     raise self._as_recorded(error) from None
             finally:
+                self._discard_streams()
                 if permit.slot is not None:
                     permit.slot.close()
                 run.open_calls.pop(self._key, None)
@@ -132,6 +133,7 @@ class EffectCall:
     def abandon(self) -> None:
         """Charge the call in full, because the member does not end and its cost is unknown."""
         self._charge_in_full(self._permit)
+        self._discard_streams()
         if self._permit.slot is not None:
             self._permit.slot.close()
 
@@ -488,3 +490,8 @@ class EffectCall:
         if (stream := self._streams.get(part)) is None:
             stream = self._streams[part] = PartStream(self._scope, attempt, part)
         stream.feed(piece)
+
+    def _discard_streams(self) -> None:
+        """Show nothing more of this attempt to followers that come later."""
+        for stream in self._streams.values():
+            stream.discard()

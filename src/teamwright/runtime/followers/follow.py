@@ -28,11 +28,12 @@ async def follow(
     queued for one; raises `RunNotFound` if there is no such run.
 
     Events of a run that is driven here come from the bus, with pieces of replies and, with `parts`, of thinking and of
-    the arguments of tool calls; those of other runs come from the journal, and their pieces over the transport.
+    the arguments of tool calls; those of other runs come from the journal, and their pieces over the transport. What is
+    being written when the follower joins comes as one piece, from its beginning.
     """
     import asyncio  # a program that imports the engine may never run it
 
-    first = after
+    first, has_joined = after, False
     present: deque[Event | AnyDelta] = deque()
     arrived, changed = asyncio.Event(), asyncio.Event()
 
@@ -62,6 +63,7 @@ async def follow(
                 if event.kind == "run.ended":
                     return
             remote.end_read(after)
+            has_joined = has_joined or _join(present, bus.written(run_id), parts=parts)
             if run_id not in live and not await journal.is_driven(run_id):
                 if await journal.read(run_id, after, 1):
                     continue
@@ -78,6 +80,17 @@ async def follow(
                 async for delta in _from_elsewhere(remote, arrived, changed, after, interval):
                     if parts or isinstance(delta, Delta):
                         yield delta
+
+
+def _join(present: deque[Event | AnyDelta], written: list[AnyDelta], *, parts: bool) -> bool:
+    """Replace pieces that have arrived by what is written so far: they are within it, or their turn is over.
+
+    Returns true: the follower has joined.
+    """
+    events = [one for one in present if isinstance(one, Event)]
+    present.clear()
+    present.extend((*events, *(one for one in written if parts or isinstance(one, Delta))))
+    return True
 
 
 async def _is_queued(journal: Journal, run_id: str, *, seen: bool) -> bool:

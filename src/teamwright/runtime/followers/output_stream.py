@@ -57,9 +57,9 @@ class OutputStream(Generic[T]):
     def _written(self, delta: AnyDelta) -> PartialOutput[T] | None:
         if isinstance(delta, ThinkingDelta) or not delta.output or (self._member or delta.member) != delta.member:
             return None
-        if delta.offset == 0 or delta.key not in self._writing:
+        if delta.offset == 0:
             self._writing[delta.key] = _Written(wrapped=delta.output == "wrapped")
-        if not self._writing[delta.key].grow(delta.text):
+        if delta.key not in self._writing or not self._writing[delta.key].grow(delta.text):
             return None
         return self._output(delta.member, delta.key, self._writing[delta.key].data)
 

@@ -123,6 +123,9 @@ class _DrivenRun:
         if self._listening is None:
             self._listening, self._number = ExitStack(), self._last_durable()
             self._listening.enter_context(self._bus.listening(self._pass, self._run_id))
+            self._send_written()
+        elif signal.follower:
+            self._send_written(signal.follower)
 
     def end(self) -> None:
         """Listen to the run no more, so that its models need not stream."""
@@ -137,7 +140,16 @@ class _DrivenRun:
             self._number = item.number
             self._relay.offer(self._run_id, LiveSignal(type="wake", run_id=self._run_id, number=item.number))
         else:
-            for start in range(0, len(item.text), LONGEST_PIECE):
-                self._sequence += 1
-                piece = item.changed(text=item.text[start : start + LONGEST_PIECE], offset=item.offset + start)
-                self._relay.offer(self._run_id, LiveSignal.of_delta(piece, self._number, self._sequence))
+            self._send(item)
+
+    def _send_written(self, follower: str = "") -> None:
+        """Send what is written so far: to all, who have heard nothing of it, or to one that has just come."""
+        for piece in self._bus.written(self._run_id):
+            self._send(piece, follower)
+
+    def _send(self, delta: AnyDelta, follower: str = "") -> None:
+        for start in range(0, len(delta.text), LONGEST_PIECE):
+            self._sequence += 1
+            piece = delta.changed(text=delta.text[start : start + LONGEST_PIECE], offset=delta.offset + start)
+            signal = LiveSignal.of_delta(piece, self._number, self._sequence, follower)
+            self._relay.offer(self._run_id, signal)

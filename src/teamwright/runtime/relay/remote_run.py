@@ -1,13 +1,15 @@
 """What a follower hears of a run that another process drives: wake-ups, and pieces of replies in the right place.
 
 A signal may be lost, late, or forged by anyone who may write to the transport. So a piece is passed on only after the
-events before it, never after the event that replaces it, and never after a gap within its text.
+events before it, never after the event that replaces it, and never without all of its text before it: a secret is
+known by its beginning. A follower asks for the text so far when it comes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from os import urandom
 from time import monotonic
 from typing import Self
 
@@ -37,7 +39,8 @@ class RemoteRun:
         self._latest = self._claimed = 0
         self._asked_at = self._distrust_until = float("-inf")
         self._sequence = 0
-        self._is_whole = True
+        self._name = urandom(8).hex()
+        self._has_asked = False
         self._parts: dict[str, dict[tuple[str, int], int]] = {}
         self._ended: OrderedDict[str, int] = OrderedDict()
 
@@ -59,7 +62,10 @@ class RemoteRun:
         """Ask the driver for signals, if it is time to."""
         if self.next_ask <= 0:
             self._asked_at = monotonic()
-            self._relay.offer(followers_channel(self._run_id), LiveSignal(type="follow", run_id=self._run_id))
+            name = "" if self._has_asked else self._name
+            self._has_asked = True
+            signal = LiveSignal(type="follow", run_id=self._run_id, follower=name)
+            self._relay.offer(followers_channel(self._run_id), signal)
 
     async def _hear(self, signal: LiveSignal) -> None:
         if signal.run_id != self._run_id or signal.type == "follow":
@@ -105,16 +111,18 @@ class RemoteRun:
             if signal.sequence != self._sequence + 1 and self._sequence:
                 self._lose()
             self._sequence = signal.sequence
+            if signal.follower not in ("", self._name):
+                continue
             if signal.number >= self._ended.get(signal.key, 0) and self._continues(signal):
                 yield signal.to_delta()
 
     def _continues(self, signal: LiveSignal) -> bool:
-        """Whether a piece begins its part, or follows the one before; the first that is heard may be in the middle."""
+        """Whether a piece begins its part, or follows the one before."""
         parts, part = self._parts.setdefault(signal.key, {}), (signal.part, signal.call)
         attempt = parts.get(part)
         if attempt is not None and signal.attempt < attempt:
             return False
-        if signal.offset and signal.attempt != attempt and not self._is_whole:
+        if signal.offset and signal.attempt != attempt:
             return False
         parts[part] = signal.attempt
         return True
@@ -122,7 +130,6 @@ class RemoteRun:
     def _lose(self) -> None:
         """Pass on no part that has begun: pieces of it were lost."""
         self._parts.clear()
-        self._is_whole = False
 
     def _take(self) -> LiveSignal:
         signal = self._heard.popleft()

@@ -1,7 +1,8 @@
 """Follows a run once for all clients: reads, projects, masks and encodes each event one time.
 
 A channel keeps the latest items in a window. Clients have a place in it and take what follows; a run never waits for
-one, and a client that falls out of the window has to come back at its number.
+one, and a client that falls out of the window has to come back at its number. Who joins gets the recorded items after
+its number, and then what is being written, each part whole.
 """
 
 from __future__ import annotations
@@ -59,6 +60,11 @@ class Channel:
                 position = place
         return position
 
+    def joined(self, position: int) -> list[Frame]:
+        """Return the recorded items from a position on, and all that is being written."""
+        recorded = [one for one in self.frames(position) if one.number is not None]
+        return [*recorded, *self._projection.written()]
+
     def frames(self, position: int) -> list[Frame]:
         """Return the items from a position on."""
         return list(islice(self._window, position - self.first, None))
@@ -109,7 +115,8 @@ class Channel:
                         remote.note(event)
                     await self._publish(events)
                 remote.end_read(self.number)
-                self.is_caught_up = True
+                if not self.is_caught_up:
+                    self._join()
                 if not self.has_ended and await self._publish_arrivals():
                     pieces = list(remote.deltas(self.number))
                     if not is_driven_here():
@@ -119,17 +126,24 @@ class Channel:
                         await self._wait(is_driven_here, elsewhere)
         self.wake()
 
+    def _join(self) -> None:
+        """Take what is being written here as one piece each; pieces that have arrived are within them, or over."""
+        events = [item for item in self._present if isinstance(item, Event)]
+        self._present = [*events, *self._engine.bus.written(self.run_id)]
+        self.is_caught_up = True
+
     async def _publish_arrivals(self) -> bool:
         """Publish what came from the bus; returns false if an event between is missing, which the journal has."""
         while self._present and not self.has_ended:
             present, self._present = self._present, []
             batch: list[Event | AnyDelta] = []
             number = self.number
-            for item in present:
+            for place, item in enumerate(present, 1):
                 if isinstance(item, Event):
                     if item.number <= number:
                         continue
                     if item.number > number + 1:
+                        self._present = present[place:] + self._present
                         await self._publish(batch)
                         return False
                     number = item.number

@@ -118,6 +118,7 @@ class Feed:
     def __init__(self, feeds: Feeds, channel: Channel, after: int) -> None:
         self._feeds, self._channel, self.number = feeds, channel, after
         self._position: int | None = None
+        self._joined: Sequence[Frame] = ()
         self._replay: AsyncIterator[Sequence[Frame]] | None = None
         self._until = self._floor = 0
         self._was_at_end = False
@@ -141,14 +142,14 @@ class Feed:
                 if frames := await self._replayed():
                     return frames
             elif self._position is None:
-                self._find_place()
+                self._join()
             elif self._position < channel.first:
                 if self._was_at_end:
                     raise TooSlow(self.number)
                 self._position = None
-            elif self._position < channel.end:
-                frames = channel.frames(self._position)
-                self._position += len(frames)
+            elif self._joined or self._position < channel.end:
+                frames, self._joined = [*self._joined, *channel.frames(self._position)], ()
+                self._position = channel.end
                 if new := [one for one in frames if one.number is None or one.number > self._floor]:
                     return self._passed(new)
             elif channel.failure is not None:
@@ -164,13 +165,15 @@ class Feed:
                     return ()
         return None
 
-    def _find_place(self) -> None:
-        """Find the place of this client in the window, or begin to replay what has left it."""
+    def _join(self) -> None:
+        """Take what the window has for this client, which follows from then on; or begin to replay what has left it."""
         self._floor = self.number  # the channel may not have come so far yet
-        self._position = self._channel.position_after(self.number)
-        if self._position is None:
+        position = self._channel.position_after(self.number)
+        if position is None:
             self._until = self._channel.number
             self._replay = self._channel.replay(self.number, self._until)
+        else:
+            self._position, self._joined = self._channel.end, self._channel.joined(position)
 
     async def _replayed(self) -> Sequence[Frame]:
         assert self._replay is not None

@@ -17,9 +17,9 @@ from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.journal.protocol import Journal
 from teamwright.page.page_events import encode as encode_page_event
 from teamwright.page.page_events import kind_of
+from teamwright.page.projection.masked_deltas import MaskedDeltas
 from teamwright.page.projection.projection import PageProjection, needed_bodies
 from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.server.feeds.masked_deltas import MaskedDeltas
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.secrets.patterns import mask_value
@@ -46,6 +46,10 @@ class Projection(Protocol):
         """Return the items of a batch, in order."""
         ...
 
+    def written(self) -> Sequence[Frame]:
+        """Return what members are writing now, each part from its beginning: for a client that has just come."""
+        ...
+
 
 MakeProjection = Callable[[Journal, str], Projection]
 """Makes the projection of one run for one reader."""
@@ -67,8 +71,12 @@ class EventProjection:
                 self._deltas.end(one)
                 frames.append(Frame(one.number, one.kind, encode(_item(one, bodies))))
             elif (masked := self._deltas.masked(one)) is not None:
-                frames.append(Frame(None, one.kind, encode({"kind": one.kind, **masked.to_json()})))
+                frames.append(_piece(masked))
         return frames
+
+    def written(self) -> Sequence[Frame]:
+        """Return what members are writing now."""
+        return [_piece(one) for one in self._deltas.written()]
 
 
 class PageEventProjection:
@@ -95,6 +103,10 @@ class PageEventProjection:
                 frames.append(Frame(None, "delta", encode_page_event(delta).decode()))
         return frames
 
+    def written(self) -> Sequence[Frame]:
+        """Return what members are writing now."""
+        return [Frame(None, "delta", encode_page_event(one).decode()) for one in self._projection.written()]
+
 
 PROJECTIONS: dict[Form, MakeProjection] = {"events": EventProjection, "page": PageEventProjection}
 
@@ -102,6 +114,10 @@ PROJECTIONS: dict[Form, MakeProjection] = {"events": EventProjection, "page": Pa
 def encode(item: Item) -> str:
     """Return an item as JSON with everything masked that looks like a secret."""
     return msgspec.json.encode(mask_value(item)).decode()
+
+
+def _piece(masked: AnyDelta) -> Frame:
+    return Frame(None, masked.kind, encode({"kind": masked.kind, **masked.to_json()}))
 
 
 def _events(batch: Iterable[Event | AnyDelta]) -> Iterable[Event]:
