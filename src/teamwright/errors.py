@@ -15,6 +15,7 @@ TeamwrightError
 │   ├── JournalCorrupt
 │   ├── JournalTooNew             written by a newer version
 │   ├── FencedOut                 another driver has taken over this run
+│   ├── EventsLost                the database has lost events that it had confirmed
 │   └── BudgetUnavailable         the budget of a tenant has no room for a run
 ├── RunError                      the operation is not possible for this run
 │   ├── RunNotFound
@@ -170,6 +171,10 @@ class JournalTooNew(JournalError):
 
 class FencedOut(JournalError):
     """Another process drives this run now. This one stops, and nothing recorded is lost."""
+
+
+class EventsLost(JournalError):
+    """The database has lost events of this run that it had confirmed, so the run stops: a record has no gap."""
 
 
 class BudgetUnavailable(JournalError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from teamwright.errors import FencedOut, JournalCorrupt
+from teamwright.errors import EventsLost, FencedOut, JournalCorrupt
 from teamwright.values.events.body import Body
 
 
@@ -13,6 +13,15 @@ def fenced_out(run_id: str) -> FencedOut:
     return FencedOut(
         f"Run {run_id!r} is driven by another process now, so this one stops; what it recorded is kept."
         f" Follow it with  teamwright runs tail {run_id}"
+    )
+
+
+def events_lost(run_id: str, number: int) -> EventsLost:
+    """The error of a batch whose predecessor is gone, or is another event than the one that was committed."""
+    return EventsLost(
+        f"The journal has lost event {number} of run {run_id!r}, which it had confirmed: its server was replaced by a"
+        " replica that lagged behind, or restored from a backup. So the run stops, and what it did since may not be"
+        f" recorded. Calls that are not recorded are made again with  teamwright runs resume {run_id}"
     )
 
 

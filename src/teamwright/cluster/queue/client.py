@@ -26,13 +26,14 @@ from teamwright.cluster.queue.settings import (
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.cluster.budgets import refused_budget
-from teamwright.journal.postgres.connection import settings_of
+from teamwright.journal.postgres.connection import DURABLE, settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
 from teamwright.values.results import FINAL
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
+    import psycopg
     import sqlalchemy as sa
     from dbos import DBOSClient, Queue, WorkflowStatus
 
@@ -98,12 +99,23 @@ def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
     """A pool of connections to the database of the journal, which notice a dead peer."""
     try:
         import sqlalchemy as sa
+        from sqlalchemy.event import listen
     except ModuleNotFoundError as error:
         raise MissingExtra("cluster", "queues and workers") from error
     settings = settings_of(address, name)
     del settings["autocommit"], settings["options"]
     url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
-    return sa.create_engine(url, connect_args=settings, pool_size=MOST_CONNECTIONS, max_overflow=0, pool_pre_ping=True)
+    engine = sa.create_engine(
+        url, connect_args=settings, pool_size=MOST_CONNECTIONS, max_overflow=0, pool_pre_ping=True
+    )
+    listen(engine, "connect", _make_durable)
+    return engine
+
+
+def _make_durable(connection: psycopg.Connection, _record: object) -> None:
+    """Let each commit wait for the disk: a run that was submitted is not lost."""
+    connection.execute(DURABLE)
+    connection.commit()
 
 
 class QueueClient:

@@ -1,4 +1,7 @@
-"""Records that a run waits in its queue, for any worker or for one that has what it needs. Everyone can read it."""
+"""Records that a run waits: in its queue, for any worker or for one that has what it needs, or for a person.
+
+Everyone can read it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from teamwright.cluster.submission.team_loader import Lacks
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunEnded, RunQueued
+from teamwright.values.events.run import RunEnded, RunPaused, RunQueued
 
 
 async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks | None = None) -> None:
@@ -19,5 +22,17 @@ async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks | 
         if isinstance(last.fact, RunQueued) and lacks is None:
             fact = fact.changed(starts=last.fact.starts)
         if last.fact != fact and not any(isinstance(one.fact, RunEnded) for one in events):
-            event = Event(run_id, last.number + 1, max(time.time(), last.time), "", "", fact)
-            await commit(journal, Batch([event], {}))
+            await _record(journal, last, fact)
+
+
+async def record_pause(journal: Journal, run_id: str) -> None:
+    """Record that a run is paused until it is resumed by hand; raises `RunIsLive` if another process drives it."""
+    async with journal.drive(run_id):
+        events = await journal.read(run_id)
+        if events and not any(isinstance(one.fact, RunEnded) for one in events):
+            await _record(journal, events[-1], RunPaused(stop_reason="pause"))
+
+
+async def _record(journal: Journal, last: Event, fact: RunPaused | RunQueued) -> None:
+    event = Event(last.run_id, last.number + 1, max(time.time(), last.time), "", "", fact)
+    await commit(journal, Batch([event], {}))

@@ -26,11 +26,12 @@ from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.scheduler import Scheduler
 from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
-from teamwright.cluster.submission.wait import record_wait
+from teamwright.cluster.submission.wait import record_pause, record_wait
 from teamwright.cluster.worker.log import Happening, WorkerLog
 from teamwright.cluster.worker.presence import Presence
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
 from teamwright.errors import (
+    EventsLost,
     FencedOut,
     JournalError,
     JournalUnavailable,
@@ -243,6 +244,11 @@ class Worker:
             self._report("lost", run_id, str(error))
             await self._settle(lambda: self._client.requeue(entry))
             return False
+        except EventsLost as error:  # what it did since is not recorded, so a person decides whether it goes on
+            reason = str(error)
+            self._report("lost", run_id, reason)
+            await self._settle(lambda: self._hold(run_id, reason))
+            return False
         except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
             reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
             self._report("cannot_drive", run_id, reason)
@@ -283,6 +289,12 @@ class Worker:
         if self._is_draining:
             handle.hand_back(self._queues[run_id])
         return await handle.result()
+
+    async def _hold(self, run_id: str, reason: str) -> None:
+        """Pause a run that can't go on by itself, until it is resumed by hand."""
+        with suppress(RunIsLive):  # another process has taken it over, and knows what is recorded
+            await record_pause(self._journal, run_id)
+        await self._client.park(run_id, reason)
 
     async def _settle(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Change an entry; while the database can't be reached, try again. Returns whether it was changed."""

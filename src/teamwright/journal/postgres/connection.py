@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR, socket
-from typing import Final, Protocol, TypeVar
+from typing import Final, LiteralString, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -56,10 +56,31 @@ def settings_of(address: DatabaseAddress, name: str = "teamwright", *, drives: b
     }
 
 
+DURABLE: Final[LiteralString] = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
+)
+"""Lets each commit of a session wait for the disk, also where the server's own setting confirms it earlier.
+
+A setting that waits longer, for replicas to apply it, stays. No connection may write without this statement.
+"""
+
+
 async def connect(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> Connection:
     """Open a connection, under this name; a driver's session ends after `SILENCE_SECONDS` without a statement."""
     settings = settings_of(address, name, drives=drives)
-    return await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
+    connection = await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
+    try:
+        await make_durable(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def make_durable(connection: Connection) -> None:
+    """Let each commit of a connection wait for the disk."""
+    await connection.execute(DURABLE)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -1,7 +1,8 @@
 """The connection of a driver session, which holds the driver locks of its runs; one that is lost is replaced.
 
 With a connection its locks are lost, and it is unknown whether its last statement was executed. So the next connection
-first ends the former session on the server, then takes the locks back, and then the work is repeated.
+first ends the former session on the server, then takes the locks back, then looks whether what was confirmed is still
+there, and then the work is repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TypeVar
 
 import psycopg
 
-from teamwright.errors import RunIsLive
+from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.errors import events_lost, fenced_out
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.connection import (
     COMMIT_SECONDS,
@@ -26,6 +28,7 @@ from teamwright.journal.postgres.connection import (
     journal_error,
 )
 from teamwright.journal.postgres.statements import PreparedStatements
+from teamwright.values.events.event import Event
 
 T = TypeVar("T")
 
@@ -38,17 +41,30 @@ class DriverConnection:
     """A connection under a unique name, with one piece of work at a time."""
 
     def __init__(
-        self, address: DatabaseAddress, name: str, connection: Connection, replaced: Callable[[str], None]
+        self,
+        address: DatabaseAddress,
+        name: str,
+        connection: Connection,
+        stopped: Callable[[str, JournalError], object],
     ) -> None:
-        """Take over an open connection; `replaced` gets each run that another process was found to drive."""
-        self._address, self._name, self._connection, self._replaced = address, name, connection, replaced
+        """Take over an open connection; `stopped` gets each run that can't go on here after a new one, with the reason.
+
+        Another process drives the run by then, or the database has lost events of it.
+        """
+        self._address, self._name, self._connection, self._stopped = address, name, connection, stopped
         self.statements = PreparedStatements(connection)
         self._locks: dict[str, int] = {}
+        self._confirmed: dict[str, Event] = {}
         self._lost_at: float | None = None
 
     def holds(self, run_id: str) -> bool:
         """Whether it holds the driver lock of a run."""
         return run_id in self._locks
+
+    def confirm(self, event: Event) -> None:
+        """Remember the last event of a run that the database has confirmed, if the lock of the run is held here."""
+        if event.run_id in self._locks:
+            self._confirmed[event.run_id] = event
 
     @property
     def holds_any(self) -> bool:
@@ -64,6 +80,7 @@ class DriverConnection:
 
     async def unlock(self, run_id: str) -> None:
         """Release the driver lock of a run, if it is held."""
+        self._confirmed.pop(run_id, None)
         key = self._locks.pop(run_id, None)
         if key is not None:
             await self.use(lambda connection: _unlock(connection, key))
@@ -119,6 +136,7 @@ class DriverConnection:
                 self._connection = await connect(self._address, self._name, drives=True)
                 self.statements = PreparedStatements(self._connection)
                 await self._take_locks_back()
+                await self._compare_confirmed()
             except (psycopg.Error, OSError) as error:
                 if time.monotonic() > self._lost_at + RECONNECT_SECONDS:
                     raise journal_error(self._address, error) from error
@@ -142,7 +160,20 @@ class DriverConnection:
                 (list(self._locks), list(self._locks.values())),
             )
             for (run_id,) in await cursor.fetchall():
-                self._replaced(run_id)
+                self._stopped(run_id, fenced_out(run_id))
+
+    async def _compare_confirmed(self) -> None:
+        """Stop the runs whose last event is gone, or is another one: the server was replaced by one that knew less."""
+        last = self._confirmed.values()
+        with self._watched():
+            cursor = await self._connection.execute(
+                "SELECT run, number FROM unnest(%s::text[], %s::bigint[], %s::float8[]) AS last (run, number, time)"
+                " WHERE NOT EXISTS (SELECT FROM events WHERE events.run = last.run AND events.number = last.number"
+                " AND events.time = last.time)",
+                ([one.run_id for one in last], [one.number for one in last], [one.time for one in last]),
+            )
+            for run_id, number in await cursor.fetchall():
+                self._stopped(run_id, events_lost(run_id, number))
 
 
 async def _try_lock(connection: Connection, key: int) -> bool:

@@ -1,7 +1,7 @@
 """The session of this process as a driver: it commits batches in groups, over the connection that holds driver locks.
 
 After a lost connection it repeats what may not have been committed; a run that another process has taken over meanwhile
-is fenced out.
+is fenced out, and one whose events the database has lost stops.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import psycopg
 
-from teamwright.errors import FencedOut, JournalError, JournalUnavailable
-from teamwright.journal.errors import fenced_out, missing_source
+from teamwright.errors import EventsLost, FencedOut, JournalError, JournalUnavailable
+from teamwright.journal.errors import events_lost, fenced_out, missing_source
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.cluster.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
@@ -53,12 +53,12 @@ class DriverSession:
         It also gets each run that is released.
         """
         self._address, self._committed = address, committed
-        self._connection = DriverConnection(address, name, connection, self._fence_out)
+        self._failed: dict[str, JournalError] = {}
+        self._connection = DriverConnection(address, name, connection, self._failed.setdefault)
         self._queue: deque[QueueItem] = deque()
         self._arrived = asyncio.Event()
         self._is_closing = self._is_busy = False
         self._runs: dict[str, DrivenRun] = {}
-        self._failed: dict[str, JournalError] = {}
         self._task = asyncio.create_task(self._serve(), name="journal driver session")
         self._task.add_done_callback(lambda _: self._fail_queued())
 
@@ -173,7 +173,7 @@ class DriverSession:
             timer.cancel()
             self._is_busy = False
             if error is None:
-                self._committed((batch.run_id,))
+                self._confirm((batch,))
                 _report(done, None)
             else:
                 may_be_recorded = is_lost(error)
@@ -234,7 +234,7 @@ class DriverSession:
                 await self._commit(batches)
             except JournalUnavailable as error:
                 return [self._fail(batch, error) for batch in batches]
-            except FencedOut:  # after a lost connection, one of the runs is driven by another process
+            except (FencedOut, EventsLost):  # after a lost connection, one of the runs can't go on here
                 may_be_recorded = True
             except Exception:  # noqa: BLE001 - one of the batches is invalid: commit them one by one
                 pass
@@ -259,6 +259,8 @@ class DriverSession:
             await work
         except psycopg.errors.UniqueViolation:
             return self._fail(batch, fenced_out(batch.run_id))
+        except psycopg.errors.NotNullViolation:  # the first event has no number, since its predecessor is gone
+            return self._fail(batch, events_lost(batch.run_id, batch.events[0].number - 1))
         except JournalError as error:
             return self._fail(batch, error)
         except psycopg.Error as error:
@@ -343,16 +345,19 @@ class DriverSession:
         except BaseException:
             self._forget(batches)
             raise
+        self._confirm(batches)
+
+    def _confirm(self, batches: Sequence[Batch]) -> None:
+        """Take in that the database has committed batches."""
+        for batch in batches:
+            self._connection.confirm(batch.events[-1])
         self._committed({batch.run_id for batch in batches})
 
     def _require_locks(self, batches: Sequence[Batch]) -> None:
-        """Raise `FencedOut` if another process has taken over one of the runs while there was no connection."""
+        """Raise the error of one of the runs that can't go on here since there was no connection."""
         for batch in batches:
             if batch.run_id in self._failed:
                 raise self._failed[batch.run_id]
-
-    def _fence_out(self, run_id: str) -> None:
-        self._failed.setdefault(run_id, fenced_out(run_id))
 
 
 async def _insert_fork(

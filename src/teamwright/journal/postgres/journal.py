@@ -32,6 +32,7 @@ from teamwright.journal.postgres.connection import (
     connect,
     is_lost,
     journal_error,
+    make_durable,
     settings_of,
     translated_errors,
 )
@@ -103,6 +104,7 @@ class PostgresJournal:
             self._pool = AsyncConnectionPool(
                 self._address.url,
                 kwargs=settings_of(self._address),
+                configure=make_durable,
                 min_size=0,
                 max_size=READERS,
                 timeout=CONNECT_SECONDS,

@@ -23,7 +23,19 @@ MOST_ROWS = 4
 """The most rows of one table that a statement for a single batch names one by one; each number is a statement."""
 
 _INTO_EVENTS = "INSERT INTO events (run, number, time, scope, place, kind, data, version)"
-_EVENT_TYPES = ("text", "bigint", "float8", "text", "text", "text", "text", "bigint")
+_EVENT_TYPES = ("text", "bigint", "float8", "text", "text", "text", "text", "bigint", "bigint")
+"""The columns of an event, and last the number of the event that must be there before it, if any."""
+_AFTER_PREVIOUS = (
+    "SELECT run, CASE WHEN previous IS NULL OR EXISTS (SELECT FROM events AS other WHERE other.run = new.run"
+    " AND other.number = new.previous) THEN number END, time, scope, place, kind, data, version FROM {rows}"
+    " AS new (run, number, time, scope, place, kind, data, version, previous)"
+)
+"""The rows of events. One whose predecessor is gone has no number, which its column rejects: a gap can't be written."""
+_FIRST_NUMBER = (
+    "CASE WHEN $2::bigint = 1 OR EXISTS (SELECT FROM events WHERE run = $1 AND number = $2::bigint - 1)"
+    " THEN $2::bigint END"
+)
+"""The number of the first event of a statement for a single batch, rejected in the same way."""
 _EVENT_FORMATS = (0, 0, 1, 1, 1, 1, 0)
 """The formats of the columns of an event, except its run. Texts are sent as bytes: others wrote them."""
 _STATUS_TYPES = (
@@ -42,7 +54,8 @@ class CommitRows:
     """The rows of several batches, or of one that has many."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[str, int, float, str, str, str, str, int | None]] = []
+        self._events: list[tuple[str, int, float, str, str, str, str, int | None, int | None]] = []
+        self._runs: set[str] = set()
         self._bodies: dict[Body, str] = {}
         self._uses: dict[tuple[str, Body], None] = {}
         self._statuses: list[tuple[object, ...]] = []
@@ -55,7 +68,9 @@ class CommitRows:
             self._claims.append(reserve_parameters(run_id, batch.claim))
         for event in batch.events:
             number, time, scope, place, kind, data, version, _ = to_row(event.number, event, None)
-            self._events.append((run_id, number, time, scope, place, kind, data, version))
+            previous = number - 1 if number > 1 and run_id not in self._runs else None
+            self._runs.add(run_id)
+            self._events.append((run_id, number, time, scope, place, kind, data, version, previous))
             used.update(references(data))
         used.update(batch.bodies)
         used.difference_update(known)
@@ -87,7 +102,7 @@ class CommitRows:
         if self._statuses:
             rows = unnest(self._statuses, _STATUS_TYPES)
             parts.append(f"statuses AS ({_INTO_STATUSES} SELECT * FROM {rows}{_NEWER_STATUS})")
-        text = f"{_INTO_EVENTS} SELECT * FROM {unnest(self._events, _EVENT_TYPES)}"
+        text = f"{_INTO_EVENTS} {_AFTER_PREVIOUS.format(rows=unnest(self._events, _EVENT_TYPES))}"
         if self._claims:
             parts.append(f"events AS ({text})")
             rows = unnest(self._claims, ("text", "text", "numeric", "numeric"))
@@ -141,7 +156,7 @@ def _small_text(events: int, bodies: int, uses: int) -> tuple[str, Sequence[int]
     def values(rows: int, columns: int, first: str = "") -> str:
         return ", ".join(f"({first}{', '.join(f'${next(number)}' for _ in range(columns))})" for _ in range(rows))
 
-    text = f"{_INTO_EVENTS} VALUES {values(events, len(_EVENT_FORMATS), '$1, ')}"
+    text = f"{_INTO_EVENTS} VALUES {values(events, len(_EVENT_FORMATS), '$1, ')}".replace("$2", _FIRST_NUMBER, 1)
     parts: list[str] = []
     if bodies:
         parts.append(f"bodies AS (INSERT INTO bodies VALUES {values(bodies, 2)} ON CONFLICT DO NOTHING)")
