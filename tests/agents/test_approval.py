@@ -96,6 +96,18 @@ async def test_edited_arguments_take_the_place_of_the_models(edited: object) -> 
     assert deployments.called == ["deploy 1.3"]
 
 
+async def test_a_script_sees_what_was_called_and_that_a_person_changed_it() -> None:
+    deployments = Deployments()
+    rules = [
+        Rule(match=r"# tool deploy, which a person changed to \{\"version\":\"1.3\"\}:\n1.3 is out", reply="Changed."),
+        Rule(tool=ToolRule(name="deploy", args={"version": "1.2"})),
+    ]
+    agent = ScriptedAgent("deployer", rules, tools=deployments.tools(), approve=ALL)
+    result, events = await through(agent, Answer.edit({"version": "1.3"}))
+    assert result.output == "Changed."
+    assert sum(isinstance(event.fact, PersonAsked) for event in events) == 1
+
+
 async def test_a_refused_call_is_sent_to_the_model_which_continues() -> None:  # P-12
     deployments = Deployments()
     result, _ = await through(deployer(deployments), Answer.reject("not on a Friday", by="Ada"))
@@ -176,7 +188,8 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
                 result = await engine.resume("r", team=agent())
         assert server.count == 2
     assert result.output is not None
-    assert result.output.startswith("1 is out; 22 is fine; ")
+    assert result.output.startswith("1 is out; A person changed your call ")
+    assert "\n22 is fine; " in result.output
     assert "The call of the tool 'deploy' was refused: a person said no: no" in result.output
     assert sorted(deployments.called) == ["deploy 1", "look 22"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
@@ -17,6 +17,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallRejected
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer
 from tests.agents.recording import Recording
 from tests.kit.records import cut_and_resume
 
@@ -113,3 +117,106 @@ async def test_a_rejected_call_is_recorded_once_wherever_the_run_is_killed() -> 
         result, kinds = await cut_and_resume(team, at, journal)
         assert result.output == "Done."
         assert kinds.count("agent.call_rejected") == 3, f"killed after event {at}"
+
+
+APPROVE_ALL = Approve(tools=True)
+
+
+class Mailer:
+    """A model that calls `send` once and then answers, and keeps the messages of each request."""
+
+    def __init__(self, *calls: ToolCallPart) -> None:
+        self.calls = calls or (ToolCallPart("send", {"to": "old@example.org", "copies": 3}, "c1"),)
+        self.requests: list[list[ModelMessage]] = []
+        self.sent: list[str] = []
+
+    def team(self, approve: Approve = APPROVE_ALL) -> Team:
+        def look(at: str) -> str:
+            """Look."""
+            return f"saw {at}"
+
+        def send(to: str, copies: int = 1) -> dict[str, str]:
+            """Send a mail."""
+            self.sent.append(f"{copies} to {to}")
+            if to == "nobody":
+                raise ValueError("no such address")
+            return {"sent": to}
+
+        agent = ModelAgent("ada", model=FunctionModel(self._reply), tools=[send, look], approve=approve)
+        return Team("t", members=[agent])
+
+    def _reply(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.requests.append(list(messages))
+        if any(isinstance(one, ModelResponse) for one in messages):
+            return ModelResponse(parts=[TextPart("Done.")])
+        return ModelResponse(parts=[TextPart("I send it."), *self.calls])
+
+    async def run(self, journal: MemoryJournal, answer: Answer, team: Team | None = None) -> list[Event]:
+        team = team or self.team()
+        async with Engine(journal) as engine:
+            result = await engine.run(team, "Go.", run_id="r")
+            while result.status == "paused":
+                for key in (await engine.runs.history("r")).questions():
+                    await engine.runs.answer("r", key, answer)
+                result = await engine.resume("r", team=team)
+        assert result.output == "Done."
+        return await journal.read("r")
+
+    @property
+    def last_calls(self) -> list[object]:
+        return [part.args for one in self.requests[-1] for part in one.parts if isinstance(part, ToolCallPart)]
+
+    @property
+    def last_results(self) -> list[object]:
+        return [part.content for one in self.requests[-1] for part in one.parts if isinstance(part, ToolReturnPart)]
+
+
+async def test_a_model_sees_the_call_that_a_person_edited_and_that_they_did() -> None:
+    mailer = Mailer()
+    await mailer.run(MemoryJournal(), Answer.edit({"to": "new@example.org"}))
+    assert mailer.sent == ["1 to new@example.org"]
+    assert mailer.last_calls == [{"to": "new@example.org"}]
+    (result,) = mailer.last_results
+    assert str(result).splitlines() == [
+        'A person changed your call before it was made. Its arguments were: {"to":"new@example.org"}',
+        "Its result:",
+        '{"sent":"new@example.org"}',
+    ]
+    assert "old@example.org" not in repr(mailer.requests[-1])
+
+
+@pytest.mark.parametrize(
+    "answer", [Answer.approve(), Answer.edit({"copies": 3, "to": "old@example.org"})], ids=["approved", "edited to it"]
+)
+async def test_a_call_that_nobody_changed_is_the_models_own(answer: Answer) -> None:
+    mailer = Mailer()
+    await mailer.run(MemoryJournal(), answer)
+    assert mailer.last_calls == [{"to": "old@example.org", "copies": 3}]
+    assert mailer.last_results == [{"sent": "old@example.org"}]
+
+
+async def test_an_edited_call_that_fails_is_shown_as_edited_too() -> None:
+    mailer = Mailer()
+    await mailer.run(MemoryJournal(), Answer.edit({"to": "nobody"}))
+    assert mailer.last_calls == [{"to": "nobody"}]
+    (result,) = mailer.last_results
+    assert str(result).startswith("A person changed your call")
+    assert str(result).endswith("no such address")
+
+
+async def test_only_the_edited_one_of_several_calls_is_changed() -> None:
+    mailer = Mailer(ToolCallPart("look", '{"at": "a"}', "c0"), ToolCallPart("send", {"to": "b"}, "c1"))
+    await mailer.run(MemoryJournal(), Answer.edit({"to": "c"}), mailer.team(Approve(tools=("send",))))
+    assert mailer.last_calls == ['{"at": "a"}', {"to": "c"}]
+    assert mailer.last_results[0] == "saw a"
+
+
+async def test_an_edited_call_resumes_wherever_the_run_is_killed() -> None:
+    mailer, journal = Mailer(), MemoryJournal()
+    events = await mailer.run(journal, Answer.edit({"to": "new@example.org"}))
+    seen = repr(mailer.last_calls) + repr(mailer.last_results)
+    answered = next(event.number for event in events if isinstance(event.fact, PersonAnswered))
+    for at in range(answered, len(events)):
+        result, _ = await cut_and_resume(mailer.team(), at, journal)
+        assert result.output == "Done.", f"killed after event {at}"
+        assert repr(mailer.last_calls) + repr(mailer.last_results) == seen

@@ -7,7 +7,8 @@ matches whatever version of the library would send it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
@@ -35,15 +36,21 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Turn
 
 YOUR_TURN = "Your turn, {name}."
+EDITED_CALL = "A person changed your call before it was made. Its arguments were: {arguments}\nIts result:"
+"""Before the result of a call that a person edited, for the model that asked for another one."""
 
 
 class ToolResult(NamedTuple):
-    """The result of a tool call for the model: a value, the message of a failure, or the correction of a mistake."""
+    """The result of a tool call for the model: a value, the message of a failure, or the correction of a mistake.
+
+    `call` is the call as it was made; `edited` says that a person changed what the model had asked for.
+    """
 
     call: ToolCallPart
     content: JsonValue
     outcome: Literal["success", "failed", "retried"] = "success"
     files: tuple[Artifact, ...] = ()
+    edited: bool = False
 
 
 class ModelConversation:
@@ -54,8 +61,8 @@ class ModelConversation:
     """
 
     __slots__ = (
-        "_prompt", "count", "digest", "files", "messages", "prompt_bytes", "reasoning_tokens", "sent_texts", "speakers",
-        "thinking_bytes",
+        "_before_response", "_prompt", "count", "digest", "files", "messages", "prompt_bytes", "reasoning_tokens",
+        "sent_texts", "speakers", "thinking_bytes",
     )  # fmt: skip
 
     def __init__(self, speakers: Collection[str] = ()) -> None:
@@ -66,6 +73,7 @@ class ModelConversation:
         self.sent_texts: list[str] = []
         self.prompt_bytes = self.count = self.thinking_bytes = self.reasoning_tokens = 0
         self._prompt = (0, "", 0, 0, 0)
+        self._before_response = (0, "", 0, 0, 0, 0)
 
     @property
     def prompt_length(self) -> int:
@@ -160,6 +168,10 @@ class ModelConversation:
 
     def add_response(self, response: ModelResponse) -> None:
         """Add a response of the model. What it thought is sent back to its provider and is no part of the digest."""
+        self._before_response = (
+            len(self.sent_texts), self.digest, self.prompt_bytes, self.count, self.thinking_bytes,
+            self.reasoning_tokens,
+        )  # fmt: skip
         for part in response.parts:
             if isinstance(part, TextPart):
                 self._count("own", part.content)
@@ -176,17 +188,35 @@ class ModelConversation:
         self.messages.append(response)
 
     def add_results(self, results: Sequence[ToolResult]) -> None:
-        """Add the results of the tool calls in the last response."""
+        """Add the results of the tool calls in the last response; a call that a person edited replaces the model's."""
+        if any(one.edited for one in results):
+            self._replace_calls({one.call.tool_call_id: one.call for one in results if one.edited})
         parts: list[ToolReturnPart] = []
-        for call, value, outcome, files in results:
+        for call, value, outcome, files, edited in results:
             content = with_pointers(value, files) if files else value
             text = content if isinstance(content, str) else to_json(content).decode()
+            if edited:
+                note = EDITED_CALL.format(arguments=compact_arguments(call.args))
+                content = text = f"{note}\n{text}"
             self._count("result", call.tool_name, text, call.tool_call_id, outcome)
             parts.append(ToolReturnPart(call.tool_name, content, call.tool_call_id, outcome=outcome))
         self.messages.append(ModelRequest(parts=parts))
         for one in results:
             if one.files:
                 self._add_files(one.files, from_tool=True)
+
+    def _replace_calls(self, calls: Mapping[str, ToolCallPart]) -> None:
+        """Replace calls of the last response, by their ids, as if the model had made them so."""
+        response = self.messages.pop()
+        assert isinstance(response, ModelResponse)
+        texts, self.digest, self.prompt_bytes, self.count, self.thinking_bytes, self.reasoning_tokens = (
+            self._before_response
+        )
+        del self.sent_texts[texts:]
+        parts = [
+            calls.get(part.tool_call_id, part) if isinstance(part, ToolCallPart) else part for part in response.parts
+        ]
+        self.add_response(replace(response, parts=parts))
 
     def _add_files(self, files: Sequence[Artifact], *, from_tool: bool = False, earlier: bool = False) -> None:
         """Add files to the last message. The digest covers the hash of their content, whatever is sent of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -73,11 +74,16 @@ async def _validated(tools: Tools, call: ToolCallPart, key: str) -> Arguments | 
 async def _make(
     tools: Tools, call: ToolCallPart, arguments: Arguments, key: str, ctx: Context | None = None
 ) -> ToolResult:
+    """Make a call, once it is approved; its result has the call as it was made, which a person may have edited."""
+    made = call
     try:
-        returned = await tools.call_with_files(call.tool_name, arguments, key=key, ctx=ctx)
-        return ToolResult(call, returned.value, files=returned.artifacts)
+        approved = await tools.approved_arguments(call.tool_name, arguments, key=key, ctx=ctx)
+        if approved is not arguments:
+            made = replace(call, args=dict(approved))
+        returned = await tools.call_with_files(call.tool_name, approved, key=key, ctx=ctx)
+        return ToolResult(made, returned.value, files=returned.artifacts, edited=made is not call)
     except AgentError as error:
-        return ToolResult(call, str(error), "failed")
+        return ToolResult(made, str(error), "failed", edited=made is not call)
 
 
 def _arguments(call: ToolCallPart) -> Arguments:

@@ -23,10 +23,12 @@ from teamwright.agents.contract.arguments import Mistakes, check_arguments, chec
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
 from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.files.media import with_pointers
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
@@ -282,20 +284,29 @@ class ScriptedAgent(PolicyAttributes):
                             return self._final_reply(turn, final_response(args) or "", tools, signal="terminate")
                         if (to := tools.transfers.get(name)) is not None:
                             return self._final_reply(turn, transfer_message(args), tools, transfer_to=to)
-                        try:
-                            result = await tools.call_recorded(
-                                name, args if isinstance(args, dict) else {}, key=tool_place(str(number))
-                            )
-                        except AgentError as error:
-                            failed.add(name)
-                            prompt += f"\n\n# tool {name} failed:\n{self._quoted_result(str(error), turn)}"
-                        else:
-                            prompt += f"\n\n# tool {name}:\n{self._quoted_result(result, turn)}"
+                        given, key = (args if isinstance(args, dict) else {}), tool_place(str(number))
+                        prompt += await self._call_tool(tools, name, given, key, failed, turn)
                     case {"json": data}:
                         return self._final_reply(turn, to_json(data).decode(), tools, data=data)
                     case value:
                         return self._final_reply(turn, str(value), tools, returned)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
+
+    async def _call_tool(
+        self, tools: Tools, name: str, given: Arguments, key: str, failed: set[str], turn: Turn
+    ) -> str:
+        """Call a tool, and return what its result adds to the prompt; adds a tool that failed to `failed`."""
+        made = name
+        try:
+            approved = await tools.approved_arguments(name, given, key=key)
+            if approved is not given:
+                made = f"{name}, which a person changed to {to_json(approved).decode()}"
+            returned = await tools.call_with_files(name, approved, key=key)
+        except AgentError as error:
+            failed.add(name)
+            return f"\n\n# tool {made} failed:\n{self._quoted_result(str(error), turn)}"
+        result = with_pointers(returned.value, returned.artifacts) if returned.artifacts else returned.value
+        return f"\n\n# tool {made}:\n{self._quoted_result(result, turn)}"
 
     @staticmethod
     def _quoted_result(result: JsonValue, turn: Turn) -> str:

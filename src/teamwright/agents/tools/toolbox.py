@@ -210,26 +210,36 @@ class Tools:
         return isinstance(self._sources.get(name), AgentSource)
 
     async def call_recorded(self, name: str, arguments: Arguments, *, key: str) -> JsonValue:
-        """Call a tool as `call_with_files` does, and return its result with files only named."""
-        returned = await self.call_with_files(name, arguments, key=key)
+        """Validate a call, have it approved and make it; return its result with files only named."""
+        approved = await self.approved_arguments(name, arguments, key=key)
+        returned = await self.call_with_files(name, approved, key=key)
         return with_pointers(returned.value, returned.artifacts) if returned.artifacts else returned.value
 
-    async def call_with_files(
+    async def approved_arguments(
         self, name: str, arguments: Arguments, *, key: str, ctx: Context | None = None
-    ) -> Returned:
-        """Call a tool as one effect: recorded, counted, and not repeated on a replay. An agent is asked instead.
+    ) -> Arguments:
+        """Validate a call and, if it needs approval, ask a person; return its arguments, which they may have edited.
 
-        If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it. `key` is
-        the place of the call in `ctx`, the context of the turn by default.
+        Raises `ToolError` with the reason if they reject it. `key` is the place of the call in `ctx`, the context of
+        the turn by default.
         """
         try:
             self.validate(name, arguments)
         except ToolError as error:
             await self.reject(name, json.dumps(arguments, ensure_ascii=False), error, key=key)
             raise
+        if not self._approve.needed_for(name, self._source(name).name):
+            return arguments
+        return await self._ask_for_approval(name, arguments, ctx or self.ctx, join_key(key, "approve"))
+
+    async def call_with_files(
+        self, name: str, arguments: Arguments, *, key: str, ctx: Context | None = None
+    ) -> Returned:
+        """Make a call with approved arguments as one effect: recorded, counted, and not repeated on a replay.
+
+        An agent is asked instead. `key` is the place of the call in `ctx`, the context of the turn by default.
+        """
         ctx, source = ctx or self.ctx, self._source(name)
-        if self._approve.needed_for(name, source.name):
-            arguments = await self._approved_arguments(name, arguments, ctx, join_key(key, "approve"))
         if isinstance(source, AgentSource):
             return Returned(await self._ask(source, arguments, ctx, key))
         call = RecordedToolCall(ctx, source, name, arguments, key, policy=self._policies[name])
@@ -248,8 +258,8 @@ class Tools:
         self.warnings += reply.lasting_warnings
         return reply.text if reply.data is None else reply.data
 
-    async def _approved_arguments(self, name: str, arguments: Arguments, ctx: Context, key: str) -> Arguments:
-        """Ask a person to approve the call, and return the arguments, perhaps edited."""
+    async def _ask_for_approval(self, name: str, arguments: Arguments, ctx: Context, key: str) -> Arguments:
+        """Ask a person to approve the call; return the same arguments, or others if the person changed them."""
 
         async def ask(question: Question, place: str) -> Answer:
             return await ctx.ask_person(question, key=place)
@@ -266,12 +276,18 @@ class Tools:
         decision = await ask_for_decision(ask, question, key, parse_edit)
         if not decision.approved:
             raise ToolError(f"The call of the tool {name!r} was refused: {decision.reason}")
-        return arguments if decision.edited is None else decision.edited
+        edited = decision.edited
+        is_changed = edited is not None and _canonical(edited) != _canonical(arguments)
+        return edited if edited is not None and is_changed else arguments
 
     def _source(self, name: str) -> ToolSource:
         if name not in self._sources:
             raise ToolError(f"There is no tool {name!r} here; {nearest(name, self._sources)}")
         return self._sources[name]
+
+
+def _canonical(arguments: Arguments) -> str:
+    return json.dumps(arguments, sort_keys=True)
 
 
 def _not_rebuilt(source: ToolSource) -> FunctionTool:
