@@ -6,6 +6,7 @@ TeamwrightError
 │   ├── PlanError                 steps that can't be executed, with every reason
 │   ├── UnknownName               with the nearest names
 │   ├── DuplicateName
+│   ├── RunExists                 the id belongs to a run of another team or task
 │   ├── InvalidName
 │   ├── InvalidValue              invalid arguments of a value, with every reason
 │   ├── InvalidArguments          a call with an unknown argument, or without one that it needs
@@ -120,6 +121,17 @@ class DuplicateName(UsageError):
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(f"There is already {a(what)} {name!r}; choose another name.")
+
+
+class RunExists(UsageError):
+    """The id belongs to a run of another team or task; nothing was started. `differences` says how they differ."""
+
+    def __init__(self, run_id: str, differences: Iterable[str]) -> None:
+        self.run_id, self.differences = run_id, tuple(differences)
+        super().__init__(
+            f"Run {run_id!r} exists already and differs from this one in {'; in '.join(self.differences)}."
+            f" Choose another run id, or see it with  teamwright runs show {run_id}"
+        )
 
 
 class InvalidName(UsageError):

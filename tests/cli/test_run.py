@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,33 @@ def test_a_manifest_that_is_not_there_is_exit_code_2(call: Call, name: str) -> N
 
 def test_the_same_id_twice_runs_once(call: Call, team: Path) -> None:
     first = call("run", team, "Explain", "--run-id", "mine", "--json").json
-    again = call("run", team, "Something else", "--run-id", "mine", "--json").json
-    assert again == first
+    assert call("run", team, "Explain", "--run-id", "mine", "--json").json == first
     assert len(call("runs", "list", "--json").json) == 1
     assert call("run", team, "x", "--run-id", "böse").code == 2
+
+
+def test_the_id_of_another_run_is_refused_with_what_differs(call: Call, team: Path, tmp_path: Path) -> None:
+    first = call("run", team, "Explain", "--run-id", "mine", "--json").json
+    refused = call("run", team, "Something else", "--run-id", "mine", "--json")
+    assert (refused.code, refused.json["error"]["kind"]) == (2, "RunExists")
+    assert "its task, 'Explain' there and 'Something else' here" in refused.err
+    (tmp_path / "other.yaml").write_text("rules: [{reply: Other.}]")
+    model = f"scripted:{tmp_path / 'other.yaml'}"
+    refused = call("run", team, "Explain", "--run-id", "mine", "--model", model)
+    assert (refused.code, refused.out) == (2, "")
+    assert "in its team (agents." in refused.err
+    attached = call("run", team, "Explain", "--run-id", "mine", "--attach", tmp_path / "other.yaml")
+    assert (attached.code, "the files of its task" in attached.err) == (2, True)
+    assert call("run", team, "Explain", "--run-id", "mine", "--json").json == first
+    assert len(call("runs", "list", "--json").json) == 1
+
+
+def test_a_manifest_in_another_folder_is_the_same_team(call: Call, team: Path, tmp_path: Path) -> None:
+    assert call("run", team, "Explain", "--run-id", "mine").code == 0
+    moved = tmp_path / "moved"
+    shutil.copytree(team if team.is_dir() else team.parent, moved)
+    again = call("run", moved if team.is_dir() else moved / team.name, "Explain", "--run-id", "mine")
+    assert (again.code, "exists already" in again.err) == (0, True)
 
 
 def test_a_model_replaces_every_model(call: Call, team: Path, tmp_path: Path) -> None:

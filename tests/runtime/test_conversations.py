@@ -183,7 +183,7 @@ async def test_names_and_arguments_that_do_not_fit_are_refused(engine: Engine) -
 
 async def test_a_named_run_that_exists_is_returned_and_no_turn_is_added(engine: Engine) -> None:
     first = await engine.run(TEAM, "one", conversation="talk", run_id="a")
-    assert (await engine.run(TEAM, "two", conversation="talk", run_id="a")).output == first.output
+    assert (await engine.run(TEAM, "one", conversation="talk", run_id="a")).output == first.output
     assert len((await engine.conversations.read("talk")).turns) == 1
 
 

@@ -99,7 +99,7 @@ async def test_starting_the_same_id_twice_starts_nothing() -> None:
     members = FakeMembers()
     async with Engine("memory") as engine:
         first = await engine.run(members.chain(2), "go", run_id="mine")
-        second = await engine.run(members.chain(2), "something else", run_id="mine")
+        second = await engine.run(members.chain(2), "go", run_id="mine", limits=Limits(tokens=10))
     assert second.messages == first.messages
     assert members.calls == ["a1", "a2"]
 

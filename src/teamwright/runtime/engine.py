@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.admission.shared_limits import SharedLimits
-    from teamwright.runtime.driver.run_input import RunInput
+    from teamwright.runtime.driver.run_input import RunInput, RunRequest
     from teamwright.runtime.placement.protocol import Placement
     from teamwright.runtime.run import Run
     from teamwright.runtime.webhooks.deliveries import Delivery
@@ -196,6 +196,8 @@ class Engine:
     ) -> RunResult:
         """Run a team on a task to its end. If a run with this id exists, return its result and start nothing.
 
+        Raises `RunExists` if the run of this id has another team or task.
+
         `attachments` are files that go with the task: paths, or `Attachment` values for contents in memory.
 
         With `confirm=True` a person confirms the forecast of the run before it spends anything, with `confirm_above`
@@ -271,74 +273,51 @@ class Engine:
         `budget` names the budget of a tenant, of which the run reserves the most that its limits let it spend; raises
         `BudgetUnavailable` if there is no room for it.
         """
-        from teamwright.runtime.driver.run_input import check_start
+        from teamwright.runtime.driver.run_input import RunRequest, check_start
 
         limits = check_start(task, history, limits)
         request = ConfirmRequest(confirm, value_of("The run", "confirm_above", confirm_above, ConfirmAbove))
+        given = RunRequest(require_team(team), task, run_id, history, limits, attachments, request, budget)
         self._tasks.group()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
-            return Handle(self, run_id)
+            return await self._existing(run_id, given, continues, conversation)
         if history and (continues is not None or conversation is not None):
             raise UsageError("Pass `history`, or what the run continues (`continues`, `conversation`), not both.")
-        if conversation is not None:
-            async with self.conversations.next_turn(conversation, continues) as previous_turn:
-                return await self._start(
-                    team,
-                    task,
-                    run_id,
-                    history,
-                    previous_turn,
-                    conversation,
-                    limits,
-                    attachments,
-                    request=request,
-                    budget=budget,
-                )
-        return await self._start(
-            team, task, run_id, history, continues, "", limits, attachments, request=request, budget=budget
-        )
+        if conversation is None:
+            return await self._start(given, continues)
+        async with self.conversations.next_turn(conversation, continues) as previous_turn:
+            return await self._start(given, previous_turn, conversation)
 
-    async def _start(
-        self,
-        team: AgentLike,
-        task: str,
-        run_id: str | None,
-        history: Sequence[Message],
-        continues: str | None,
-        conversation: str,
-        limits: Limits | None,
-        attachments: Sequence[AttachmentLike],
-        *,
-        request: ConfirmRequest,
-        budget: str | None,
-    ) -> Handle:
-        origin = None
+    async def _start(self, new: RunRequest, continues: str | None, conversation: str = "") -> Handle:
+        origin, history, made = None, new.history, new.team
         if continues is not None:
             previous = await self.runs.history(continues)
             history = previous.conversation()
             origin = Origin(run_id=continues, number=previous.number, how="continue")
-        identity = run_id or new_run_id(self._wall())
-        if identity in self._live:
-            return Handle(self, identity)
+        identity = new.run_id or new_run_id(self._wall())
+        if (live := self._live.get(identity)) is not None:
+            await live.begun.wait()
+            return await self._existing(identity, new, None if conversation else continues, conversation)
         from teamwright.runtime.driver.run_input import RunInput
 
-        made = require_team(team)
-        files = await self._files_of(made, attachments, continues=continues is not None)
+        files = await self._files_of(made, new.attachments, continues=continues is not None)
         run = self._new_run(identity, made)
         run.check_dependencies(self.dependencies)
-        claim = None if budget is None else await self.tenants.claim(budget, limits, made.limits)
+        claim = None if new.budget is None else await self.tenants.claim(new.budget, new.limits, made.limits)
         forecast = answer = None
-        if request.is_about(made) and (forecast := await request.forecast(self.journal, made, task, limits)):
-            answer = await request.answer(made, forecast)
+        if new.confirm.is_about(made):
+            forecast = await new.confirm.forecast(self.journal, made, new.task, new.limits)
+        if forecast is not None:
+            answer = await new.confirm.answer(made, forecast)
             run = self._new_run(identity, made)  # its time begins now
         given = RunInput(
-            task,
+            new.task,
             self._seed(),
             history,
             origin,
-            limits,
+            new.limits,
             conversation,
-            named=run_id is not None,
+            named=new.run_id is not None,
             attachments=files,
             confirm=forecast,
             confirmation=answer,
@@ -351,7 +330,22 @@ class Engine:
             handle.interrupt()
             raise
         handle.raise_refusal()
+        if not handle.drives:
+            return await self._existing(identity, new, None if conversation else continues, conversation)
         return self._hand_out(handle)
+
+    async def _existing(
+        self, run_id: str, asked: RunRequest, continues: str | None, conversation: str | None
+    ) -> Handle:
+        """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
+        from teamwright.runtime.driver.run_input import RunInput
+        from teamwright.runtime.same_run import require_same_run
+
+        files = await self._files_of(asked.team, asked.attachments, continues=continues is not None)
+        origin = None if continues is None else Origin(run_id=continues, number=0, how="continue")
+        given = RunInput(asked.task, 0, asked.history, origin, conversation=conversation or "", attachments=files)
+        await require_same_run(self.journal, self._new_run(run_id, asked.team).enqueue(given, ""))
+        return Handle(self, run_id)
 
     @checked_call("run", acts=True)
     async def enqueue(

@@ -122,7 +122,9 @@ class DrivenRuns:
     ) -> Handle:
         """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
         if run_id is not None and await self._engine.runs.find(run_id) is not None:
-            return await self._engine.start(team, task, run_id=run_id)
+            return await self._engine.start(
+                team, task, run_id=run_id, history=history, continues=continues, conversation=conversation
+            )
         identity = run_id or new_run_id(time.time())
         await self._write(identity, "driven")
         try:

@@ -74,6 +74,19 @@ async def test_a_run_that_has_ended_is_not_said_to_be_in_a_queue(
     )
 
 
+async def test_the_id_of_a_run_with_another_task_is_refused(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    submit = ("submit", str(cluster.folder / "team.yaml"), "--run-id", "one")
+    assert await _teamwright(cluster, *submit, "Write", "--json") == 0
+    assert await _teamwright(cluster, *submit, "Write", "--json") == 0
+    capfd.readouterr()
+    assert await _teamwright(cluster, *submit, "Read", "--json") == 2
+    said = capfd.readouterr()
+    assert json.loads(said.out)["error"]["kind"] == "RunExists"
+    assert "its task, 'Write' there and 'Read' here" in said.err
+
+
 async def test_who_stops_to_wait_is_told_that_the_run_goes_on(cluster: Cluster) -> None:
     team = str(cluster.folder / "team.yaml")
     submit = ("submit", team, "x", "--run-id", "one", "--wait", "--journal", cluster.url)

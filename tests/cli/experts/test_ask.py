@@ -58,6 +58,9 @@ def test_a_team_is_formed_by_a_model_and_recorded(call: Call, model: str) -> Non
     again = call("ask", "@team Design a shop", "-m", model, "--json", "--run-id", "r")
     assert (again.code, again.json["run_id"], again.json["output"]) == (0, "r", "A design, and tax is fine.")
     assert "exists already" in again.err
+    other = call("ask", "@team Design a school", "-m", model, "--json", "--run-id", "r")
+    assert (other.code, other.json["error"]["kind"]) == (2, "RunExists")
+    assert "its task, 'Design a shop' there and 'Design a school' here" in other.err
     assert {one["id"] for one in call("runs", "list", "--json").json} == {"r", "r.roles"}
 
 

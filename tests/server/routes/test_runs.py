@@ -28,6 +28,22 @@ async def test_a_run_is_started_followed_and_read(tmp_path: Path, teams: Path) -
         assert (result["status"], result["output"]) == ("completed", "two")
 
 
+async def test_the_same_id_finds_its_run_and_another_task_or_team_is_a_conflict(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        new = {"team": "pair", "task": "Go", "run_id": "mine"}
+        for _ in range(2):
+            answer = await client.post("/api/runs", json=new)
+            assert (answer.status_code, answer.json()) == (201, {"run_id": "mine"})
+        other = (await client.post("/api/runs", json=new | {"task": "Stay"})).json()["error"]
+        assert other["code"] == "run_exists"
+        assert "its task, 'Go' there and 'Stay' here" in other["message"]
+        names = [one["id"] for one in (await client.get("/api/teams")).json() if one["id"] != "pair"]
+        answer = await client.post("/api/runs", json=new | {"team": names[0]})
+        assert answer.status_code == 409
+        assert f"its team ('pair' there and {names[0]!r} here)" in answer.text
+
+
 async def test_a_socket_gets_every_event_once_with_its_texts(tmp_path: Path, teams: Path) -> None:  # law 7
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         client = server.client("run")

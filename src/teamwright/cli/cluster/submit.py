@@ -189,6 +189,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.status import has_worker
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.runtime.engine import Engine
+    from teamwright.runtime.same_run import require_same_run
 
     check_own_queue(submission.queue)
     stored_priority(submission.priority)
@@ -220,6 +221,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             await client.close()
         place = QueuePlace(submission.queue, submission.starts)
         if not is_new:
+            await require_same_run(journal, batch)
             say(f"run {batch.run_id} exists already; nothing new is submitted")
             place = await _place_of(engine, batch.run_id)
         elif not shown.quiet and not await has_worker(journal, place.queue):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from teamwright.agents.contract.arguments import value_of
 from teamwright.agents.files.attachment import Attachment
@@ -22,6 +22,11 @@ from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
 
+if TYPE_CHECKING:
+    from teamwright.agents.files.attachment import AttachmentLike
+    from teamwright.runtime.admission.confirm_request import ConfirmRequest
+    from teamwright.teams.team import Team
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedInput:
@@ -37,6 +42,19 @@ class PlacedInput:
     """What the steps around the member may write."""
     notes_team: str = ""
     """The team that the notes of agents belong to."""
+
+
+class RunRequest(NamedTuple):
+    """What a caller asks a run for, whether it is started or exists already."""
+
+    team: Team
+    task: str
+    run_id: str | None
+    history: Sequence[Message]
+    limits: Limits | None
+    attachments: Sequence[AttachmentLike]
+    confirm: ConfirmRequest
+    budget: str | None
 
 
 LARGEST_TASK = 1024 * 1024

@@ -58,7 +58,9 @@ class NewRun(TeamTask):
     """A run to be started."""
 
     run_id: str | None = Field(
-        default=None, max_length=64, description="an id of your own; a run that has it is returned as it is"
+        default=None,
+        max_length=64,
+        description="an id of your own; a run of the same team and task that has it is returned",
     )
     conversation: str | None = Field(default=None, max_length=64)
     continues: str | None = Field(default=None, max_length=64, description="a run that has ended, to go on from")
@@ -103,7 +105,8 @@ async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
 async def start_run(server: Server, request: Request, new: NewRun) -> StartedRun:
     """Start a run of a team, which this server drives; it is in the journal when this returns.
 
-    A `budget` without room for the run is an error with the code `budget`.
+    A `budget` without room for the run is an error with the code `budget`; a `run_id` that belongs to a run of another
+    team or task is one with the code `run_exists`.
     """
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
     handle = await server.driven.start(
