@@ -19,7 +19,7 @@ from tests.kit.postgres import postgres_server, schema_url
 __all__ = ["postgres_server"]
 
 SAID = (Message(name="ada", content="Hi", role="user"),)
-NOTES = Attachment(name="notes.txt", content="eggs")
+NOTES = Attachment(name="notes.txt", content=b"eggs")
 
 
 def team(instructions: str = "Write.", name: str = "t") -> Team:
