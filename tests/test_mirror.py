@@ -15,7 +15,6 @@ TESTS = ROOT / "tests"
 
 COVERED_BY = {
     "journal/child_runs.py": "journal/test_protocol.py",
-    "runtime/team_source.py": "cli/cluster/test_queued_runs.py",
     "cluster/worker/log.py": "cluster/worker/test_monitor.py",
     "cluster/worker/metrics.py": "cluster/worker/test_monitor.py",
     "cluster/worker/presence.py": "cluster/test_status.py",

@@ -380,12 +380,12 @@ class Engine:
         return run.enqueue(given, queue, starts)
 
     @checked_call("run", acts=True)
-    async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
-        """Resume a run that was interrupted or paused. Pass `team` if it can't be loaded from the record."""
-        return await (await self.start_resume(run_id, team=team)).result()
+    async def resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> RunResult:
+        """Resume a run. Pass `team` if the record can't rebuild it, `code` if the folder of its manifest has moved."""
+        return await (await self.start_resume(run_id, team=team, code=code)).result()
 
     @checked_call("run", acts=True)
-    async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
+    async def start_resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> Handle:
         """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
         self._tasks.group()
         async with AsyncExitStack() as lock:
@@ -399,7 +399,7 @@ class Engine:
                 )
             ending = record.cancelled or record.aborted
             if ending is None:
-                made = require_team(team) if team is not None else await self._team_of(record)
+                made = require_team(team) if team is not None else await self._team_of(record, code=code)
                 self.dependencies.require(made.everyone())
                 await self.tenants.require(run_id, record, made.limits)
                 run = self._new_run(run_id, made, record, lock.pop_all())
@@ -582,12 +582,12 @@ class Engine:
 
         return await read_record(self.journal, run_id)
 
-    async def _team_of(self, record: RunRecord, limits: Limits | None = None) -> Team:
+    async def _team_of(self, record: RunRecord, limits: Limits | None = None, code: Path | str = "") -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""
         from teamwright.runtime.team_source import read_source  # with the manifests, which most runs never need
         from teamwright.teams.load import source_with_limits
 
-        found = await read_source(self.journal, record)
+        found = await read_source(self.journal, record, code)
         if limits is not None:
             found = found.changed(lambda source: source_with_limits(source, limits))
         return await anyio.to_thread.run_sync(partial(found.build, self.models, recorded=True))

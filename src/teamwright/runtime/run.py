@@ -398,7 +398,7 @@ class Run:
         state.limits, self._forecast = self._record.limits(), started.confirm
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
-        state.recorder.add("", "", RunResumed(driver=self.driver))
+        state.recorder.add("", "", RunResumed(driver=self.driver, folder=self._team.moved_to))
         if self._record.interventions:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))

@@ -64,13 +64,17 @@ def run_sync(
 
 
 def resume_sync(
-    run_id: str, *, team: AgentLike | None = None, journal: Journal | Path | str | None = None
+    run_id: str,
+    *,
+    team: AgentLike | None = None,
+    code: Path | str = "",
+    journal: Journal | Path | str | None = None,
 ) -> RunResult:
-    """Resume a run from code that is not async, as `run_sync`; pass `team` if it can't be loaded from the record."""
+    """Resume a run from code that is not async, as `run_sync`; `team` and `code` are those of `Engine.resume`."""
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:
-            return await engine.resume(run_id, team=team)
+            return await engine.resume(run_id, team=team, code=code)
 
     return _run_to_end(main)
 

@@ -242,8 +242,11 @@ class Builder:
         return AgentSource(agent, name=tool.name or name, description=tool.description)
 
     def _folder(self, agent: str, root: str) -> Path:
-        """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed."""
-        return checked_root(root, self.base, self.roots, agent)
+        """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed, or gone since."""
+        folder = checked_root(root, self.base, self.roots, agent)
+        if self.recorded and folder.is_relative_to(self.base) and not self.base.is_dir():
+            raise UsageError(f"The folder {str(folder)!r} of the tools of the agent {agent!r} does not exist.")
+        return folder
 
     def _file(self, team: str, file: str) -> Path:
         """Return the absolute path of a team's attachment; a record has its content, so it need not be allowed."""

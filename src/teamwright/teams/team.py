@@ -75,6 +75,8 @@ class Team(PolicyAttributes):
     """The files that travel with runs of this team, by their paths, and that the journal has already."""
     code: str = ""
     """The digest of the folder with the team's code; empty if it needs installed packages alone."""
+    moved_to: str = ""
+    """The folder of its manifest, if that is another one now than the record of the run says."""
 
     @checked_call("team")
     def __init__(

@@ -27,14 +27,18 @@ def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:
 
 
 async def recorded_source(
-    engine: Engine, run_id: str, model: str | None = None, allow_roots: Sequence[Path] = ()
+    engine: Engine,
+    run_id: str,
+    model: str | None = None,
+    allow_roots: Sequence[Path] = (),
+    code: Path | None = None,
 ) -> TeamSource:
-    """The team that a run recorded, with another model and with more folders where these are given."""
+    """The team that a run recorded, with another model, more folders, or the folder of its manifest where given."""
     from teamwright.runtime.team_source import read_source
     from teamwright.teams.load import source_with_model, source_with_roots
 
     history = await engine.runs.history(run_id)
-    found = (await read_source(engine.journal, history.record)).changed(
+    found = (await read_source(engine.journal, history.record, code or "")).changed(
         partial(source_with_roots, allow_roots=allow_roots)
     )
     return found if model is None else found.changed(partial(source_with_model, model=model))

@@ -23,6 +23,7 @@ from teamwright.cli.terminal.options import (
     MaxSeconds,
     MaxTokens,
     MaxUsd,
+    MovedTo,
     NoInput,
     Quiet,
     Run,
@@ -131,6 +132,11 @@ def resume(
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
+    code: MovedTo = None,
+    team: Annotated[
+        Path | None,
+        typer.Option("--team", metavar="FILE", help="Resume with the team of this manifest in place of the recorded."),
+    ] = None,
     submit: Annotated[
         bool,
         typer.Option("--submit", help="Put a submitted run back into its queue; workers drive it, not this process."),
@@ -141,13 +147,15 @@ def resume(
     """Resume an interrupted or paused run; with --expert, let this paused member take its turn.
 
     Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
-    folders that were allowed then still are.
+    folders that were allowed then still are. --code is recorded: the next resume finds the folder by itself.
     """
     from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.errors import UsageError
 
     shown = ViewOptions(json, events, quiet, out, no_input, full)
     check_out(out)
+    if submit and (code or team):
+        raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --team.")
     if submit and expert is not None:
         raise UsageError("--submit gives the whole run to workers, and --expert resumes one member; use one of them.")
 
@@ -158,7 +166,7 @@ def resume(
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
         from teamwright.cli.interactive.drive import drive, report_end
         from teamwright.cli.interactive.sys_path import extend_sys_path
-        from teamwright.cli.runs.fork import team_allowing
+        from teamwright.cli.runs.fork import team_to_resume
         from teamwright.cli.runs.steer import report_receipt
 
         if expert is not None:
@@ -168,7 +176,8 @@ def resume(
         history = await engine.runs.history(found.id)
         extend_sys_path()
         past = list(history.events)
-        handle = await engine.start_resume(found.id, team=await team_allowing(engine, found.id, allow_root))
+        made = await team_to_resume(engine, found.id, allow_root, code, team)
+        handle = await engine.start_resume(found.id, team=made)
         return await report_end(engine, await drive(engine, handle, shown, past), shown)
 
     return with_run(run, work)
@@ -199,6 +208,7 @@ def fork(
     quiet: Quiet = False,
     no_input: NoInput = False,
     allow_root: AllowRoot = None,
+    code: MovedTo = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -218,7 +228,7 @@ def fork(
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; use one of them.")
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    wanted = Fork(run, at, retry, task, run_id, model, limits, tuple(allow_root or ()))
+    wanted = Fork(run, at, retry, task, run_id, model, limits, tuple(allow_root or ()), code)
     return with_engine(lambda engine: wanted.run(engine, shown))
 
 

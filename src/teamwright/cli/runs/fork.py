@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from teamwright.cli.interactive.drive import ViewOptions, drive, report_end
 from teamwright.cli.interactive.find_run import find_run
 from teamwright.cli.interactive.sys_path import extend_sys_path
-from teamwright.cli.interactive.team_source import recorded_source
+from teamwright.cli.interactive.team_source import load_manifest, recorded_source
 from teamwright.cli.terminal.output import say
-from teamwright.teams.load import source_with_limits
+from teamwright.errors import UsageError
+from teamwright.teams.load import source_of, source_with_limits, team_from_source
 from teamwright.teams.preflight import check_ready
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Fork:
     model: str | None
     limits: Limits | None
     allow_roots: tuple[Path, ...] = ()
+    code: Path | None = None
 
     async def run(self, engine: Engine, shown: ViewOptions) -> int:
         """Fork and drive the new run."""
@@ -60,17 +62,28 @@ class Fork:
         return await report_end(engine, ended, shown)
 
     async def _team(self, engine: Engine, run_id: str) -> Team | None:
-        """The team with another model or more folders; None lets the engine build it from the record."""
-        if self.model is None and not self.allow_roots:
+        """The team with another model or other folders; None lets the engine build it from the record."""
+        if self.model is None and not self.allow_roots and self.code is None:
             return None
-        found = await recorded_source(engine, run_id, self.model, self.allow_roots)
+        found = await recorded_source(engine, run_id, self.model, self.allow_roots, self.code)
         if self.limits is not None:
             found = found.changed(partial(source_with_limits, limits=self.limits))
         return found.build(engine.models, recorded=True)
 
 
-async def team_allowing(engine: Engine, run_id: str, allow_roots: Sequence[Path] | None) -> Team | None:
-    """The team of a run whose file tools may use more folders; None lets the engine build it from the record."""
-    if not allow_roots:
-        return None
-    return (await recorded_source(engine, run_id, allow_roots=allow_roots)).build(engine.models, recorded=True)
+async def team_to_resume(
+    engine: Engine, run_id: str, allow_roots: Sequence[Path] | None, code: Path | None, file: Path | None
+) -> Team | None:
+    """The team of a run in other folders, or of another file; None lets the engine build it from the record."""
+    if file is None:
+        if not allow_roots and code is None:
+            return None
+        found = await recorded_source(engine, run_id, allow_roots=allow_roots or (), code=code)
+        return found.build(engine.models, recorded=True)
+    if code is not None:
+        raise UsageError("--code says where the manifest of the run is now, and --team names another; use one of them.")
+    loaded = load_manifest([file], None)
+    recorded = (await engine.runs.history(run_id)).record.source().team
+    declared = {*loaded.manifest.teams, *loaded.manifest.agents}
+    source = source_of(loaded, team=recorded if recorded in declared else None, allow_roots=allow_roots or ())
+    return team_from_source(source, engine.models)

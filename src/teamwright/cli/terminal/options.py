@@ -23,6 +23,12 @@ AllowRoot = Annotated[
         help="Let file tools use this folder outside the manifest's; may be repeated.",
     ),
 ]
+MovedTo = Annotated[
+    Path | None,
+    typer.Option(
+        "--code", metavar="DIR", help="The folder of the run's manifest and code, if it was moved or renamed."
+    ),
+]
 TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, if there are several.")]
 Model = Annotated[
     str | None,

@@ -102,6 +102,8 @@ class RunRecord:
     started_at: float = 0.0
     ended: RunEnded | None = None
     paused: RunPaused | None = None
+    folder: str = ""
+    """The folder of the run's manifest, if it has moved since the run started."""
     cancelled: Cancel | None = None
     aborted: RunAborted | None = None
     last_inbox_item: int = 0
@@ -161,9 +163,10 @@ class RunRecord:
     def source(self) -> Source:
         """The manifest and settings from which the run's team can be rebuilt."""
         try:
-            return Source.model_validate(self.bodies.value(self.start.manifest))
+            source = Source.model_validate(self.bodies.value(self.start.manifest))
         except ValidationError as error:
             raise damaged(self.run_id, "its recorded manifest is invalid") from error
+        return source.moved(self.folder) if self.folder else source
 
     def budget_warnings(self) -> Iterator[str]:
         """Yield why the limits of the run may not have held."""
@@ -206,6 +209,7 @@ class RunRecord:
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None
+        self.folder = fact.folder or self.folder
         self.driver_time.apply_change(event)
         if self.inherited == EVERYTHING:
             self.inherited = event.number - 1

@@ -87,6 +87,8 @@ class RunStarted(Record, frozen=True):
 class RunResumed(Record, frozen=True):
     kind: ClassVar = "run.resumed"
     driver: str = ""
+    folder: str = ""
+    """The folder of the manifest from now on, if it has moved."""
 
 
 class RunPaused(Record, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
@@ -441,6 +442,21 @@ class Source(Value):
     def module_folder(self) -> str:
         """The folder whose Python modules are found before installed ones; empty if there is none."""
         return self.base if self.modules is None else self.modules
+
+    def moved(self, folder: str) -> Source:
+        """Return the source of a manifest whose folder was moved or renamed."""
+
+        def new_path(path: str) -> str:
+            below = path and PurePath(path).is_relative_to(self.base)
+            return str(PurePath(folder, PurePath(path).relative_to(self.base))) if below else path
+
+        return self.model_copy(
+            update={
+                "base": folder,
+                "roots": None if self.roots is None else tuple(map(new_path, self.roots)),
+                "modules": None if self.modules is None else new_path(self.modules),
+            }
+        )
 
     def to_json(self) -> dict[str, JsonValue]:
         """The fields that are set, as JSON data. Agents without settings, most of thousands, take a fast path."""
