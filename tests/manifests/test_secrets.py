@@ -44,6 +44,22 @@ def test_every_missing_variable_is_reported_with_its_place() -> None:
     ]
 
 
+def test_an_address_is_checked_once_its_variables_are_read() -> None:
+    manifest = Manifest(
+        agents={"a": AgentSpec(model=ServerModel(url="${TWO}/v1", name="x"))},
+        models={"m": ServerModel(url="${ONE}", name="x"), "url": ServerModel(url="http://${ONE}/v1", name="x")},
+        tools={"t": McpSpec(mcp=McpTool(url="${ONE}"))},
+    )
+    with pytest.raises(ManifestError) as caught:
+        resolve_secrets(manifest, {"ONE": "localhost:8000", "TWO": "http//typo"})
+    assert [one.message for one in caught.value.problems] == [
+        "agents.a.model.url is not an http address with the value of 'TWO'",
+        "models.m.url is not an http address with the value of 'ONE'",
+        "tools.t.mcp.url is not an http address with the value of 'ONE'",
+    ]
+    assert "typo" not in str(caught.value)
+
+
 def test_an_empty_variable_is_a_value() -> None:
     resolved, secrets = resolve_secrets(Manifest(agents={"a": AgentSpec(instructions="<${A}>")}), {"A": ""})
     assert (resolved.agents["a"].instructions, secrets) == ("<>", frozenset())

@@ -20,7 +20,7 @@ from teamwright.manifests.ark.names import ArkNames
 from teamwright.manifests.checks.imports import check_imports
 from teamwright.manifests.checks.model_settings import check_model_settings
 from teamwright.manifests.checks.references import ANSWERERS, check, default_model
-from teamwright.manifests.checks.variables import check_variables
+from teamwright.manifests.checks.variables import check_environment, check_variables
 from teamwright.manifests.declarations import Declaration, Declarations, Query
 from teamwright.manifests.experts import expand_experts
 from teamwright.manifests.native import read_native
@@ -50,7 +50,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     """Load all files and folders together, or raise `ManifestError` with every problem.
 
     With `models_replaced`, agents need no model, because the caller replaces all models (`--model`). A `thorough` load
-    also imports functions and reads scripts.
+    also imports functions, reads scripts and checks the variables of the environment.
     """
     report = ProblemReport()
     files = _files(paths, report)
@@ -61,6 +61,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
         check_model_settings(declared, report)
         check_variables(declared, report)
         if thorough:
+            check_environment(declared, report, models_replaced=models_replaced)
             check_imports(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):
         report.problem(

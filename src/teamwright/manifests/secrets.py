@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, Problem
+from teamwright.manifests.checks.variables import FULL_ADDRESS, is_address, not_an_address, variables_of
 from teamwright.values.secrets.classification import HIDDEN, NOTIFY, REFERENCE, is_header, is_secret, is_secret_name
 from teamwright.values.specs.manifest import Manifest
+from teamwright.values.text.web_address import is_web_address
 
 MOST_SECRETS = 1_000
 """A limit, because every text is searched for each secret."""
@@ -45,8 +47,7 @@ def resolve_secrets(
 
 def variables_in(manifest: Manifest) -> set[str]:
     """Return the names of the environment variables that a manifest reads."""
-    text = manifest.model_dump_json(exclude_unset=True)
-    return {found[1] for found in REFERENCE.finditer(text) if found[1]}
+    return set(variables_of(manifest.model_dump_json(exclude_unset=True)))
 
 
 def lenient_environment(manifest: Manifest) -> dict[str, str]:
@@ -90,7 +91,13 @@ class _Resolver:
         self.secrets.update(value for value in found if value.strip())
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
-        resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text
+        resolved = text
+        if "${" in text:
+            known = len(self.problems)
+            resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text)
+            if len(self.problems) == known and is_address((path[0], *path[2:])) and not is_web_address(resolved):
+                message = not_an_address(path, variables_of(text))
+                self.problems.append(Problem(message, suggestion=FULL_ADDRESS))
         if resolved.strip() and is_secret(_above(path), path[-1]):
             self.secrets.add(resolved)
             if text == HIDDEN and not (_above(path) == "notify" and path[-1] in NOTIFY):

@@ -171,3 +171,58 @@ def test_a_mapping_that_many_agents_share_is_looked_through_once(tmp_path: Path)
 def test_the_check_holds_for_python_too(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="secret by its name"):
         load_team(written(tmp_path, TEAM.replace("Do it.", "'${DB_PASS}'")))
+
+
+ENVIRONMENT = """\
+models:
+  main: {url: '${PLACE}/v1', name: n, api_key: '${MAIN_KEY}'}
+agents:
+  a: {model: main, instructions: 'In ${TOWN}, not in $${TOWN}'}
+  b:
+    model: {url: '${HOST}:80/v1', name: n, settings: {extra_headers: {X: '${HEAD}'}}}
+    tools: [{mcp: {command: serve, env: {K: '${INNER}'}}}, {mcp: {url: '${MCP_URL}', headers: {Y: '${HEAD}'}}}]
+teams:
+  t: {members: [a, b], notify: {webhook: '${HOOK}'}}
+"""
+
+
+def test_validate_names_each_variable_that_is_not_set_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, ENVIRONMENT)
+
+    def unset(*, models_replaced: bool = False) -> list[tuple[int, str]]:
+        warnings = load([file], thorough=True, models_replaced=models_replaced).warnings
+        found = [(one.line, one.message.partition("environment variable ")[2]) for one in warnings]
+        return [(line or 0, text) for line, text in found if text]
+
+    assert unset() == [
+        (2, "'PLACE' is not set, and url needs it"),
+        (2, "'MAIN_KEY' is not set, and api_key needs it"),
+        (4, "'TOWN' is not set, and instructions needs it"),
+        (6, "'HOST' is not set, and model.url needs it"),
+        (6, "'HEAD' is not set, and model.settings.extra_headers.X needs it"),
+        (7, "'INNER' is not set, and tools.mcp.env.K needs it"),
+        (7, "'MCP_URL' is not set, and tools.mcp.url needs it"),
+        (7, "'HEAD' is not set, and tools.mcp.headers.Y needs it"),
+        (9, "'HOOK' is not set, and notify.webhook needs it"),
+    ]
+    assert {line for line, _ in unset(models_replaced=True)} == {4, 7, 9}
+    assert load([file]).warnings == ()
+    monkeypatch.setenv("PLACE", "https://x.example")
+    assert len(unset()) == 8
+
+
+def test_validate_checks_an_address_with_the_values_of_its_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"PLACE": "localhost:8000", "HOST": "htp://x", "MCP_URL": "x.example", "HOOK": "https://hook.example/abc"}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ManifestError) as caught:
+        load([written(tmp_path, ENVIRONMENT)], thorough=True)
+    assert [(one.line, one.message) for one in caught.value.problems] == [
+        (2, "model 'main': url is not an http address with the value of 'PLACE'"),
+        (6, "agent 'b': model.url is not an http address with the value of 'HOST'"),
+        (7, "agent 'b': tools.mcp.url is not an http address with the value of 'MCP_URL'"),
+    ]

@@ -1,11 +1,14 @@
-"""Checks that secrets in a manifest are only in fields for secrets, never in a prompt or on a command line.
+"""Checks the variables of a manifest: secrets are only in fields for secrets, never in a prompt or on a command line.
 
-Only files are checked: a run whose manifest an earlier version recorded continues with it unchanged.
+`validate` also checks the values that the environment has here. Only files are checked: a run whose manifest an
+earlier version recorded continues with it unchanged.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
@@ -13,10 +16,14 @@ from teamwright.manifests.declarations import Declaration, Declarations
 from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
 from teamwright.values.secrets.patterns import secret_spans
 from teamwright.values.text.display import cut
+from teamwright.values.text.web_address import is_web_address
 
 FOR_SECRETS = frozenset(("api_key", "url"))
 SCHEMAS = frozenset(("input_schema", "output_schema"))
+MODELS = frozenset(("model", "economy", "fallback"))
+"""The fields of an agent that declare models."""
 ON_COMMAND_LINES = frozenset(("command", "args"))
+FULL_ADDRESS = "write it in full, for example http://localhost:8000/v1"
 LONGEST_KEY = 64
 """The most characters of a field's name that a message shows."""
 
@@ -37,6 +44,67 @@ def check_variables(declared: Declarations, report: ProblemReport) -> None:
             _check_command_lines(one, found, report)
 
 
+def check_environment(
+    declared: Declarations,
+    report: ProblemReport,
+    *,
+    models_replaced: bool,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Warn about each variable that is not set, and report each address that is none with the values of its variables.
+
+    With `models_replaced`, nothing reads the variables of models.
+    """
+    plain: set[int] = set()
+    for kind in ("agent", "team", *(() if models_replaced else ("model",)), "tool"):
+        for one in declared.every(kind):
+            found: list[tuple[Path, Scalar]] = []
+            _collect(one.node, (), found, plain)
+            for path, scalar in found:
+                if not models_replaced or MODELS.isdisjoint(path[:1]):
+                    _check_values(one, path, scalar, environment, report)
+
+
+def _check_values(
+    owner: Declaration, path: Path, text: Scalar, environment: Mapping[str, str], report: ProblemReport
+) -> None:
+    names = variables_of(str(text.value))
+    for name in names:
+        if name not in environment:
+            report.warning(
+                text.place,
+                f"{owner.words}: the environment variable {name!r} is not set, and {_shown(path)} needs it",
+                f"set it before a run, or write $${{{name}}} for the text itself",
+            )
+    if not names or not is_address((owner.kind, *path)) or any(name not in environment for name in names):
+        return
+    if not is_web_address(resolved(str(text.value), environment)):
+        report.problem(text.place, f"{owner.words}: {not_an_address(path, names)}", FULL_ADDRESS)
+
+
+def variables_of(text: str) -> list[str]:
+    """Return the names of the variables that a text refers to, each once."""
+    return list(dict.fromkeys(found[1] for found in REFERENCE.finditer(text) if found[1])) if "${" in text else []
+
+
+def resolved(text: str, environment: Mapping[str, str]) -> str:
+    """Return a text with the values of its variables; a variable that is not set is empty."""
+    return REFERENCE.sub(lambda found: environment.get(found[1], "") if found[1] else "${", text)
+
+
+def is_address(path: Sequence[str]) -> bool:
+    """Whether the field at a path, which begins with the kind of its declaration, is the address of a server."""
+    *_, around, name = "", *(part for part in path if not part.isdigit())
+    if name == "url":
+        return around in MODELS or around in {"mcp", "models"}
+    return (around, name) == ("notify", "webhook")
+
+
+def not_an_address(path: Sequence[str], names: Sequence[str]) -> str:
+    """Word that an address is none once its variables are read. Their values may be secrets, so they are not shown."""
+    return f"{_shown(tuple(path))} is not an http address with the value of {' and '.join(map(repr, names))}"
+
+
 def may_hold_secret(path: Path) -> bool:
     """Whether the field at a path is for a key, header, environment variable, address or webhook."""
     if not path or path[0] in SCHEMAS:
@@ -46,8 +114,8 @@ def may_hold_secret(path: Path) -> bool:
 
 
 def _check_references(owner: Declaration, path: Path, text: Scalar, report: ProblemReport) -> None:
-    for name in dict.fromkeys(found[1] for found in REFERENCE.finditer(str(text.value))):
-        if name and is_secret_name(name):
+    for name in variables_of(str(text.value)):
+        if is_secret_name(name):
             report.problem(
                 text.place,
                 f"{owner.words}: {_shown(path)} may not read {name!r}, which is a secret by its name",
