@@ -44,8 +44,9 @@ def test_a_figure_that_is_not_there_keeps_to_nothing() -> None:  # Z-12
 
 def test_a_gate_shows_the_value_and_the_bound() -> None:
     [one] = check_gates(read_gates(["pass_rate>=0.9"]), MEASURED)
-    assert one.to_json() == {"gate": "pass_rate>=0.9", "figure": "pass_rate", "value": 0.8, "passed": False}
-    assert one.words == "pass_rate>=0.9: pass_rate is 0.8, and has to be at least 0.9"
+    shown = {"gate": "pass_rate>=0.9", "figure": "pass_rate", "value": 0.8, "passed": False, "assumed": 4}
+    assert one.to_json() == shown
+    assert one.words == "pass_rate>=0.9: pass_rate is 0.8 (4 assumed), and has to be at least 0.9"
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,8 @@ def test_a_gate_reads_as_it_is_written(figure: str, bound: str, limit: float) ->
     value = MEASURED.figure(figure)
     assert gate.holds(value) == (value is not None and (value <= limit if bound == "<=" else value >= limit))
     assert KpiGate(figure=figure, bound=gate.bound, limit=limit).holds(limit)
+
+
+def test_a_gate_may_ask_that_nothing_is_only_assumed() -> None:
+    [one] = check_gates(read_gates(["assumed<=0"]), MEASURED)
+    assert (one.value, one.passed) == (4, False)

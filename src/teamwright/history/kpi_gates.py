@@ -16,6 +16,8 @@ from teamwright.values.models import Record
 Bound = Literal["<=", ">="]
 
 DEFAULT = "default"
+ON_PASSED = frozenset(("pass_rate", "defect_escape", "passed", "throughput"))
+"""The figures that follow from the steps that passed."""
 _GATE = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=)\s*([0-9.eE+_-]+)\s*")
 
 
@@ -43,20 +45,26 @@ DEFAULTS = (
 
 
 class GateResult(Record, frozen=True):
-    """A gate, the value it was checked against, and whether that passed."""
+    """A gate, the value it was checked against, and whether that passed.
+
+    `assumed` counts the steps behind the value that nobody reviewed, so that they are only assumed to have passed.
+    """
 
     gate: KpiGate
     value: float | None
     passed: bool
+    assumed: int = 0
 
     def to_json(self) -> dict[str, JsonValue]:
         """JSON data, with the gate as its expression."""
-        return {"gate": str(self.gate), "figure": self.gate.figure, "value": self.value, "passed": self.passed}
+        found: dict[str, JsonValue] = {"gate": str(self.gate), "figure": self.gate.figure}
+        return found | {"value": self.value, "passed": self.passed, "assumed": self.assumed}
 
     @property
     def words(self) -> str:
         """The gate, the value and the bound as a sentence."""
         shown = "unknown, since the run has no data for it" if self.value is None else f"{self.value:.10g}"
+        shown += f" ({self.assumed} assumed)" if self.assumed else ""
         bound = "may be at most" if self.gate.bound == "<=" else "has to be at least"
         return f"{self.gate}: {self.gate.figure} is {shown}, and {bound} {self.gate.limit:.10g}"
 
@@ -71,8 +79,13 @@ def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
 
 def check_gates(gates: Sequence[KpiGate], kpis: Kpis) -> tuple[GateResult, ...]:
     """Check the KPIs of a run against gates."""
-    values = ((gate, kpis.figure(gate.figure)) for gate in gates)
-    return tuple(GateResult(gate=gate, value=value, passed=gate.holds(value)) for gate, value in values)
+    return tuple(_checked(gate, kpis) for gate in gates)
+
+
+def _checked(gate: KpiGate, kpis: Kpis) -> GateResult:
+    value = kpis.figure(gate.figure)
+    assumed = kpis.assumed if gate.figure in ON_PASSED else 0
+    return GateResult(gate=gate, value=value, passed=gate.holds(value), assumed=assumed)
 
 
 def _read(text: str) -> KpiGate:

@@ -97,7 +97,7 @@ FIGURES = (
     "throughput", "pass_rate", "defect_escape", "total_tokens", "work_tokens", "coordination_tokens", "judge_tokens",
     "coordination_ratio", "p95_latency_s", "seconds", "usd", "cached_tokens", "saved_usd",
     "steps", "passed", "failed", "stopped", "open", "skipped",
-    "asks", "messages", "unmetered",
+    "asks", "messages", "unmetered", "judged", "assumed",
 )  # fmt: skip
 """The names of the figures, in display order; a KPI gate may bound any of them."""
 METERED = frozenset((

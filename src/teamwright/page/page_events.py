@@ -320,7 +320,7 @@ class PageVerdict(_PageEvent, frozen=True):
     work: str
     attempt: int
     outcome: VerdictOutcome
-    score: float
+    score: float | None
     criteria: tuple[PageCriterion, ...]
     judge: str = ""
     judges: tuple[PageJudge, ...] = ()

@@ -6,8 +6,9 @@ from typing import Literal
 
 from teamwright.values.models import Record
 
-VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning"]
-"""What becomes of the work: it counts, its author is asked again, a person is needed, or it counts unreviewed."""
+VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning", "not_reviewed"]
+"""What becomes of the work: it counts, its author is asked again, a person is needed, it counts although its review
+broke off, or it counts because nobody declared what to review."""
 JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "revise"))
 """The outcomes of reviews that were completed."""
 
@@ -39,13 +40,14 @@ class JudgeRecord(Record, frozen=True):
 class EvaluationVerdict(Record, frozen=True):
     """A verdict. `score` is the weighted mean of its criteria, and `rubric` the digest of what they were.
 
+    Work that nobody reviewed has no score: all that is known of it is that it is not blank.
     `missing` are criteria that the evaluator left out, which are not passed; `unknown` are those that it invented,
     which do not count.
     """
 
     outcome: VerdictOutcome
     criteria: tuple[CriterionResult, ...] = ()
-    score: float = 0.0
+    score: float | None = 0.0
     feedback: str = ""
     suggestions: tuple[str, ...] = ()
     rubric: str = ""
@@ -57,7 +59,7 @@ class EvaluationVerdict(Record, frozen=True):
     @property
     def passes(self) -> bool:
         """Whether the work counts."""
-        return self.outcome in ("pass", "auto_pass_with_warning")
+        return self.outcome in ("pass", "auto_pass_with_warning", "not_reviewed")
 
     def exceeded(self, reason: str) -> EvaluationVerdict:
         """Return the verdict that no review could be completed, for this reason."""

@@ -41,9 +41,9 @@ def runs(tmp_path: Path, call: Call) -> None:
 def test_a_table_says_who_passed_how_often(call: Call) -> None:
     done = call("experts", "rate")
     head, writer, reader = done.out.splitlines()[:3]
-    assert head.split()[:5] == ["EXPERT", "TEMPLATE", "RUNS", "STEPS", "JUDGED"]
-    assert writer.split()[:7] == ["writer", "–", "4", "4", "4", "75%", "(≥"]
-    assert reader.split()[:6] == ["reader", "–", "3", "3", "0", "–"]
+    assert head.split()[:5] == ["EXPERT", "TEMPLATE", "RUNS", "STEPS", "ASSUMED"]
+    assert writer.split()[:8] == ["writer", "–", "4", "4", "0", "4", "75%", "(≥"]
+    assert reader.split()[:7] == ["reader", "–", "3", "3", "3", "0", "–"]
     assert "95 %" in done.out
 
 

@@ -22,6 +22,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.limits.limits import Limits
+from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
 
@@ -212,3 +213,25 @@ async def test_a_judge_works_under_the_budget_of_the_team() -> None:
     assert result.usage.total_tokens <= 60
     assert verdicts(events)[0].judges[0].unusable == ("it failed (budget)",)
     assert result.stop_reason == "review_exceeded"
+
+
+@pytest.mark.parametrize("declared", [Evaluate(), Evaluate(rounds=2, risk="high")], ids=["default", "high"])
+async def test_work_for_which_nobody_declared_a_criterion_is_not_reviewed(declared: Evaluate) -> None:
+    writer = FakeMembers().member("writer", "a text", evaluate=Rubric(declared))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, result.output) == ("completed", "a text")
+    (verdict,) = verdicts(events)
+    assert (verdict.outcome, verdict.score, verdict.passes) == ("not_reviewed", None, True)
+    found = kpis_of(events)
+    assert (found.passed, found.judged, found.assumed, found.pass_rate) == (1, 0, 1, 1.0)
+
+
+async def test_a_criterion_that_is_declared_is_a_review_and_blank_work_never_counts() -> None:
+    writer = FakeMembers().member(
+        "writer", "a text", evaluate=Rubric(Evaluate(criteria=(Criterion(id="said", non_blank=True),)))
+    )
+    _, events = await run(Team("t", members=[writer]))
+    assert [(one.outcome, one.score) for one in verdicts(events)] == [("pass", 1.0)]
+    writer = FakeMembers().member("writer", " ", evaluate=Rubric(Evaluate()))
+    result, events = await run(Team("t", members=[writer]))
+    assert (result.status, [one.outcome for one in verdicts(events)]) == ("failed", ["revise"])

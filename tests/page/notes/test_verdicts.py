@@ -32,6 +32,12 @@ def test_a_pass_is_short_and_ordinary() -> None:
     assert mark_of(Event("r", 1, 0.0, "", "", result(verdict))) == "·"
 
 
+def test_work_that_nobody_reviewed_is_no_pass_and_has_no_score() -> None:
+    verdict = EvaluationVerdict(outcome="not_reviewed", score=None)
+    assert text(verdict) == "the work of writer is not reviewed"
+    assert mark_of(Event("r", 1, 0.0, "", "", result(verdict))) == "·"
+
+
 def test_what_did_not_pass_is_named_with_its_reason_and_alike_reasons_once() -> None:
     verdict = EvaluationVerdict(outcome="revise", criteria=(GOOD, bad("a"), bad("b"), bad("c", "")), score=0.25)
     assert text(verdict, 2) == (
@@ -63,7 +69,13 @@ def test_the_answers_of_a_judge_that_was_asked_several_times_are_shown_with_thei
     assert "1 of 3 answers of critic can't be used: no JSON" in said
 
 
-@pytest.mark.parametrize("outcome", ["review_exceeded", "auto_pass_with_warning"])
-def test_why_a_review_broke_off_is_said(outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("review_exceeded", "is evaluated: review_exceeded, score 0.00"),
+        ("auto_pass_with_warning", "is not reviewed, and counts at low risk"),
+    ],
+)
+def test_why_a_review_broke_off_is_said(outcome: str, words: str) -> None:
     verdict = EvaluationVerdict(outcome="pass", feedback="the judge can't be paid").changed(outcome=outcome)
-    assert text(verdict).endswith(f"{outcome}, score 0.00; the judge can't be paid")
+    assert text(verdict) == f"the work of writer {words}; the judge can't be paid"

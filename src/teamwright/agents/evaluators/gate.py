@@ -30,6 +30,8 @@ REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
 """The error of work that did not pass, and the stop reason of a run that it fails."""
 UNREVIEWED: Literal["auto_pass_with_warning"] = "auto_pass_with_warning"
 """The outcome of work at low risk whose review broke off, and which counts with a warning."""
+NOT_REVIEWED: Literal["not_reviewed"] = "not_reviewed"
+"""The outcome of work that is not blank, where nobody declared what to review."""
 LEFT_OUT = "the evaluator gave no result for it"
 NO_SCORE = "the evaluator gave a score that is no number"
 LONGEST_REASON, MOST_NAMED = 500, 20
@@ -111,6 +113,8 @@ class EvaluationRounds:
         verdict = verdict.changed(warnings=(*verdict.warnings, *evaluation_warnings(self.author, self._evaluator)))
         if verdict.outcome == REVIEW_EXCEEDED and declared.risk == "low" and declared.on_unreviewed == "pass":
             verdict = verdict.changed(outcome=UNREVIEWED)
+        elif verdict.outcome == "pass" and not declared.reviews:
+            verdict = verdict.changed(outcome=NOT_REVIEWED, score=None)
         result = TeamEvaluationResult(
             member=name, attempt=attempt, work=self.work, verdict=verdict, revises=self._revises
         )
@@ -131,7 +135,7 @@ class EvaluationRounds:
     def settle(self, reply: Reply) -> Reply | Failure | None:
         """Return what becomes of the work by the latest verdict on it; `None` if its author is asked again."""
         verdict, author = self.verdicts[-1], self.author
-        if verdict.outcome == "pass":
+        if verdict.outcome in ("pass", NOT_REVIEWED):
             return reply
         if verdict.outcome == UNREVIEWED:
             return _with_warning(reply, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
@@ -174,7 +178,7 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
     outcome = verdict.outcome
     if outcome == "pass" and not is_passing(results, declared):
         outcome = "revise"
-    elif outcome == UNREVIEWED:  # a decision about risk, never one of an evaluator
+    elif outcome in (UNREVIEWED, NOT_REVIEWED):  # decisions about the declaration, never those of an evaluator
         outcome = REVIEW_EXCEEDED
     return verdict.changed(
         outcome=outcome,
@@ -228,9 +232,14 @@ def same_model_text(judge: str, author: str, model: str) -> str:
     return f"the judge {judge!r} has the model of {author!r}, {model!r}, and models prefer what they wrote"
 
 
+def score_text(verdict: EvaluationVerdict) -> str:
+    """Return the score of a verdict, to two places."""
+    return "unknown" if verdict.score is None else f"{verdict.score:.2f}"
+
+
 def verdict_text(verdict: EvaluationVerdict) -> str:
     """Return a verdict as its author reads it: what did not pass and why, feedback and suggestions."""
-    lines = [f"score {verdict.score:.2f}"]
+    lines = [f"score {score_text(verdict)}"]
     lines += [f"- {one.id}: {one.reason or 'not passed'}" for one in verdict.criteria if not one.passed]
     lines += [verdict.feedback] if verdict.feedback else []
     lines += [f"- {text}" for text in verdict.suggestions]
@@ -247,7 +256,7 @@ def _exceeded(
     else:
         failed = ", ".join(one.id for one in last.criteria if not one.passed)
         rounds = f" in {len(verdicts)} rounds" if len(verdicts) > 1 else ""
-        text = f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {last.score:.2f})"
+        text = f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {score_text(last)})"
     if declared.counts_with_warning:
         return _with_warning(ending, text)
     return Failure(

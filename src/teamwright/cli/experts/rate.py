@@ -18,8 +18,23 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
 MOST_RUNS = 1000
-HEADS = ("RUNS", "STEPS", "JUDGED", "PASSED", "FIRST TRY", "REVISIONS", "SCORE", "TOKENS", "PRICE", "PER PASS")
-EXPLAINED = "PASSED is the share of judged work that an evaluator passed; ≥ is what is certain of it, with 95 %."
+HEADS = (
+    "RUNS",
+    "STEPS",
+    "ASSUMED",
+    "JUDGED",
+    "PASSED",
+    "FIRST TRY",
+    "REVISIONS",
+    "SCORE",
+    "TOKENS",
+    "PRICE",
+    "PER PASS",
+)
+EXPLAINED = (
+    "PASSED is the share of judged work that an evaluator passed; ≥ is what is certain of it, with 95 %. ASSUMED is"
+    " work that nobody reviewed."
+)
 UNJUDGED = "No work in these runs was judged: set  evaluate  on agents, teams or steps to learn who is good at what."
 
 
@@ -84,6 +99,7 @@ def _cells(one: Rating) -> tuple[str, ...]:
     return (
         number_text(one.runs),
         number_text(one.steps),
+        number_text(one.assumed),
         number_text(one.judged),
         NOTHING if one.pass_rate is None or one.at_least is None else f"{one.pass_rate:.0%} (≥ {one.at_least:.0%})",
         NOTHING if one.first_time is None else f"{one.first_time:.0%}",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The counts that add up to `steps`; they are shown next to it."""
 
-IF_ANY = ("cached_tokens", "saved_usd", "unmetered")
+IF_ANY = ("cached_tokens", "saved_usd", "unmetered", "judged", "assumed")
 """The figures that are shown only where they are not zero."""
 
 
@@ -96,7 +96,11 @@ def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) ->
 
 
 def _gate_row(results: Sequence[GateResult]) -> tuple[str, ...]:
-    return (str(results[0].gate), *("passed" if one.passed else "failed" for one in results))
+    return (str(results[0].gate), *map(_gate_cell, results))
+
+
+def _gate_cell(result: GateResult) -> str:
+    return f"{'passed' if result.passed else 'failed'}{' (assumed)' if result.assumed else ''}"
 
 
 def _as_json(run: Kpis, gates: Sequence[GateResult]) -> JsonValue:

@@ -22,8 +22,8 @@ class Rating(Record, frozen=True):
     """The work of one expert, or of all experts of one template.
 
     `pass_rate` is the share of judged work that passed, `first_time` that which passed without a revision, and
-    `at_least` the pass rate that is certain with 95 %. `unreviewed` counts work whose review broke off. Prices are None
-    where none is known.
+    `at_least` the pass rate that is certain with 95 %. `unreviewed` counts work whose review broke off, and `assumed`
+    work that ended well and that nobody reviewed. Prices are None where none is known.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Rating(Record, frozen=True):
     judged: int
     passed: int
     unreviewed: int
+    assumed: int
     pass_rate: float | None
     at_least: float | None
     first_time: float | None
@@ -121,12 +122,13 @@ def _rating(name: str, template: str, found: Sequence[tuple[str, RatedWork]]) ->
         failed=sum(work.failed for work in pieces),
         judged=len(judged),
         passed=len(passed),
-        unreviewed=sum(work.verdict is not None and not work.is_judged for work in pieces),
+        unreviewed=sum(work.is_unreviewed for work in pieces),
+        assumed=sum(work.is_assumed for work in pieces),
         pass_rate=_share(len(passed), len(judged)),
         at_least=round(lower_bound(len(passed), len(judged)), DIGITS) if judged else None,
         first_time=_share(sum(work.attempts == 1 for work in passed), len(judged)),
         revisions=_share(sum(work.attempts - 1 for work in judged), len(judged)),
-        score=_share(sum(work.verdict.score for work in judged if work.verdict), len(judged)),
+        score=_share(sum(work.score for work in judged), len(judged)),
         total_tokens=used.total_tokens,
         usd=used.usd,
         judge_tokens=judging.total_tokens,

@@ -44,6 +44,21 @@ class RatedWork:
         return self.verdict is not None and self.verdict.outcome in JUDGED
 
     @property
+    def is_unreviewed(self) -> bool:
+        """Whether its review broke off."""
+        return self.verdict is not None and not self.is_judged and self.verdict.outcome != "not_reviewed"
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether it ended well and nobody reviewed it, so that it is only assumed to be good."""
+        return not (self.failed or self.is_judged or self.is_unreviewed)
+
+    @property
+    def score(self) -> float:
+        """The score of its verdict."""
+        return (self.verdict.score if self.verdict is not None else None) or 0.0
+
+    @property
     def is_passed(self) -> bool:
         """Whether an evaluator passed it."""
         return self.verdict is not None and self.verdict.outcome == "pass"

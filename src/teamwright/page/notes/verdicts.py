@@ -17,13 +17,18 @@ def evaluation_text(result: TeamEvaluationResult) -> str:
     """The verdict on the work of a member, as one line."""
     verdict = result.verdict
     again = f" (attempt {result.attempt})" if result.attempt > 1 else ""
-    head = f"the work of {result.member} is evaluated{again}: {verdict.outcome}, score {verdict.score:.2f}"
+    if verdict.outcome in ("not_reviewed", "auto_pass_with_warning"):
+        why = ", and counts at low risk" if verdict.outcome == "auto_pass_with_warning" else ""
+        head = f"the work of {result.member} is not reviewed{again}{why}"
+    else:
+        score = "" if verdict.score is None else f", score {verdict.score:.2f}"
+        head = f"the work of {result.member} is evaluated{again}: {verdict.outcome}{score}"
     return "; ".join((head, *_parts(verdict)))
 
 
 def is_plain_pass(verdict: EvaluationVerdict) -> bool:
-    """Whether work passed and there is nothing more to say about it."""
-    return verdict.outcome == "pass" and not (verdict.missing or verdict.unknown or verdict.warnings)
+    """Whether work passed, or was not to be reviewed, and there is nothing more to say about it."""
+    return verdict.outcome in ("pass", "not_reviewed") and not (verdict.missing or verdict.unknown or verdict.warnings)
 
 
 def _parts(verdict: EvaluationVerdict) -> Iterator[str]:

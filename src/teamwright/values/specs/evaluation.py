@@ -130,6 +130,11 @@ class Evaluate(Value):
         return checks or self.criteria or DEFAULT_CRITERIA
 
     @property
+    def reviews(self) -> bool:
+        """Whether anything is reviewed: criteria are declared, or another evaluator than the rubric decides."""
+        return bool(self.criteria) or self.evaluator != "rubric"
+
+    @property
     def asks_judges(self) -> bool:
         """Whether judges are asked about work that passes the checks."""
         return self.judge is not None and not self._checks_alone

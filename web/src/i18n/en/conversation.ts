@@ -77,6 +77,7 @@ export const conversation = {
   'verdict.review_exceeded': 'Needs a person',
   'verdict.auto_pass_with_warning': 'Passed unreviewed',
   'verdict.revise': 'To be revised',
+  'verdict.not_reviewed': 'Not reviewed',
   'verdict.feedback': 'Feedback',
   'verdict.suggestions': 'Suggestions',
   'vote.title': 'Vote: {phase}',

@@ -79,6 +79,7 @@ export const conversation: Record<keyof typeof english, string> = {
   'verdict.review_exceeded': '需要人工处理',
   'verdict.auto_pass_with_warning': '未经评审通过',
   'verdict.revise': '需要修改',
+  'verdict.not_reviewed': '未评审',
   'verdict.feedback': '反馈',
   'verdict.suggestions': '建议',
   'vote.title': '投票：{phase}',
