@@ -12,10 +12,14 @@ VARIABLE = "${"
 
 
 def allowed_roots(base: Path, files: Iterable[Path], allow: Iterable[Path | str]) -> tuple[str, ...]:
-    """Return the allowed folders outside the base, with links resolved: those of other files and those in `allow`."""
+    """Return the allowed folders, with links resolved: those of other files outside the base, and those in `allow`.
+
+    One in `allow` may lie in the base: a run that travels has another base.
+    """
     home = _resolved(base)
-    folders = [*(_resolved(file.parent) for file in files), *(_resolved(Path(one).expanduser()) for one in allow)]
-    return tuple(dict.fromkeys(str(folder) for folder in folders if not folder.is_relative_to(home)))
+    folders = [folder for file in files if not (folder := _resolved(file.parent)).is_relative_to(home)]
+    folders += [_resolved(Path(one).expanduser()) for one in allow]
+    return tuple(dict.fromkeys(map(str, folders)))
 
 
 def checked_root(root: str, base: Path, allowed: Sequence[str] | None, agent: str) -> Path:

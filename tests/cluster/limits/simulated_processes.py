@@ -40,6 +40,9 @@ class Network:
     hold_back: bool = False
     held_back: list[tuple[str, int, JsonValue]] = field(default_factory=list[tuple[str, int, JsonValue]])
 
+    async def connect(self) -> None:
+        await self.store.connect()
+
     async def renew(self, holder: str, number: int, asked: JsonValue) -> JsonValue:
         if self.down:
             raise JournalUnavailable("down")

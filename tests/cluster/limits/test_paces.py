@@ -290,3 +290,23 @@ async def test_a_process_without_a_declared_pace_hears_of_a_provider_that_asked_
             await asyncio.sleep(0.02)
     keeping.cancel()
     await asyncio.wait((keeping,))
+
+
+async def test_a_share_that_cannot_be_renewed_is_a_problem_until_it_can(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(paces, "RETRY_SECONDS", 0.05)
+    process = cluster.start()
+    process.network.down = True
+    keeping = asyncio.create_task(process.paces.keep())
+    await process.call()
+    async with asyncio.timeout(20):
+        while not process.paces.problem:  # noqa: ASYNC110 - it fails in a while
+            await asyncio.sleep(0.02)
+        assert process.begun == 0
+        process.network.down = False
+        while process.paces.problem:  # noqa: ASYNC110 - it succeeds in a while
+            await asyncio.sleep(0.02)
+    keeping.cancel()
+    await asyncio.wait([keeping])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from signal import SIGKILL, SIGTERM
 
 from teamwright.events import AgentCalled, RunStarted
+from teamwright.runtime.placement.parent_run import child_run_id
 from teamwright.values.limits.limits import Limits
 from tests.kit.placed import PlacedCluster, placed
 from tests.kit.queued_members import EFFECTS, TOKENS
@@ -144,3 +145,26 @@ async def test_fifty_branches_run_on_one_worker(placed: PlacedCluster) -> None:
     placed.cluster.start("--at-once", "16")
     await placed.cluster.completed("one")
     await placed.check("one", width=50)
+
+
+async def test_a_run_that_was_submitted_under_the_id_of_a_child_is_not_its_result(placed: PlacedCluster) -> None:
+    await placed.submit("probe", width=1)
+    first = placed.cluster.start()
+    await placed.cluster.completed("probe")
+    first.send(SIGKILL)
+    await eventually(lambda: not first.lives, "the worker dies")
+    (key,) = [
+        event.key
+        for event in (await placed.cluster.engine.runs.history("probe")).events
+        if isinstance(event.fact, AgentCalled)
+    ]
+    await placed.submit("one", width=1)
+    seed = (await placed.cluster.engine.runs.history("one")).started.seed
+    foreign = child_run_id("one", seed, key)
+    await placed.cluster.submit(foreign)
+    placed.cluster.start()
+    result = await placed.ended("one")
+    assert result.status == "failed"
+    assert result.failure is not None
+    assert f"There is a run {foreign!r} which has the id of this branch" in result.failure.message
+    await placed.cluster.completed(foreign)

@@ -69,3 +69,16 @@ def test_a_secret_by_name_stays_a_name(tmp_path: Path, monkeypatch: pytest.Monke
     text = prepared.team.declared.model_dump_json()
     assert "${HOUSE_KEY}" in text
     assert "s3cret" not in text
+
+
+def test_a_root_in_the_folder_of_the_manifest_that_is_absolute_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+    root = tmp_path / "team" / "data"
+    root.mkdir(parents=True)
+    (tmp_path / "team" / "replies.yaml").write_text("rules: [{reply: fine}]\n", encoding="utf-8")
+    written = f"agents: {{one: {{model: 'scripted:replies.yaml', tools: [{{files: {{root: '{root}'}}}}]}}}}"
+    path = tmp_path / "team" / "team.yaml"
+    path.write_text(f"{written}\nteams: {{duo: {{members: [one]}}}}\n", encoding="utf-8")
+    loaded = load([path])
+    with pytest.raises(UsageError, match=rf"No worker could drive .*--allow-root {root}"):
+        prepare_team(source_of(loaded), Models())
+    assert prepare_team(source_of(loaded, allow_roots=[root]), Models()).files.keys() == {"replies.yaml"}

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.prepared_team import prepare_team
-from teamwright.cluster.submission.team_loader import Lacks, TeamLoader, _on_this_machine
+from teamwright.cluster.submission.team_loader import Lacks, TeamLoader, source_on_worker
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch
 from teamwright.manifests.load import load
@@ -105,7 +105,7 @@ async def test_commands_of_servers_start_beside_their_programs(engine: Engine, t
         (place / "teams" / "team.yaml").write_text(manifest)
     source = source_of(load([here / "teams" / "team.yaml"]))
     prepared = prepare_team(source, engine.models, code=CodeFolder(here))
-    local = _on_this_machine(prepared.team.source, tmp_path / "cache", CodeFolder(there))
+    local = source_on_worker(prepared.team.source, tmp_path / "cache", CodeFolder(there))
     tool = local.manifest.agents["one"].tools[0]
     assert isinstance(tool, McpSpec)
     assert tool.mcp.cwd == str(there / "teams")

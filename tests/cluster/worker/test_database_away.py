@@ -6,12 +6,14 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGTERM
 from subprocess import Popen
 
 import anyio
 import httpx2
+import psycopg
 import pytest
 from anyio.to_thread import run_sync
 
@@ -74,6 +76,44 @@ async def test_a_worker_is_not_ready_soon_after_the_database_went_away_and_says_
         assert (await client.get("/readyz")).status_code == 200
     troubles = [one["detail"] for one in map(json.loads, worker.lines) if one["event"] == "trouble"]
     assert [detail.rpartition(" is ")[2] for detail in troubles] == ["away", "back"]
+
+
+async def test_a_worker_that_starts_while_the_database_is_away_waits_and_says_so_once(
+    cluster: Cluster, postgres: OwnPostgres
+) -> None:
+    await run_sync(postgres.crash)
+    worker, stopped = cluster.start("--metrics", "0"), cluster.start()
+    await eventually(lambda: all(one.has_said("waits for the database") for one in (worker, stopped)), "they say it")
+    found = re.search(r"http://127\.0\.0\.1:\d+", worker.lines[0])
+    assert found is not None
+    async with httpx2.AsyncClient(base_url=found[0]) as client:
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await client.get("/healthz")).status_code == 200
+    stopped.send(SIGTERM)
+    await _ends(stopped)
+    await run_sync(postgres.start)
+    await eventually(lambda: worker.has_said("drives runs of the queue"), "the worker begins")
+    assert sum("waits for the database" in line for line in worker.lines) == 1
+    await cluster.submit("late")
+    await cluster.completed("late")
+
+
+async def test_a_worker_for_which_the_server_has_no_connection_says_so_and_drives_nothing_until_it_has(
+    cluster: Cluster, postgres: OwnPostgres
+) -> None:
+    await cluster.submit("one")
+    taken = [psycopg.connect(postgres.url)]
+    with suppress(psycopg.OperationalError):
+        while True:
+            taken.append(psycopg.connect(postgres.url))
+    taken.pop().close()  # enough for its first connection alone
+    worker = cluster.start("--at-once", "1")
+    await eventually(lambda: worker.has_said("too many clients"), "the worker says why it waits")
+    assert not worker.has_said("drives")
+    for connection in taken:
+        connection.close()
+    await cluster.completed("one")
+    assert sum("too many clients" in line for line in worker.lines) == 1
 
 
 async def _ends(worker: WorkerProcess) -> None:

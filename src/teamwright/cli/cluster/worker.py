@@ -79,7 +79,9 @@ def worker(
             if metrics is not None:
                 address = await stack.enter_async_context(monitoring(made, report, metrics))
                 report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
-            await stack.enter_async_context(made)
+            if not await made.open(stop.requested):
+                return 0
+            stack.push_async_exit(made)
             began = f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time"
             report("starting", detail=began)
             for one in folders:

@@ -25,6 +25,15 @@ class ClusterLimits:
         """Connect to nothing yet: an engine that calls no model needs no connection."""
         self._paces.open()
 
+    async def connect(self) -> None:
+        """Connect already, before a model is called; raises `JournalError`."""
+        await self._paces.connect()
+
+    @property
+    def problem(self) -> str:
+        """Why no model with limits can be called now, because its share can't be renewed; empty if it can."""
+        return self._paces.problem
+
     async def keep(self) -> None:
         """Renew the shares of this process in the paces of models, until cancelled."""
         await self._paces.keep()

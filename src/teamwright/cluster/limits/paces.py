@@ -26,6 +26,10 @@ RETRY_SECONDS = 0.5
 class PaceStore(Protocol):
     """Where the shares of all processes are kept."""
 
+    async def connect(self) -> None:
+        """Connect, unless it is connected; raises `JournalError`."""
+        ...
+
     async def renew(self, holder: str, number: int, asked: JsonValue) -> JsonValue:
         """Renew the shares of a process, and return what it is given; raises `JournalError`."""
         ...
@@ -42,10 +46,16 @@ class ClusterPaces:
         self._number = 0
         self._shares: dict[str, ModelShare] = {}
         self._due = asyncio.Event()
+        self.problem = ""
+        """Why the last renewal failed, while there is none that succeeded since: nothing is admitted meanwhile."""
 
     def open(self) -> None:
         """Begin to work in the running event loop."""
         self._due = asyncio.Event()
+
+    async def connect(self) -> None:
+        """Connect already, before a model is called; raises `JournalError`."""
+        await self._store.connect()
 
     def _wake(self) -> None:
         self._due.set()
@@ -67,7 +77,9 @@ class ClusterPaces:
             self._due.clear()
             try:
                 await self.renew()
-            except JournalError:  # shares run out here, and nothing is admitted until the server is back
+                self.problem = ""
+            except JournalError as error:  # shares run out here, and nothing is admitted until the server is back
+                self.problem = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
             waiting = any(share.is_waiting for share in self._shares.values())
             await asyncio.sleep(CONTENDED_PAUSE if waiting else SHORTEST_PAUSE)

@@ -15,7 +15,7 @@ from teamwright.cluster.placement.waiting_children import WaitingChildren
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, branch_queue
 from teamwright.cluster.submission.packed_source import pack
-from teamwright.errors import JournalError, RunError, UsageError
+from teamwright.errors import AgentError, JournalError, RunError, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch, Journal
@@ -23,6 +23,8 @@ from teamwright.runtime.bus import Bus
 from teamwright.runtime.placement.protocol import CancelRun, PackedTeam
 from teamwright.runtime.run_reader import read_record
 from teamwright.teams.team import Team
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunStarted
 from teamwright.values.results import FINAL
 from teamwright.values.specs.manifest import Source
 
@@ -79,21 +81,37 @@ class WorkerPlacement:
     async def finished(self, batch: Batch, *, parent: str, depth: int) -> RunRecord:
         """Submit a child run, unless it exists, and return its record once it has ended.
 
-        Runs that are deeper come first: those around them wait for them.
+        Runs that are deeper come first: those around them wait for them. Raises `AgentError` if a run of its id exists
+        that this parent has not started.
         """
         assert self._journal is not None
         assert self._children is not None
-        if await self._journal.find(batch.run_id) is None:
-            await self._submit(batch, depth)
+        is_new = await self._journal.find(batch.run_id) is None and await self._submit(batch, depth)
+        if not is_new:
+            await self._require_child(batch)
         await self._children.wait(batch.run_id, parent)
         return await read_record(self._journal, batch.run_id)
 
-    async def _submit(self, batch: Batch, depth: int) -> None:
-        """Submit a child; a submission that has begun also ends, so that the child can be cancelled."""
+    async def _require_child(self, batch: Batch) -> None:
+        """Raise `AgentError` unless the run of this id answers the ask of this batch: ids can be guessed."""
+        assert self._journal is not None
+        events = await self._journal.read(batch.run_id, limit=1)
+        if events and _branch_of(events[0]) != _branch_of(batch.events[0]):
+            raise AgentError(
+                f"There is a run {batch.run_id!r} which has the id of this branch but was not started by it, so its"
+                f" result is not used. Find out who submitted it, delete it with  teamwright runs delete"
+                f" {batch.run_id}  and try the branch again with  teamwright runs fork RUN --retry"
+            )
+
+    async def _submit(self, batch: Batch, depth: int) -> bool:
+        """Submit a child, and return whether it is new.
+
+        A submission that has begun also ends, so that the child can be cancelled.
+        """
         client = await self._opened_client()
         submitting = asyncio.ensure_future(client.submit(batch, self._queue, priority=depth))
         try:
-            await asyncio.shield(submitting)
+            return await asyncio.shield(submitting)
         except asyncio.CancelledError:
             await asyncio.wait([submitting])
             raise
@@ -109,7 +127,7 @@ class WorkerPlacement:
         assert self._cancel_run is not None
         with suppress(JournalError):  # workers also look for children whose parent has ended
             for run in (await self._journal.summaries(run_ids)).values():
-                if run.status not in FINAL:
+                if run.parent and run.status not in FINAL:  # not a run that only has the id of a child
                     with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
                         await self._cancel_run(run.id, STOPPED, wait=False)
 
@@ -121,3 +139,9 @@ class WorkerPlacement:
                 await client.open()
                 self._client = client
             return self._client
+
+
+def _branch_of(first: Event) -> tuple[str, str] | None:
+    """The parent of a run that was placed, and the ask that it answers; `None` for any other run."""
+    origin = first.fact.origin if isinstance(first.fact, RunStarted) else None
+    return (origin.run_id, origin.key) if origin is not None and origin.how == "place" else None

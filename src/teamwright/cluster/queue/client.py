@@ -146,7 +146,7 @@ class QueueClient:
                 retry_connection_errors=False,
             )
         except SQLAlchemyError as error:
-            raise self._unavailable(error) from error
+            raise self.unavailable(error) from error
 
     async def close(self) -> None:
         """Close all connections."""
@@ -347,9 +347,10 @@ class QueueClient:
         except SQLAlchemyError as error:
             if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
                 raise refused from error
-            raise self._unavailable(error) from error
+            raise self.unavailable(error) from error
 
-    def _unavailable(self, error: BaseException) -> JournalUnavailable:
+    def unavailable(self, error: BaseException) -> JournalUnavailable:
+        """The error in words of a queue that can't be used."""
         return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
 
 

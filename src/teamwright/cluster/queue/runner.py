@@ -28,7 +28,8 @@ Drive = Callable[[str, str], Awaitable[bool]]
 class QueueRunner:
     """Claims at most `at_once` entries of each queue at a time, over the connections of `client`; zero stops claiming.
 
-    `waiting` returns how many claimed entries of a queue only wait for others: they take no room.
+    `waiting` returns how many claimed entries of a queue only wait for others: they take no room. While `is_ready`
+    returns False, nothing is claimed.
     """
 
     def __init__(
@@ -39,15 +40,17 @@ class QueueRunner:
         at_once: int,
         drive: Drive,
         waiting: Callable[[str], int] = lambda _: 0,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client, self._queues, self._worker_id, self._drive = client, list(queues), worker_id, drive
-        self.at_once, self._waiting = at_once, waiting
+        self.at_once, self._waiting, self._is_ready = at_once, waiting, is_ready
         self._wanted: dict[str, str] = {}
         self._due = {queue: Event() for queue in self._queues}
 
     def launch(self) -> None:
         """Begin to claim entries. Call it in the event loop that drives the runs."""
         from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+        from sqlalchemy.exc import SQLAlchemyError
 
         config = DBOSConfig(
             name=APPLICATION,
@@ -65,7 +68,10 @@ class QueueRunner:
         dbos = DBOS(config=config)
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(workflow)
         DBOS.listen_queues(self._queues)
-        DBOS.launch()
+        try:
+            DBOS.launch()
+        except SQLAlchemyError as error:
+            raise self._client.unavailable(error) from error
         self._adapt(dbos._sys_db)  # pyright: ignore[reportPrivateUsage] - what it changes has no settings
 
     def _adapt(self, system: SystemDatabase) -> None:
@@ -119,7 +125,7 @@ class QueueRunner:
         await asyncio.to_thread(DBOS.destroy, destroy_registry=True)
 
     def _room(self, queue: str) -> int:
-        return self.at_once + self._waiting(queue) if self.at_once else 0
+        return self.at_once + self._waiting(queue) if self.at_once and self._is_ready() else 0
 
     def _claim_wanted(self, queue: str, running: int, token: str) -> list[str]:
         """Claim the wanted entries of a queue for which this worker has room; forget the others."""

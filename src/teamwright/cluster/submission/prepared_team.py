@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.needs import VARIABLE
-from teamwright.cluster.submission.packed_source import pack
+from teamwright.cluster.submission.packed_source import PackedSource, pack
 from teamwright.cluster.submission.team_code import check_code
+from teamwright.cluster.submission.team_loader import source_on_worker
 from teamwright.errors import NotResumable, UsageError
 from teamwright.manifests.secrets import lenient_environment, resolve_secrets, variables_in
 from teamwright.teams.load import team_from_source
@@ -45,8 +47,23 @@ def prepare_team(
     check_declared(team.everyone())
     packed = pack(source, allow=allow, secrets=team.secrets)
     _check_resumable(packed.source)
+    _check_elsewhere(packed, models, code)
     team.declared = packed.source
     return PreparedTeam(team, packed.files, "" if code is None else code.digest)
+
+
+def _check_elsewhere(packed: PackedSource, models: Models, code: CodeFolder | None) -> None:
+    """Raise `UsageError` for a team that can be built here alone: build it from what travels, in another folder."""
+    with TemporaryDirectory(prefix="teamwright-") as folder:
+        for path, content in packed.files.items():
+            place = Path(folder, path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        local = source_on_worker(packed.source, Path(folder), code)
+        try:
+            team_from_source(local, models, environment=lenient_environment(local.manifest), recorded=True)
+        except UsageError as error:
+            raise UsageError(f"No worker could drive this team, since it has another folder there: {error}") from error
 
 
 def _check_resumable(source: Source) -> None:

@@ -59,7 +59,7 @@ class TeamLoader:
         if (lacks := await self._lacks(started, source)) is not None:
             return lacks
         folder = await self._cache.unpack(started.files, self._journal.bodies)
-        local = _on_this_machine(source, folder, self._code.get(started.code))
+        local = source_on_worker(source, folder, self._code.get(started.code))
         team = await anyio.to_thread.run_sync(partial(team_from_source, local, self._models, recorded=True))
         await check_ready(team, self._models)
         return team
@@ -83,7 +83,7 @@ class TeamLoader:
         return Lacks(missing) if missing else None
 
 
-def _on_this_machine(source: Source, folder: Path, code: CodeFolder | None) -> Source:
+def source_on_worker(source: Source, folder: Path, code: CodeFolder | None) -> Source:
     """The source with its files in `folder`, its modules in the folder with code, and commands beside the code."""
     update: dict[str, object] = {"base": str(folder), "modules": ""}
     if code is not None:

@@ -20,10 +20,15 @@ ANSWER_SECONDS: Final = 1.5
 """How long the database may take to answer before it counts as away."""
 LOST_SECONDS: Final = 10.0
 """A worker that was not seen for so long has died or is cut off."""
+REFUSAL: Final = "FATAL:"
+"""How a server begins that refuses a connection, in any language."""
 
 
 class Presence:
-    """Writes what `describe` returns, every two seconds; reports when the database goes away and is back."""
+    """Writes what `describe` returns, every two seconds; reports when the database goes away and is back.
+
+    `problem` returns why the worker can't call models although the database answers, or nothing.
+    """
 
     def __init__(
         self,
@@ -31,12 +36,15 @@ class Presence:
         worker_id: str,
         describe: Callable[[], dict[str, JsonValue]],
         report: WorkerReport,
+        problem: Callable[[], str],
     ) -> None:
         self._journal, self._worker_id, self._describe, self._report = journal, worker_id, describe, report
+        self._problem = problem
         self.is_connected = False
-        """Whether the database took what was written last."""
+        """Whether the database took what was written last, and gives the worker the connections that it needs."""
         self.is_away = False
         """Whether the database was lost, which was reported."""
+        self._is_explained = False
         self._due = asyncio.Event()
 
     async def watch(self) -> None:
@@ -57,10 +65,13 @@ class Presence:
         late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._set, False)
         try:
             await self._journal.workers.update(self._worker_id, self._describe())
-        except JournalError:
+        except JournalError as error:
             self._set(False)
+            self._explain(str(error))
         else:
-            self._set(True)
+            problem = self._problem()
+            self._set(not problem)
+            self._explain(problem)
         finally:
             late.cancel()
 
@@ -72,6 +83,13 @@ class Presence:
             )
             self.is_away = is_lost
         self.is_connected = is_connected
+        self._is_explained = self._is_explained and not is_connected
+
+    def _explain(self, reason: str) -> None:
+        """Report once that the server is there and refuses connections, for example because it has too many."""
+        if REFUSAL in reason and not self._is_explained:
+            self._is_explained = True
+            self._report("trouble", detail=reason)
 
     async def leave(self) -> None:
         """Remove the worker from the list."""

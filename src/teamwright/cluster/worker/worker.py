@@ -41,6 +41,7 @@ from teamwright.errors import (
     UsageError,
 )
 from teamwright.journal.changes import watching
+from teamwright.journal.postgres.connection import is_lost
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.engine import Engine
@@ -53,7 +54,7 @@ from teamwright.values.results import FINAL, RunResult
 RETRY_SECONDS = 30.0
 """How long a run that could not go on here waits before a worker tries it again."""
 
-FIRST_PAUSE = 0.2
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 
 class Worker:
@@ -78,14 +79,17 @@ class Worker:
         report.worker = self.worker_id
         self._journal, self._report, self._started = journal, report, time.monotonic()
         self._placement = WorkerPlacement(self.queue)
-        self._engine = Engine(journal, shared=ClusterLimits(journal.address), placement=self._placement)
+        self._limits = ClusterLimits(journal.address)
+        self._engine = Engine(journal, shared=self._limits, placement=self._placement)
         self._engine.driver = f"{self.name}:{os.getpid()}"
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
-        self._runner = QueueRunner(self._client, queues, self.worker_id, at_once, self._work, self._waiting)
+        self._runner = QueueRunner(
+            self._client, queues, self.worker_id, at_once, self._work, self._waiting, lambda: not self._limits.problem
+        )
         self._take_over = TakeOver(journal, self._client, self._claimed, self._tell, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
-        self._presence = Presence(journal, self.worker_id, self._describe, report)
+        self._presence = Presence(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
         self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, self._tell)
         self._claims: dict[str, Handle | None] = {}
@@ -120,16 +124,40 @@ class Worker:
         """The ids of the runs that this worker drives now."""
         return list(self._claims)
 
+    async def open(self, stopped: asyncio.Event) -> bool:
+        """Begin, like `async with`, as soon as the database takes connections; says once for what it waits.
+
+        Returns False if it is stopped before.
+        """
+        pause, is_told = FIRST_PAUSE, False
+        while not stopped.is_set():
+            try:
+                await self.__aenter__()
+                return True
+            except JournalUnavailable as error:
+                if not _is_lost(error):
+                    raise
+                if not is_told:
+                    self._report("trouble", detail=f"waits for the database: {error}")
+                    is_told = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await stopped.wait()
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return False
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._engine)
+            await self._limits.connect()  # a run that is claimed must be able to call its models
             await stack.enter_async_context(self._journal.drive(worker_lock(self.worker_id)))
             await self._client.open()
             stack.push_async_callback(self._client.close)
             await self._client.register(self.queue)
             await self._client.register(self._placement.queue)
-            self._runner.launch()
             stack.push_async_callback(self._runner.close)
+            self._runner.at_once = self.at_once
+            self._runner.launch()
             for queue in (self.queue, self._placement.queue):
                 stack.enter_context(watching(self._journal, queue_watch(queue), self._runner.wake))
             stack.push_async_callback(self._presence.leave)  # once nothing shows it any more
@@ -313,6 +341,12 @@ class Worker:
                 return False
             await asyncio.sleep(pause)
             pause = min(2 * pause, 5.0)
+
+
+def _is_lost(error: JournalUnavailable) -> bool:
+    """Whether the database can't be reached, or takes no more connections; not, for example, a missing right."""
+    cause = error.__cause__
+    return cause is not None and is_lost(getattr(cause, "orig", None) or cause)
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

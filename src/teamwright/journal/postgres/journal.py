@@ -15,7 +15,7 @@ import anyio
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from teamwright.errors import JournalUnavailable
+from teamwright.errors import JournalError, JournalUnavailable
 from teamwright.journal.budgets import Budgets
 from teamwright.journal.changes import Changes
 from teamwright.journal.errors import missing_bodies
@@ -246,10 +246,20 @@ class PostgresJournal:
             try:
                 async with pool.connection() as connection:
                     return await work(connection)
+            except PoolTimeout as error:
+                raise await self._refusal(error) from error
             except (psycopg.Error, OSError) as error:
-                if attempt == READERS or isinstance(error, PoolTimeout) or not is_lost(error):
+                if attempt == READERS or not is_lost(error):
                     raise journal_error(self._address, error) from error
         raise AssertionError
+
+    async def _refusal(self, error: PoolTimeout) -> JournalError:
+        """The error of a pool that got no connection in time, which does not say why: the server does."""
+        try:
+            await (await connect(self._address, self._name)).close()
+        except (psycopg.Error, OSError) as refusal:
+            return journal_error(self._address, refusal)
+        return journal_error(self._address, error)
 
     @property
     def _session(self) -> DriverSession:

@@ -23,6 +23,12 @@ class PostgresPaces:
         self._address = address
         self._connection: Connection | None = None
 
+    async def connect(self) -> None:
+        """Connect, unless it is connected; raises `JournalError`."""
+        with translated_errors(self._address):
+            if self._connection is None:
+                self._connection = await connect(self._address)
+
     async def renew(self, holder: str, number: int, asked: JsonValue) -> JsonValue:
         """Renew the shares of a process, and return what it is given; raises `JournalError`."""
         with translated_errors(self._address):
