@@ -90,13 +90,15 @@ class Cluster:
         die_at: int = 0,
         when: str = "before",
         newer: bool = False,
+        clock: float = 0.0,
     ) -> WorkerProcess:
         """Start a worker; it dies by SIGKILL before or after its write number `die_at` to the journal.
 
-        A `newer` one is a program whose layout of the journal has one more minor version.
+        A `newer` one is a program whose layout of the journal has one more minor version. The clock of its machine is
+        ahead by `clock` seconds.
         """
         log = self.folder / f"worker-{len(self.workers)}.log"
-        more = {"die_at": die_at, "when": when, "newer": newer, "redis": redis}
+        more = {"die_at": die_at, "when": when, "newer": newer, "redis": redis, "clock": clock}
         self.workers.append(start_worker(self.server, url or self.url, self.folder, log, *arguments, **more))
         return self.workers[-1]
 
@@ -252,6 +254,9 @@ def _live(job: dict[str, Any]) -> None:
         _die_at(job["die_at"], job["when"])
     if job.get("newer"):
         _be_newer()
+    if ahead := job.get("clock"):
+        own_clock = time.time
+        time.time = lambda: own_clock() + ahead
     code = 1
     try:
         code = main(["worker", *job["arguments"]])

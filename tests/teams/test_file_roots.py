@@ -137,6 +137,6 @@ def test_resume_and_fork_take_the_option(home: Path, capsys: pytest.CaptureFixtu
 
 
 def test_folders_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
-    assert allowed_roots(tmp_path, [tmp_path / "a.yaml"], ["/x", tmp_path / "y"]) == ("/x",)
+    assert allowed_roots(tmp_path, [tmp_path / "a.yaml"], ["/x", tmp_path / "y"]) == ("/x", str(tmp_path / "y"))
     with pytest.raises(UsageError, match="can't be used"):
         checked_root("a\0b", tmp_path, (), "a")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.cluster.start_time import delay_until
+from teamwright.cli.cluster.start_time import delay_until, parse_start
 from teamwright.cli.cluster.worker import QueueName
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.interactive.team_source import load_manifest
@@ -85,8 +84,7 @@ class Submission:
     budget: str | None
     wait: bool
     code: Path | None
-    starts: float | None
-    """When the run starts, in seconds since 1970, if not at once."""
+    after: str | None
     every: str | None
     zone: str | None
     schedule: str | None
@@ -156,12 +154,14 @@ def submit(
         budget=budget,
         wait=wait,
         code=code,
-        starts=None if after is None else round((now := time.time()) + delay_until(after, now), 3),
+        after=after,
         every=every,
         zone=zone,
         schedule=schedule,
     )
-    _check_schedule(submission, after)
+    if after is not None:
+        parse_start(after)
+    _check_schedule(submission)
     return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
 
 
@@ -197,6 +197,11 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
     journal = cluster_journal()
     async with Engine(journal) as engine:
         prepared, task = await _team_and_task(engine, submission)
+        delay = starts = None
+        if submission.after is not None:
+            now = await journal.now()
+            delay = delay_until(submission.after, now)
+            starts = round(now + delay, 3)
         batch = await engine.enqueue(
             prepared.team,
             task,
@@ -207,7 +212,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             budget=submission.budget,
             files=prepared.files,
             code=prepared.code,
-            starts=submission.starts,
+            starts=starts,
         )
         if submission.every is not None:
             await _schedule(journal.schedules, submission, batch, prepared.team.name, shown)
@@ -215,11 +220,10 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         client = QueueClient(journal.address)
         await client.open()
         try:
-            delay = 0.0 if submission.starts is None else max(submission.starts - time.time(), 0.0)
-            is_new = await client.submit(batch, submission.queue, priority=submission.priority, delay=delay)
+            is_new = await client.submit(batch, submission.queue, priority=submission.priority, delay=delay or 0.0)
         finally:
             await client.close()
-        place = QueuePlace(submission.queue, submission.starts)
+        place = QueuePlace(submission.queue, starts)
         if not is_new:
             await require_same_run(journal, batch)
             say(f"run {batch.run_id} exists already; nothing new is submitted")
@@ -266,7 +270,7 @@ async def _team_and_task(engine: Engine, submission: Submission) -> tuple[Prepar
     return prepared, task
 
 
-def _check_schedule(submission: Submission, after: str | None) -> None:
+def _check_schedule(submission: Submission) -> None:
     from teamwright.errors import UsageError
 
     if submission.every is None:
@@ -275,7 +279,7 @@ def _check_schedule(submission: Submission, after: str | None) -> None:
         if submission.zone is not None:
             raise UsageError("--time-zone is that of --every, which is not given; a time of --after has its own zone.")
         return
-    for option, given in (("--after", after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
+    for option, given in (("--after", submission.after), ("--wait", submission.wait), ("--run-id", submission.run_id)):
         if given:
             raise UsageError(f"{option} is for one run, and --every starts many; use one of them.")
 

@@ -16,6 +16,7 @@ from teamwright.cluster.queue.settings import (
     APPLICATION,
     DEFAULT_QUEUE,
     MOST_PRIORITY,
+    NOW_MS,
     VERSION,
     WORKFLOW,
     check_queue,
@@ -72,6 +73,7 @@ class QueueEntry:
     waits: bool = False
     """Whether the run waits for a worker that has what it needs."""
     retry_at: float | None = None
+    """When a worker tries a parked entry again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class QueueClient:
             workflow_id_reuse_policy="reject",
         )
         if delay > 0:
-            options["delay_seconds"] = delay
+            options["delay_seconds"] = delay  # from the clock of this machine, which `_delay` corrects
         self._register(queue)
         added = f"queue {queue_watch(queue)}"
 
@@ -183,6 +185,8 @@ class QueueClient:
                 connection.exec_driver_sql(f'SET LOCAL search_path = "{self.address.schema}"')
                 connection.exec_driver_sql(statement, tuple(parameters))
                 client.enqueue_in_transaction(connection, options, batch.run_id, queue)
+                if delay > 0:
+                    connection.exec_driver_sql(self._delay, (delay, batch.run_id))
                 connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, added))
 
         try:
@@ -244,17 +248,41 @@ class QueueClient:
         runs = f'"{self.address.schema}".runs'
         return f"EXISTS (SELECT FROM {runs} AS run WHERE id = workflow_uuid AND (run.status = ANY(%s)) IS NOT TRUE)"
 
+    @property
+    def _delay(self) -> str:
+        """The statement that delays an entry by the clock of the database; its parameters: seconds, and the run."""
+        entries = f'"{queue_schema(self.address)}".workflow_status'
+        return f"UPDATE {entries} SET delay_until_epoch_ms = {NOW_MS} + (%s * 1000)::bigint WHERE workflow_uuid = %s"
+
+    def begin_delayed(self) -> None:
+        """Let entries be claimed whose delay is over by the clock of the database."""
+        entries = f'"{queue_schema(self.address)}".workflow_status'
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(
+                f"UPDATE {entries} SET status = 'ENQUEUED' WHERE status = 'DELAYED' AND name = %s"
+                f" AND delay_until_epoch_ms <= {NOW_MS}",
+                (WORKFLOW,),
+            )
+
+    def _now(self) -> float:
+        """The time by the clock of the database."""
+        with self.engine.connect() as connection:
+            return connection.exec_driver_sql(f"SELECT {NOW_MS}").scalar_one() / 1000
+
     async def requeue(self, entry: QueueEntry) -> None:
         """Put an entry back into its queue, at its former place, whatever became of its worker."""
         await asyncio.to_thread(self._call, lambda client: client.resume_workflow(entry.run_id, queue_name=entry.queue))
 
-    async def park(self, run_id: str, reason: str = "", retry_at: float | None = None, *, waits: bool = False) -> None:
-        """Take an entry out of its queue until there is something to do for its run.
+    async def park(
+        self, run_id: str, reason: str = "", retry_after: float | None = None, *, waits: bool = False
+    ) -> None:
+        """Take an entry out of its queue until there is something to do for its run, or for `retry_after` seconds.
 
         One that `waits` goes back when a worker has what it needs.
         """
 
         def work(client: DBOSClient) -> None:
+            retry_at = None if retry_after is None else self._now() + retry_after
             attributes = {REASON: visible(reason), RETRY_AT: retry_at, WAITS: waits}
             client.update_workflow_attributes(run_id, attributes)
             client.cancel_workflow(run_id)
@@ -285,11 +313,11 @@ class QueueClient:
         with self.engine.begin() as connection:
             return connection.exec_driver_sql(statement, values).rowcount == MOST_DELETED
 
-    async def delete_done(self, before: float) -> bool:
-        """Delete entries that were done before this time; returns whether there may be more of them."""
+    async def delete_done(self, seconds: float) -> bool:
+        """Delete entries that have been done for so many seconds; returns whether there may be more of them."""
 
         def work(client: DBOSClient) -> bool:
-            until = datetime.fromtimestamp(before, UTC).isoformat()
+            until = datetime.fromtimestamp(self._now() - seconds, UTC).isoformat()
             done = client.list_workflows(
                 name=WORKFLOW, status="SUCCESS", completed_before=until, limit=MOST_DELETED, load_input=False,
                 load_output=False,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from teamwright.cluster.queue.settings import NOW_MS
+
 if TYPE_CHECKING:
     import sqlalchemy as sa
-
-_NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 def claim_parked(connection: sa.Connection, schema: str, run_id: str, queue: str, worker_id: str, token: str) -> bool:
@@ -21,7 +21,7 @@ def claim_parked(connection: sa.Connection, schema: str, run_id: str, queue: str
     table = f'"{schema}".workflow_status'
     statement = f"""
         UPDATE {table} AS entry SET status = 'PENDING', queue_name = queue.name, executor_id = %(worker)s,
-            owner_xid = %(token)s, started_at_epoch_ms = {_NOW}, updated_at = {_NOW}, completed_at = NULL,
+            owner_xid = %(token)s, started_at_epoch_ms = {NOW_MS}, updated_at = {NOW_MS}, completed_at = NULL,
             rate_limited = queue.rate_limit_max IS NOT NULL
         FROM "{schema}".queues AS queue
         WHERE entry.workflow_uuid = %(run)s AND entry.status = 'CANCELLED' AND queue.name = %(queue)s
@@ -30,7 +30,7 @@ def claim_parked(connection: sa.Connection, schema: str, run_id: str, queue: str
             AND (queue.rate_limit_max IS NULL OR queue.rate_limit_max > (
                 SELECT count(*) FROM {table} WHERE queue_name = queue.name AND rate_limited
                     AND status NOT IN ('ENQUEUED', 'DELAYED')
-                    AND started_at_epoch_ms > {_NOW} - queue.rate_limit_period_sec * 1000))
+                    AND started_at_epoch_ms > {NOW_MS} - queue.rate_limit_period_sec * 1000))
     """
     values = {"run": run_id, "queue": queue, "worker": worker_id, "token": token}
     return connection.exec_driver_sql(statement, values).rowcount == 1

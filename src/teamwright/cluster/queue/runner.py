@@ -104,6 +104,7 @@ class QueueRunner:
                 return wanted, None
             return [*wanted, *found], reason
 
+        system.transition_delayed_workflows = self._client.begin_delayed  # DBOS compares with the clock of this machine
         system.get_queue = own_queue
         system.start_queued_workflows = own_claim  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -17,6 +17,8 @@ DEFAULT_QUEUE: Final = "default"
 BRANCHES: Final = ".branches"
 """The end of the names of queues of child runs; no other queue may have it."""
 MOST_PRIORITY: Final = 1_000_000
+NOW_MS: Final = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""The time in SQL, as DBOS stores it. The clock of the database alone counts: those of machines differ."""
 
 
 def queue_schema(address: DatabaseAddress) -> str:

@@ -91,7 +91,7 @@ class TakeOver:
 
     async def _clean(self) -> None:
         """Delete old entries, and those of runs that ended while they waited; the rest of many at the next look."""
-        has_more = await self._client.delete_done(time.time() - KEEP_SECONDS)
+        has_more = await self._client.delete_done(KEEP_SECONDS)
         if not await self._client.delete_ended() and not has_more:
             self._cleaned = time.monotonic()
 
@@ -142,7 +142,7 @@ class TakeOver:
 
     async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
         if run.status != "paused":
-            return entry.retry_at is None or time.time() >= entry.retry_at
+            return entry.retry_at is None or await self._journal.now() >= entry.retry_at
         if self._futile_items.get(entry.run_id) == last_item:
             return False
         if await has_arrived(self._journal, run):

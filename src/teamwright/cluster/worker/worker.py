@@ -280,7 +280,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
             reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
             self._report("cannot_drive", run_id, reason)
-            await self._settle(lambda: self._client.park(run_id, reason, time.time() + RETRY_SECONDS))
+            await self._settle(lambda: self._client.park(run_id, reason, RETRY_SECONDS))
             return False
         if isinstance(result, Lacks):
             self._report("leaves", run_id, str(result))

@@ -42,7 +42,14 @@ from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_ite
 from teamwright.journal.postgres.migrations import migrate
 from teamwright.journal.postgres.notes import PostgresNotes
 from teamwright.journal.postgres.notifications import Notifications
-from teamwright.journal.postgres.queries import read_bodies, read_driven, read_events, read_last_items, read_summaries
+from teamwright.journal.postgres.queries import (
+    read_bodies,
+    read_clock,
+    read_driven,
+    read_events,
+    read_last_items,
+    read_summaries,
+)
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -144,6 +151,10 @@ class PostgresJournal:
     async def is_driven(self, run_id: str) -> bool:
         """Whether any process holds the run's driver lock now."""
         return bool(await self._use(lambda connection: read_driven(connection, self._address, [run_id])))
+
+    async def now(self) -> float:
+        """Return the time by the clock of the database, which all machines share, in seconds since 1970."""
+        return await self._use(read_clock)
 
     @property
     def address(self) -> DatabaseAddress:

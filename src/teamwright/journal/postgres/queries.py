@@ -92,3 +92,10 @@ async def read_driven(connection: Connection, address: DatabaseAddress, run_ids:
         " AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     return {keys[key] for (key,) in await cursor.fetchall() if key in keys}
+
+
+async def read_clock(connection: Connection) -> float:
+    """Return the time by the clock of the database, in seconds since 1970."""
+    row = await (await connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")).fetchone()
+    assert row is not None
+    return row[0]

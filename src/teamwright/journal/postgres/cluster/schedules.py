@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import LiteralString, NamedTuple
 
 from teamwright.journal.postgres.connection import Connection, UseConnection
+from teamwright.journal.postgres.queries import read_clock
 
 SCHEDULE_TABLES: LiteralString = """
     -- `run` is what each run of the schedule begins with. `next` is the time of the next run, which only grows.
@@ -38,12 +39,7 @@ class PostgresSchedules:
 
     async def now(self) -> float:
         """Return the time by the clock of the database."""
-
-        async def work(connection: Connection) -> float:
-            row = await (await connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")).fetchone()
-            return row[0] if row else 0.0
-
-        return await self._use(work)
+        return await self._use(read_clock)
 
     async def add(self, schedule: ScheduleRow, run: str) -> bool:
         """Add a schedule; returns False if there is another one of this name."""
