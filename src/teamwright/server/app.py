@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
 from teamwright.errors import TeamwrightError
+from teamwright.server.drain import Drain
 from teamwright.server.errors import add_handlers
 from teamwright.server.routes import (
     audit,
@@ -67,4 +68,4 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
             return None
         return None if visitor is None else visitor.name
 
-    return Guard(Audited(app, state.audit), hosts, identify)
+    return Guard(Audited(Drain(app, state.feeds), state.audit), hosts, identify)

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -30,42 +30,62 @@ if TYPE_CHECKING:
     from teamwright.runtime.handle import Handle
     from teamwright.teams.team import Team
     from teamwright.values.limits.limits import Limits
+    from teamwright.values.results import RunResult
     from teamwright.values.turns.messages import Message
 
 LOG = logging.getLogger("teamwright")
 LOCK = "!server"
 """The name of the lock that keeps a second server off the journal; no run can have it."""
+RESUMED_INTERVAL = 0.05
+"""Seconds between two looks at a run that is about to be resumed."""
 State = Literal["driven", "paused", "ended"]
 
 
 class DrivenFile:
-    """An append-only file of states, the last of each run counts. A line that a crash cut off is ignored."""
+    """An append-only file of states, the last of each run counts. A line that a crash cut off is ignored.
+
+    `requests` has the identity of the request that started a run, where the same request has to find it again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.states: dict[str, State] = {}
+        self.requests: dict[str, str] = {}
 
     def load(self) -> None:
         """Read the file and write it again without ended runs."""
-        self.states = {}
+        self.states, self.requests = {}, {}
         if self._path.exists():
             for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
                     entry = json.loads(line)
                     self.states[entry["run"]] = entry["state"]
+                    if "request" in entry:
+                        self.requests[entry["run"]] = str(entry["request"])
                 except (ValueError, KeyError, TypeError):
                     continue
         self.states = {run: state for run, state in self.states.items() if state != "ended"}
+        self.requests = {run: request for run, request in self.requests.items() if run in self.states}
         make_folder(self._path.parent)
         part = self._path.with_suffix(".part")
         part.unlink(missing_ok=True)
-        self._append(part, "".join(map(_line, self.states, self.states.values())))
+        self._append(part, "".join(self._line(run, state) for run, state in self.states.items()))
         part.replace(self._path)
 
-    def write(self, run_id: str, state: State) -> None:
+    def write(self, run_id: str, state: State, request: str = "") -> None:
         """Set the state of a run; it is on the disk when this returns."""
         self.states[run_id] = state
-        self._append(self._path, _line(run_id, state))
+        if request:
+            self.requests[run_id] = request
+        elif state == "ended":
+            self.requests.pop(run_id, None)
+        self._append(self._path, self._line(run_id, state))
+
+    def _line(self, run_id: str, state: State) -> str:
+        entry = {"run": run_id, "state": state}
+        if run_id in self.requests:
+            entry["request"] = self.requests[run_id]
+        return json.dumps(entry) + "\n"
 
     def _append(self, path: Path, text: str) -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
@@ -76,20 +96,22 @@ class DrivenFile:
             os.close(file)
 
 
-def _line(run_id: str, state: State) -> str:
-    return json.dumps({"run": run_id, "state": state}) + "\n"
-
-
 class DrivenRuns:
     """Starts and resumes runs for clients, and keeps track of them."""
 
     def __init__(self, engine: Engine, file: Path) -> None:
         self._engine, self._file = engine, DrivenFile(file)
         self._handles: dict[str, Handle] = {}
+        self._not_resumed: set[str] = set()
         self._tasks = BackgroundTasks()
 
     def __contains__(self, run_id: object) -> bool:
         return isinstance(run_id, str) and self._file.states.get(run_id) == "driven"
+
+    @property
+    def requests(self) -> Mapping[str, str]:
+        """The identity of the request that started each run, of those that have not ended."""
+        return self._file.requests
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
@@ -119,14 +141,18 @@ class DrivenRuns:
         conversation: str | None = None,
         limits: Limits | None = None,
         budget: str | None = None,
+        request: str = "",
     ) -> Handle:
-        """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started."""
+        """Start a run, which this server drives from now on; with the id of a run that exists, nothing is started.
+
+        `request` is the identity of a request that is to find the run again, also after a restart.
+        """
         if run_id is not None and await self._engine.runs.find(run_id) is not None:
             return await self._engine.start(
                 team, task, run_id=run_id, history=history, continues=continues, conversation=conversation
             )
         identity = run_id or new_run_id(time.time())
-        await self._write(identity, "driven")
+        await self._write(identity, "driven", request)
         try:
             handle = await self._engine.start(
                 team,
@@ -181,6 +207,14 @@ class DrivenRuns:
             raise
         return self._watch(handle)
 
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until a run has ended or paused; one that this server is about to resume counts as driven."""
+        while True:
+            result = await self._engine.runs.wait(run_id)
+            if result.status != "interrupted" or run_id not in self or run_id in self._not_resumed:
+                return result
+            await anyio.sleep(RESUMED_INTERVAL)
+
     async def resume_if_paused(self, run_id: str) -> bool:
         """Resume a run of this server that paused, now that it is answered; returns whether it was resumed."""
         if self._file.states.get(run_id) != "paused":
@@ -203,6 +237,7 @@ class DrivenRuns:
                 elif state == "driven" or await self._engine.runs.answers(run_id):
                     await self.resume(run_id)
             except TeamwrightError as error:
+                self._not_resumed.add(run_id)
                 LOG.warning("run %s can't be resumed: %s", run_id, mask_text(str(error)))
 
     def _watch(self, handle: Handle) -> Handle:
@@ -229,6 +264,6 @@ class DrivenRuns:
             if self._handles.get(run_id) is handle:
                 del self._handles[run_id]
 
-    async def _write(self, run_id: str, state: State) -> None:
+    async def _write(self, run_id: str, state: State, request: str = "") -> None:
         if self._file.states.get(run_id, "ended") != state:
-            await anyio.to_thread.run_sync(self._file.write, run_id, state)
+            await anyio.to_thread.run_sync(self._file.write, run_id, state, request)

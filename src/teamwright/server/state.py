@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from teamwright.runtime.engine import Engine
+from teamwright.server.awaited_runs import AwaitedRuns
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feeds.feed import Feeds
@@ -41,6 +42,7 @@ class ServerState:
     inbox: Inbox
     webhook_notices: WebhookNotices
     sessions: Sessions
+    awaited: AwaitedRuns
     lab_threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(LAB_THREADS))
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
@@ -50,7 +52,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
-    overview = Overview(engine)
+    overview, awaited = Overview(engine), AwaitedRuns(engine)
     tokens = Tokens(data / "server-tokens.json")
     webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE))
     state = ServerState(
@@ -64,6 +66,8 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         Inbox(engine),
         webhook_notices,
         Sessions(tokens, file=data / "server-sessions.json"),
+        awaited,
     )
-    async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened():
+    async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened(), awaited.opened():
+        awaited.restore(driven.requests)
         yield state

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 
 import anyio
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
 
 SEND_SECONDS = 10.0
@@ -19,9 +19,19 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, texts: AsyncGenerator[str], status_code: int = 200) -> None:
-        super().__init__(texts, status_code)
-        self._texts = texts
+    def __init__(self, texts: AsyncGenerator[str], ended: Callable[[], None] | None = None) -> None:
+        """Send these texts; `ended` is called once the client has all of them, or has left."""
+        super().__init__(texts)
+        self._texts, self._ended = texts, ended
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._ended is not None:
+                self._ended()
 
     @override
     async def stream_response(self, send: Send) -> None:

@@ -6,7 +6,7 @@ Recorded items that have left the window of the run's channel are read again for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ class Feeds:
         self._channels: dict[tuple[str, Form], _Followed] = {}
         self._tasks = BackgroundTasks()
         self._closing = asyncio.Event()
+        self._at_close: list[Callable[[], None]] = []
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
@@ -59,8 +60,14 @@ class Feeds:
             self.close()
             await self._tasks.close()
 
+    def at_close(self, call: Callable[[], None]) -> None:
+        """Call this when the server stops."""
+        self._at_close.append(call)
+
     def close(self) -> None:
         """End all feeds, because the server stops."""
+        for call in () if self.is_closing else self._at_close:
+            call()
         self._closing.set()
         for followed in self._channels.values():
             followed.channel.wake()

@@ -2,7 +2,8 @@
 
 A model is a team of this server. What members reply on the way comes as reasoning, and the answer of the team as
 content. `metadata.conversation` names a conversation of the server; without it, the messages before the last one are
-the history.
+the history. The libraries of clients repeat what times out or has a status of 409, 429 or 500 and above: the same
+request again finds its run, and a run that ends without an answer has a status that is not repeated.
 """
 
 from __future__ import annotations
@@ -10,26 +11,29 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from teamwright.errors import TeamwrightError, UsageError
+from teamwright.errors import TeamwrightError, UnknownName, UsageError
+from teamwright.server.awaited_runs import AwaitedRun, identity_of, run_id_of
 from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses
+from teamwright.server.feeds.completion_text import CompletionText, Piece
 from teamwright.server.feeds.event_stream import EventStream
 from teamwright.server.feeds.feed import TooSlow
 from teamwright.server.routes.sockets import HEARTBEAT
-from teamwright.server.security.access import MAY_READ, MAY_RUN, Server, need, state_of
+from teamwright.server.security.access import MAY_READ, Runner, Server, need
 from teamwright.server.security.audit import note_started
 from teamwright.server.state import ServerState
+from teamwright.values.results import FINAL
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
-    from teamwright.runtime.handle import Handle
+    from teamwright.teams.team import Team
     from teamwright.values.results import RunResult
 
 router = APIRouter(prefix="/v1", tags=["openai"])
@@ -44,8 +48,9 @@ COMPLETED: dict[int | str, Json] = {
     }
 }
 FINISHED = frozenset(("completed", "degraded"))
+NO_ANSWER, CLIENT_GONE = 422, 499
 STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
-"""The events after which there is nothing more to stream."""
+"""The events after which there may be nothing more to stream."""
 
 
 class TextPart(BaseModel):
@@ -84,108 +89,201 @@ class AskedCompletion(BaseModel):
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = Field(default=None, description="a team gives one answer")
     metadata: dict[str, str] = Field(default_factory=dict[str, str])
+    store: bool | None = Field(default=None, description="the run goes on when its client leaves")
+    background: bool | None = Field(default=None, description="as `store`")
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the run goes on without its client."""
+        return bool(self.store or self.background)
 
 
 @router.get("/models", responses=responses(), dependencies=[MAY_READ])
 async def list_models(server: Server) -> Json:
     """Return the teams of this server as models."""
     ids = await anyio.to_thread.run_sync(server.catalogue.ids)
-    models = [{"id": one, "object": "model", "owned_by": "teamwright"} for one in ids]
-    return {"object": "list", "data": models}
+    return {"object": "list", "data": list(map(_model, ids))}
 
 
-@router.post(
-    "/chat/completions", responses=COMPLETED | responses(404, 409, 502), response_model=None, dependencies=[MAY_RUN]
-)
-async def complete(server: Server, request: Request, asked: AskedCompletion) -> JSONResponse | EventStream:
-    """Let a team answer."""
-    handle = await _start(server, asked)
-    note_started(request, handle.run_id)
-    if asked.stream:
-        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return EventStream(_chunks(request, handle, asked.model, with_usage=with_usage))
-    result = await server.engine.runs.wait(handle.run_id)  # unlike the handle's, it goes on without the client
-    need(request, "run")  # the token may have been revoked meanwhile
-    if result.status not in FINISHED:
-        return error_response(502, "run_failed", _failure(result))
-    message = {"role": "assistant", "content": mask_text(result.output or "")}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return JSONResponse(
-        {**_frame(handle.run_id, asked.model, "chat.completion"), "choices": [choice], "usage": _usage(result)}
-    )
+@router.get("/models/{model}", responses=responses(404), dependencies=[MAY_READ])
+async def read_model(server: Server, model: str) -> Json:
+    """Return a team of this server as a model."""
+    ids = await anyio.to_thread.run_sync(server.catalogue.ids)
+    if model not in ids:
+        raise UnknownName("team", model, ids)
+    return _model(model)
 
 
-async def _start(server: ServerState, asked: AskedCompletion) -> Handle:
+def _model(id_: str) -> Json:
+    return {"id": id_, "object": "model", "created": 0, "owned_by": "teamwright"}
+
+
+@router.post("/chat/completions", responses=COMPLETED | responses(404, 409), response_model=None)
+async def complete(
+    server: Server,
+    request: Request,
+    visitor: Runner,
+    asked: AskedCompletion,
+    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+    x_stainless_retry_count: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
+    """Let a team answer. The same request again finds its run; a client that leaves ends it, unless it has `store`.
+
+    Requests are the same if they have the same `Idempotency-Key`, or without one the same body while nobody has got the
+    answer. A run that ends without an answer has the status 422.
+    """
     team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
-    *before, last = asked.messages
-    if last.role == "assistant":
-        raise UsageError("The last message has to be the user's.")
-    conversation = asked.metadata.get("conversation")
-    history = [] if conversation else [_message(one) for one in before]
-    return await server.driven.start(team, last.text, history=history, conversation=conversation)
+    identity = identity_of(visitor.name, idempotency_key, await request.body())
+    retries = int(x_stainless_retry_count) if (x_stainless_retry_count or "").isdecimal() else None
+    run = server.awaited.enter(identity, is_kept=asked.is_kept, retries=retries)
+    call = _Call(server, request, asked, team, run)
+    try:
+        await call.start(None if idempotency_key is None else run_id_of(identity))
+        note_started(request, run.run_id)
+        if asked.stream:
+            return EventStream(call.chunks(), ended=call.leave)
+        answer = await call.answer()
+    except BaseException:
+        call.leave()
+        raise
+    call.leave()
+    return answer
+
+
+class _Call:
+    """One request for a completion, from its run to its answer."""
+
+    def __init__(
+        self, server: ServerState, request: Request, asked: AskedCompletion, team: Team, run: AwaitedRun
+    ) -> None:
+        self._server, self._request, self._asked, self._team, self._run = server, request, asked, team, run
+        self._is_answered = False
+
+    async def start(self, run_id: str | None) -> None:
+        """Start the run, unless an earlier request has."""
+        async with self._run.starting:
+            if self._run.run_id:
+                return
+            *before, last = self._asked.messages
+            if last.role == "assistant":
+                raise UsageError("The last message has to be the user's.")
+            conversation = self._asked.metadata.get("conversation")
+            history = [] if conversation else [_message(one) for one in before]
+            handle = await self._server.driven.start(
+                self._team,
+                last.text,
+                run_id=run_id,
+                history=history,
+                conversation=conversation,
+                request=self._run.identity,
+            )
+            self._run.run_id = handle.run_id
+
+    def leave(self) -> None:
+        """Let the client go, with its answer or without; the run of a stream that was closed ends at once."""
+        if self._server.feeds.is_closing:
+            self._run.is_kept = True  # it is resumed after the restart, and found by the same request
+        after = 0.0 if self._asked.stream else None
+        self._server.awaited.leave(self._run, answered=self._is_answered, after=after)
+
+    async def answer(self) -> Response:
+        """Wait for the end of the run and return its answer; a client that leaves earlier gets none."""
+        result: RunResult | None = None
+        failure: TeamwrightError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def leave_with_client() -> None:
+                while (await self._request.receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(leave_with_client)
+            try:
+                result = await self._server.driven.wait(self._run.run_id)
+            except TeamwrightError as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if result is None:
+            return Response(status_code=CLIENT_GONE)
+        need(self._request, "run")  # the token may have been revoked meanwhile
+        self._end(result)
+        if result.status not in FINISHED:
+            return _failed(result)
+        message = {"role": "assistant", "content": mask_text(result.output or "")}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        head = _frame(self._run.run_id, self._asked.model, "chat.completion")
+        return JSONResponse({**head, "choices": [choice], "usage": _usage(result)})
+
+    def _end(self, result: RunResult) -> None:
+        """Note that the client gets its answer; a run that waits for a person or a driver is found again."""
+        self._is_answered = result.status in FINAL
+        self._run.is_kept = self._run.is_kept or not self._is_answered
+
+    async def chunks(self) -> AsyncGenerator[str]:
+        """Yield the answer as it is written, and what members say on the way."""
+        head = _frame(self._run.run_id, self._asked.model, "chat.completion.chunk")
+
+        def chunk(delta: Json, finish: str | None = None) -> str:
+            return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+        yield chunk({"role": "assistant", "content": ""})
+        text = CompletionText(self._team)
+        try:
+            async for piece in self._pieces(text):
+                yield chunk({piece[0]: piece[1]}) if piece is not None else ": still here\n\n"
+            result = await self._server.driven.wait(self._run.run_id)
+            need(self._request, "run")
+        except (NotKnown, NotAllowed):
+            self._run.is_kept = True  # it goes on without its client
+            yield _data({"error": {"code": "unauthorized", "message": "the session or token has ended"}})
+            return
+        except TeamwrightError as error:  # too late for a status
+            yield _data({"error": {"code": "run_failed", "message": mask_text(str(error))}})
+            return
+        self._end(result)
+        if result.status not in FINISHED:
+            yield _data({"error": {"code": _code(result), "message": _failure(result)}})
+            return
+        if rest := text.rest(mask_text(result.output or "")):
+            yield chunk({"content": rest})
+        yield chunk({}, "stop")
+        if self._asked.stream_options is not None and self._asked.stream_options.include_usage:
+            yield _data({**head, "choices": [], "usage": _usage(result)})
+        yield "data: [DONE]\n\n"
+
+    async def _is_running(self) -> bool:
+        """Whether the run goes on: its record may contain a pause or an interruption that is over."""
+        found = await self._server.engine.runs.find(self._run.run_id)
+        return found is not None and found.status == "running"
+
+    async def _pieces(self, text: CompletionText) -> AsyncGenerator[Piece | None]:
+        """Yield what members say until the run stops, and `None` in silence. Who is too slow misses the rest.
+
+        Raises `NotKnown` or `NotAllowed` where the visitor has lost the right to read it.
+        """
+        checked = anyio.current_time()
+        async with self._server.feeds.follow(self._run.run_id, form="events") as feed:
+            try:
+                while (frames := await feed.next(HEARTBEAT)) is not None:
+                    if anyio.current_time() - checked >= HEARTBEAT:
+                        need(self._request, "run")
+                        checked = anyio.current_time()
+                    if not frames:
+                        yield None
+                    for frame in frames:
+                        for piece in text.pieces(frame):
+                            yield piece
+                    if any(frame.kind in STOPS for frame in frames) and not await self._is_running():
+                        return
+            except TooSlow:
+                return
 
 
 def _message(one: AskedMessage) -> Message:
     name = one.name or ("assistant" if one.role == "assistant" else "user")
     return Message(name=name, content=one.text, role="assistant" if one.role == "assistant" else "user")
-
-
-async def _chunks(request: Request, handle: Handle, model: str, *, with_usage: bool) -> AsyncGenerator[str]:
-    server = state_of(request)
-    head = _frame(handle.run_id, model, "chat.completion.chunk")
-
-    def chunk(delta: Json, finish: str | None = None) -> str:
-        return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-
-    yield chunk({"role": "assistant", "content": ""})
-    try:
-        async for said in _replies(request, handle.run_id):
-            yield chunk({"reasoning_content": said}) if said else ": still here\n\n"
-        result = await server.engine.runs.wait(handle.run_id)
-        need(request, "run")
-    except (NotKnown, NotAllowed):  # the run goes on without its client
-        yield _data({"error": {"code": "unauthorized", "message": "the session or token has ended"}})
-        return
-    except TeamwrightError as error:  # too late for a status
-        yield _data({"error": {"code": "run_failed", "message": mask_text(str(error))}})
-        return
-    if result.status not in FINISHED:
-        yield _data({"error": {"code": "run_failed", "message": _failure(result)}})
-        return
-    yield chunk({"content": mask_text(result.output or "")})
-    yield chunk({}, "stop")
-    if with_usage:
-        yield _data({**head, "choices": [], "usage": _usage(result)})
-    yield "data: [DONE]\n\n"
-
-
-async def _replies(request: Request, run_id: str) -> AsyncGenerator[str]:
-    """Yield what members say until the run stops, and an empty text in silence. Who is too slow misses the rest.
-
-    Raises `NotKnown` or `NotAllowed` where the visitor has lost the right to read it.
-    """
-    checked = anyio.current_time()
-    async with state_of(request).feeds.follow(run_id, form="events") as feed:
-        stopped = False
-        try:
-            while not stopped and (frames := await feed.next(HEARTBEAT)) is not None:
-                if anyio.current_time() - checked >= HEARTBEAT:
-                    need(request, "run")
-                    checked = anyio.current_time()
-                if not frames:
-                    yield ""
-                for frame in frames:
-                    if frame.kind == "agent.replied" and (said := _said(json.loads(frame.text))):
-                        yield said
-                    stopped = stopped or frame.kind in STOPS
-        except TooSlow:
-            return
-
-
-def _said(item: Json) -> str:
-    """What a member said, under its name."""
-    messages = item.get("texts", {}).get("messages", ())
-    return "".join(f"{one['name']}: {one['content']}\n\n" for one in messages)
 
 
 def _frame(run_id: str, model: str, kind: str) -> Json:
@@ -199,6 +297,17 @@ def _usage(result: RunResult) -> Json:
         "completion_tokens": used.output_tokens,
         "total_tokens": used.input_tokens + used.output_tokens,
     }
+
+
+def _failed(result: RunResult) -> Response:
+    """Return the error of a run without an answer, with a status and a header after which no client asks again."""
+    response = error_response(NO_ANSWER, _code(result), _failure(result))
+    response.headers["X-Should-Retry"] = "false"
+    return response
+
+
+def _code(result: RunResult) -> str:
+    return "run_failed" if result.status in FINAL else f"run_{result.status}"
 
 
 def _failure(result: RunResult) -> str:

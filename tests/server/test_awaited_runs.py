@@ -1,0 +1,66 @@
+"""The same request finds its run; another one with the same words does not."""
+
+from __future__ import annotations
+
+from teamwright import Engine
+from teamwright.server.awaited_runs import RETURN_SECONDS, AwaitedRuns, identity_of, run_id_of
+
+
+def awaited(now: list[float]) -> AwaitedRuns:
+    return AwaitedRuns(Engine("memory"), lambda: now[0])
+
+
+def test_who_comes_back_finds_the_run_and_who_was_answered_asks_anew() -> None:
+    now = [0.0]
+    runs = awaited(now)
+    first = runs.enter("x", is_kept=False, retries=0)
+    first.run_id = "r"
+    assert runs.enter("x", is_kept=False, retries=1) is first  # its client says that it asked before
+    assert runs.enter("x", is_kept=False, retries=None) is first
+    assert runs.enter("y", is_kept=False, retries=1) is not first
+    for _ in range(3):
+        runs.leave(first, answered=False)
+    assert runs.enter("x", is_kept=False, retries=0) is first  # nobody waits for it any more
+    runs.leave(first, answered=True)
+    assert runs.enter("x", is_kept=False, retries=2) is first  # the answer was lost
+    assert runs.enter("x", is_kept=False, retries=None) is not first
+
+
+def test_a_second_question_while_the_first_is_open_has_a_run_of_its_own() -> None:
+    runs = awaited([0.0])
+    first = runs.enter("x", is_kept=False, retries=0)
+    first.run_id = "r"
+    assert runs.enter("x", is_kept=False, retries=0) is not first
+
+
+def test_a_run_is_forgotten_after_a_while_and_one_that_never_began_at_once() -> None:
+    now = [0.0]
+    runs = awaited(now)
+    kept, lost = runs.enter("x", is_kept=True, retries=None), runs.enter("y", is_kept=False, retries=None)
+    kept.run_id = "r"
+    runs.leave(kept, answered=False)
+    runs.leave(lost, answered=False)
+    assert runs.enter("y", is_kept=False, retries=None) is not lost
+    now[0] = RETURN_SECONDS + 1
+    assert runs.enter("x", is_kept=True, retries=1) is not kept
+
+
+def test_a_restart_forgets_no_open_run() -> None:
+    runs = awaited([0.0])
+    runs.restore({"r": "x"})
+    found = runs.enter("x", is_kept=False, retries=None)
+    assert (found.run_id, found.is_kept) == ("r", True)
+
+
+def test_requests_are_told_apart_by_their_sender_and_key_or_body() -> None:
+    found = {
+        identity_of("ann", None, b"one"),
+        identity_of("ann", None, b"two"),
+        identity_of("bob", None, b"one"),
+        identity_of("ann", "one", b"one"),
+        identity_of("ann", "two", b"one"),
+        identity_of("an", "none", b""),
+    }
+    assert len(found) == 6
+    assert identity_of("ann", "k", b"one") == identity_of("ann", "k", b"two")
+    assert len({run_id_of(one) for one in found}) == 6
