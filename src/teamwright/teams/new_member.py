@@ -13,17 +13,19 @@ from teamwright.manifests.secrets import resolve_secrets
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.values.secrets.classification import without_secrets
-from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.manifest import AgentSpec, AnyModel
 from teamwright.values.text.validation_messages import misfits_of
 
 
 def build_new_member(team: Team, name: str, declared: JsonValue) -> AgentLike:
     """Build the agent beside the agents and models of the team; raises `UsageError` with what is wrong.
 
-    Its declaration is recorded, so it may not contain a secret, nor name one that the team does not use.
+    Without a model of its own it has that of the team's first member that has one. Its declaration is recorded, so it
+    may not contain a secret, nor name one that the team does not use.
     """
-    spec = check_declaration(name, declared)
-    source = team.source
+    source, spec = team.source, check_declaration(name, declared)
+    if spec.model is None and spec.function is None and spec.scripted is None and spec.expert is None:
+        spec = spec.model_copy(update={"model": _shared_model(team, name)})
     agents = {**source.manifest.agents, name: spec}
     manifest, secrets = resolve_secrets(source.manifest.model_copy(update={"agents": agents}))
     if not secrets <= team.secrets:
@@ -31,6 +33,18 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> AgentLike:
     with modules_of(source.module_folder):
         built = Builder(manifest, Path(source.base), roots=source.roots).team(name)
     return built.members[0]
+
+
+def _shared_model(team: Team, name: str) -> AnyModel:
+    """Return the model of the first member that has one, or else of the first agent of the manifest."""
+    agents = team.source.manifest.agents
+    first = [agents[member.name] for member in team.members if member.name in agents]
+    found = next((one.model for one in (*first, *agents.values()) if one.model is not None), None)
+    if found is None:
+        raise UsageError(
+            f"The new member {name!r} needs a model, and its team has none to share: name one, such as openai:gpt-5."
+        )
+    return found
 
 
 def check_declaration(name: str, declared: JsonValue) -> AgentSpec:

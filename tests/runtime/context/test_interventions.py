@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import cast
 
 import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Engine, Team
+from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
 from teamwright.strategies.talk import Talk
+from teamwright.teams.new_member import build_new_member
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused
@@ -431,3 +433,17 @@ async def test_what_never_takes_effect_is_refused_when_the_run_ends() -> None:  
     [refused] = [event for event in events if event.kind == "run.refused"]
     assert refused.fact.reason == "the run ended before it took effect"  # type: ignore[union-attr]
     assert events[-1].kind == "run.ended"
+
+
+def test_a_new_member_without_a_model_has_that_of_its_team(tmp_path: Path) -> None:
+    (tmp_path / "replies.yaml").write_text("rules: [{reply: one}]")
+    manifest = tmp_path / "team.yaml"
+    agents = "agents:\n  other: {model: 'openai:last'}\n  a: {scripted: replies.yaml}\n  b: {model: main}\n"
+    manifest.write_text(f"models: {{main: 'openai:first'}}\n{agents}teams: {{t: {{members: [a, b]}}}}\n")
+    declared: JsonValue = {"instructions": "Count.", "description": "counts"}
+    built = build_new_member(load_team(manifest), "c", declared)
+    assert isinstance(built, ModelAgent)
+    assert "openai:first" in str(built.model)
+    manifest.write_text("agents: {a: {scripted: replies.yaml}}\nteams: {t: {members: [a]}}\n")
+    with pytest.raises(UsageError, match="'c' needs a model, and its team has none to share: name one"):
+        build_new_member(load_team(manifest), "c", declared)

@@ -84,7 +84,10 @@ class PlainModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     model: str | None = Field(
-        default=None, max_length=200, description="the name of a model, or provider:name; by default the team's"
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="the name of a model, or provider:name; by default that of the team's first member with one",
     )
     instructions: str = Field(default="", max_length=100_000)
     description: str = Field(default="", max_length=10_000)
