@@ -17,12 +17,15 @@ from teamwright.experts.live.requests import MemberRequest, RequestKind, post_re
 from teamwright.experts.live.strategy import Live
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
+from teamwright.page.page_events import PageMessage
+from teamwright.page.page_reader import read_page_events
 from teamwright.runtime.run_reader import read_texts
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event
 from teamwright.values.events.live import TeamLife, TeamMessage
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
+from teamwright.values.events.team import TeamHandoff
 from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Reply, Turn
@@ -181,9 +184,12 @@ async def test_a_message_to_all_travels_as_its_summary() -> None:  # A-08
 
 async def test_a_member_hands_its_phase_over() -> None:
     members = [asker("a"), asker("b", ("hand_over", "c", "The walls remain.")), asker("c")]
-    _, events = await run(live(members))
+    journal = MemoryJournal()
+    result, events = await run(live(members), journal)
     assert asks(events)[1:3] == [("turn-2", "b"), ("turn-2/round-1", "c")]
-    assert [event.kind for event in events].count("team.handoff") == 1
+    assert facts(events, TeamHandoff) == [TeamHandoff(source="b", to="c", reason="The walls remain.")]
+    shown = [one for one in await read_page_events(journal, result.run_id) if isinstance(one, PageMessage)]
+    assert [(one.text, one.to) for one in shown if one.type == "handoff"] == [("The walls remain.", ("c",))]
 
 
 async def test_a_discussion_without_an_end_is_decided_by_the_lead() -> None:

@@ -53,7 +53,8 @@ class Discussion:
             if not self._reaches(request, expert):
                 prompt = unknown_prompt(request.to, self._others(expert.name), phase, self._task.text)
             elif request.type == "hand_over":
-                await self._ctx.emit(TeamHandoff(source=expert.name, to=request.to), key=f"{place}/handoff")
+                handoff = TeamHandoff(source=expert.name, to=request.to, reason=request.text)
+                await self._ctx.emit(handoff, key=f"{place}/handoff")
                 prompt = handed_over_prompt(expert.name, request.text, phase, self._task.text)
                 expert = self._members.named(request.to)
             else:

@@ -359,8 +359,8 @@ def _note_of_next_speaker(event: Event) -> str | None:
     match event.fact:
         case TeamHandoff(source=source, to="", reason=reason):
             return f"a person is needed for the work of {source}: {reason}"
-        case TeamHandoff(source=source, to=to):
-            return f"{source} hands off to {to}"
+        case TeamHandoff(source=source, to=to, reason=reason):
+            return f"{source} hands off to {to}" + (f": {reason}" if reason else "")
         case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
             return f"turn {turn} goes to {member}, the first eligible member, because {reason}"
         case _:
