@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from teamwright import errors
+from teamwright.cli.main import main
 from teamwright.errors import (
     AgentError,
     DuplicateKey,
@@ -23,8 +25,11 @@ from teamwright.errors import (
     UnknownName,
     UsageError,
     a,
+    install_command,
     nearest,
+    origin_in,
 )
+from tests.paths import ROOT
 
 
 def below(kind: type[Exception]) -> set[type[Exception]]:
@@ -77,7 +82,7 @@ def test_a_manifest_error_shows_all_its_problems() -> None:
         (DuplicateName("agent", "x"), "already an agent 'x'"),
         (DuplicateName("team", "x"), "already a team 'x'"),
         (InvalidName("run", "a b", "a-b"), "'a b' can't name a run"),
-        (MissingExtra("models", "Talking"), "pip install 'teamwright[models]'"),
+        (MissingExtra("models", "Talking"), install_command("models")),
         (RunNotFound("run-one", ["run-on"]), "did you mean 'run-on'"),
         (RunNotFound("zzz", ["r2"]), "teamwright runs list"),
         (RunIsLive("r1"), "teamwright runs cancel r1"),
@@ -104,3 +109,53 @@ def test_many_names_are_cut_short() -> None:
 
 def test_the_article_fits_the_word() -> None:
     assert (a("agent"), a("team")) == ("an agent", "a team")
+
+
+FOLDER = {"url": "file:///srv/my%20code/teamwright", "dir_info": {}}
+EDITABLE = {**FOLDER, "dir_info": {"editable": True}}
+WHEEL = {"url": "file:///wheels/teamwright-0.1.0-py3-none-any.whl", "archive_info": {}}
+GIT = {"url": "https://git.example/teamwright.git", "vcs_info": {"vcs": "git", "commit_id": "1f2e3d"}}
+REVISION = {**GIT, "vcs_info": {"vcs": "git", "commit_id": "1f2e3d", "requested_revision": "v0.1.0"}}
+ARCHIVE = {"url": "https://files.example/teamwright-0.1.0.tar.gz", "archive_info": {}}
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        (FOLDER, "pip install '/srv/my code/teamwright[models]'"),
+        (EDITABLE, "pip install -e '/srv/my code/teamwright[models]'"),
+        (WHEEL, "pip install '/wheels/teamwright-0.1.0-py3-none-any.whl[models]'"),
+        (GIT, "pip install 'teamwright[models] @ git+https://git.example/teamwright.git@1f2e3d'"),
+        (REVISION, "pip install 'teamwright[models] @ git+https://git.example/teamwright.git@v0.1.0'"),
+        (
+            {**GIT, "subdirectory": "py"},
+            "pip install 'teamwright[models] @ git+https://git.example/teamwright.git@1f2e3d#subdirectory=py'",
+        ),
+        (ARCHIVE, "pip install 'teamwright[models] @ https://files.example/teamwright-0.1.0.tar.gz'"),
+        (None, "pip install 'teamwright[models]'"),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came_from(
+    said: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = None if said is None else json.dumps(said)
+    monkeypatch.setattr("teamwright.errors._origin", lambda: ("pip install", *origin_in(written)))
+    assert install_command("models") == command
+    assert str(MissingExtra("models", "Talking")).endswith(command)
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", "{}", '{"url": "x", "vcs_info": {}}', '{"url": "x", "vcs_info": 1}'])
+def test_a_damaged_note_of_the_installer_does_no_harm(damaged: str) -> None:
+    assert origin_in(damaged) == ("", str(ROOT))
+
+
+def test_every_hint_names_this_source(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teamwright.cli.doctor.find_spec", lambda _name: None)
+    main(["doctor"])
+    assert install_command("models") in capsys.readouterr().out
+    written = [
+        path.relative_to(ROOT)
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if "pip install 'teamwright" in path.read_text(encoding="utf-8")
+    ]
+    assert written == []

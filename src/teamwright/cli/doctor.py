@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+from teamwright.errors import install_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +97,7 @@ def _extras() -> Iterator[Finding]:
         there = all(_importable(module) for module in modules)
         found = ", ".join(filter(None, (_version(_package(module)) for module in modules))) if there else ""
         detail = f"installed ({found})" if found else "installed" if there else "not installed"
-        yield Finding(f"extra {extra!r}", there, detail, f"pip install 'teamwright[{extra}]'")
+        yield Finding(f"extra {extra!r}", there, detail, install_command(extra))
 
 
 def _importable(module: str) -> bool:

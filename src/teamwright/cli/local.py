@@ -6,6 +6,7 @@ import typer
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.errors import install_command
 
 app = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,5 +35,5 @@ def install(json: Json = False, out: Out = None) -> int:
     else:
         write_result(str(weights), out)
     if not ready:
-        say("the inference engine is still missing: run  pip install 'teamwright[local]'")
+        say(f"the inference engine is still missing: run  {install_command('local')}")
     return 0

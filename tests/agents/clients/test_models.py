@@ -8,6 +8,7 @@ import pytest
 
 from teamwright.agents.clients import models
 from teamwright.agents.clients.models import EXTRAS, missing_extra
+from teamwright.errors import install_command
 from tests.paths import ROOT
 
 
@@ -24,7 +25,7 @@ def test_a_model_whose_package_is_missing_names_its_extra(
     model: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "_importable", lambda _: False)
-    assert f"pip install 'teamwright[{extra}]'" in str(missing_extra(model))
+    assert install_command(extra) in str(missing_extra(model))
 
 
 def test_a_provider_that_is_not_listed_is_left_to_the_library() -> None:

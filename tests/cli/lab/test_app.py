@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.errors import install_command
 from teamwright.lab import compare, evaluate, sweep
 from tests.cli.conftest import Call
 
@@ -156,7 +157,7 @@ def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatc
     monkeypatch.setattr("teamwright.lab.drawing.svg.find_spec", lambda name: None)
     done = call("lab", "evaluate", "--plot", "plot.png")
     assert (done.code, done.out) == (2, "")
-    assert "pip install 'teamwright[plots]'" in done.err
+    assert install_command("plots") in done.err
 
 
 def test_protocols_are_compared(call: Call) -> None:  # Z-14
@@ -191,4 +192,4 @@ def test_a_sweep_without_numpy_says_so_and_gives_the_same(call: Call, monkeypatc
     monkeypatch.setitem(sys.modules, "teamwright.lab.parameter_sweep.numpy_cells", None)
     slow = call("lab", "sweep", "--tasks", "8:64:8", "--csv")
     assert slow.out == fast.out
-    assert "pip install 'teamwright[lab]'" in slow.err
+    assert install_command("lab") in slow.err

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from teamwright.cli.main import main
+from teamwright.errors import install_command
 from tests.cli.conftest import TEAM, write_team
 from tests.kit.program import Program
 
@@ -63,4 +64,4 @@ def test_without_the_extra_one_line_names_it(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "teamwright.server.listener", raising=False)
     assert main(["serve", "--port", "0"]) == 2
-    assert "pip install 'teamwright[server]'" in capsys.readouterr().err
+    assert install_command("server") in capsys.readouterr().err

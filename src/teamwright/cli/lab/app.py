@@ -19,6 +19,7 @@ from teamwright.cli.terminal.output import (
     write_pieces,
     write_result,
 )
+from teamwright.errors import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -210,7 +211,7 @@ def sweep(
     _check_form(cast("SweepOptions", given), json, csv)
     found = swept(profiles=profiles_of(profile), **cast("SweepOptions", given))
     if not found.vectorised:
-        say("NumPy is not installed, so cells are computed one by one; for speed: pip install 'teamwright[lab]'")
+        say(f"NumPy is not installed, so cells are computed one by one; for speed: {install_command('lab')}")
     as_csv = csv or (out is not None and out.suffix.lower() == ".csv" and not json)
     _deliver_cells(found, json, as_csv, out)
     if plot is not None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
-from teamwright.manifests.declarations import Declaration, Declarations
+from teamwright.manifests.declarations import Declaration, Declarations, Kind
 from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
 from teamwright.values.secrets.patterns import secret_spans
 from teamwright.values.text.display import cut
@@ -56,7 +56,8 @@ def check_environment(
     With `models_replaced`, nothing reads the variables of models.
     """
     plain: set[int] = set()
-    for kind in ("agent", "team", *(() if models_replaced else ("model",)), "tool"):
+    kinds: tuple[Kind, ...] = ("agent", "team", "tool") if models_replaced else ("agent", "team", "model", "tool")
+    for kind in kinds:
         for one in declared.every(kind):
             found: list[tuple[Path, Scalar]] = []
             _collect(one.node, (), found, plain)
