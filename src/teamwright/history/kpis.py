@@ -34,7 +34,7 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import JUDGED, EvaluationVerdict, VerdictOutcome
+from teamwright.values.verdicts import JUDGED, PASSED, EvaluationVerdict, VerdictOutcome
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
@@ -335,7 +335,7 @@ class _KpiFold:
     def judged(self) -> int:
         """Count the steps that an evaluator passed; one whose review broke off is not among them."""
         passed = (ask for ask in self._steps() if self._status(ask) == "passed")
-        return sum(1 for ask in passed if (verdict := self._verdict(ask)) is not None and verdict.outcome == "pass")
+        return sum(1 for ask in passed if (verdict := self._verdict(ask)) is not None and verdict.outcome in PASSED)
 
     def _steps(self) -> Iterator[_Ask]:
         places = {without_attempts(ask.key): ask for ask in self.turns() if ask.purpose == "work"}

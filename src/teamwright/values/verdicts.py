@@ -6,10 +6,12 @@ from typing import Literal
 
 from teamwright.values.models import Record
 
-VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning", "not_reviewed"]
+VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning", "not_reviewed", "accepted"]
 """What becomes of the work: it counts, its author is asked again, a person is needed, it counts although its review
-broke off, or it counts because nobody declared what to review."""
-JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "revise"))
+broke off or because nobody declared what to review, or a person accepted it."""
+PASSED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted"))
+"""The outcomes of work that an evaluator or a person found good."""
+JUDGED: frozenset[VerdictOutcome] = PASSED | {"revise"}
 """The outcomes of reviews that were completed."""
 
 
@@ -59,7 +61,7 @@ class EvaluationVerdict(Record, frozen=True):
     @property
     def passes(self) -> bool:
         """Whether the work counts."""
-        return self.outcome in ("pass", "auto_pass_with_warning", "not_reviewed")
+        return self.outcome not in ("revise", "review_exceeded")
 
     def exceeded(self, reason: str) -> EvaluationVerdict:
         """Return the verdict that no review could be completed, for this reason."""

@@ -17,6 +17,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
+from teamwright.values.people.questions import Answer
+from teamwright.values.results import RunResult
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.turn import Turn
 from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, VerdictOutcome
@@ -276,3 +278,93 @@ async def test_a_record_reads_as_the_result_that_the_run_gave(text: str) -> None
     assert (again.status, again.stop_reason, again.output) == (result.status, result.stop_reason, result.output)
     assert again.messages == result.messages
     assert (again.failure and again.failure.message) == (result.failure and result.failure.message)
+
+
+DECISIONS = [
+    ([Answer(text="accept", by="Ann")], ("completed", "done"), "second", ["revise", "revise", "accepted"]),
+    ([Answer(text="revise", data="say good")], ("completed", "done"), "good third", ["revise", "revise", "pass"]),
+    ([Answer(text="stop", by="Ann")], ("failed", "review_exceeded"), None, ["revise", "revise"]),
+    (
+        [Answer(text="revise"), Answer(text="stop")],
+        ("failed", "review_exceeded"),
+        None,
+        ["revise", "revise", "revise"],
+    ),
+]
+
+
+def asking(note: str = "say good") -> tuple[FakeMembers, Team]:
+    """A team whose author is good once a person says so, and whose exceeded review asks a person."""
+    made = FakeMembers()
+
+    def write(turn: Turn) -> str:
+        return (
+            "good third"
+            if f"A person who read it says: {note}" in turn.task
+            else ("first", "second", "third")[turn.task.count("Review ")]
+        )
+
+    return made, Team(
+        "t", members=[made.member("writer", write, evaluate=WordEvaluator(words(rounds=2, on_exceeded="ask")))]
+    )
+
+
+async def decide(journal: MemoryJournal, team: Team, answers: list[Answer]) -> RunResult:
+    """Run a team, each time in another engine after an answer."""
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id="r")
+    for answer in answers:
+        assert (result.status, result.stop_reason) == ("paused", "approval")
+        async with Engine(journal) as engine:
+            ((key, question),) = (await engine.runs.history("r")).questions().items()
+            assert question.choices == ("accept", "revise", "stop")
+            assert question.draft
+            await engine.runs.answer("r", key, answer)
+        async with Engine(journal) as engine:
+            result = await engine.resume("r", team=team)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("answers", "ending", "output", "outcomes"), DECISIONS, ids=["accept", "revise", "stop", "again"]
+)
+async def test_a_person_decides_about_work_that_exceeded_its_review(
+    answers: list[Answer], ending: tuple[str, str], output: str | None, outcomes: list[str]
+) -> None:
+    made, team = asking()
+    journal = MemoryJournal()
+    result = await decide(journal, team, answers)
+    assert (result.status, result.stop_reason) == ending
+    assert output is None or (result.output, result.warnings) == (output, ())
+    events = list(await journal.read("r"))
+    assert [one.outcome for one in verdicts(events)] == outcomes
+    assert len(made.calls) == 2 + sum(answer.text == "revise" for answer in answers)
+    found = kpis_of(events)
+    assert (found.passed, found.judged, found.failed) == ((1, 1, 0) if output else (0, 0, 1))
+
+
+async def test_a_decision_about_a_review_holds_from_every_point_of_the_record() -> None:
+    for answers, ending, output, _ in DECISIONS:
+        _, team = asking()
+        journal = MemoryJournal()
+        await decide(journal, team, answers)
+        for at in range(2, len(await journal.read("r"))):
+            result, _ = await cut_and_resume(team, at, journal)
+            if result.status != "paused":  # the answer is in the inbox of the journal, or it is asked again
+                assert (result.status, result.stop_reason) == ending
+                assert output is None or result.output == output
+
+
+async def test_why_a_review_broke_off_is_asked_and_never_told_to_the_author() -> None:
+    def breaks() -> object:
+        raise ValueError("the words of an error")
+
+    made = FakeMembers()
+    writer = made.member("writer", evaluate=AnyEvaluator(words(on_exceeded="ask"), breaks))
+    journal = MemoryJournal()
+    team = Team("t", members=[writer])
+    result = await decide(journal, team, [Answer(text="revise", data="shorter"), Answer(text="accept")])
+    assert result.status == "completed"
+    assert "Review 1: the review broke off\nA person who read it says: shorter" in made.last_turn("writer").task
+    assert not made.any_received("the words of an error")
+    assert not made.any_received("the evaluator failed")

@@ -24,7 +24,7 @@ from teamwright.cli.views.view import Silent
 from teamwright.page.notes.notes import note_text, question_text
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.person import PersonAsked
-from teamwright.values.people.approvals import approval_question
+from teamwright.values.people.approvals import approval_question, review_question
 from teamwright.values.people.questions import Answer, Question
 from tests.cli.conftest import write_team
 from tests.kit.program import Program, run_program
@@ -32,6 +32,7 @@ from tests.kit.records import wait_for_question
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
+REVIEW = review_question("What becomes of it?", "the draft")
 DRAFT = approval_question("May it begin?", "the draft")
 TEAM = """\
 agents:
@@ -90,6 +91,10 @@ def session(typed: str | None) -> Generator[PromptSession]:
         (DRAFT, "e\nanother text\n", Answer.edit("another text")),
         (DRAFT, "e\n\n", None),
         (DRAFT, "\n", None),
+        (REVIEW, "acc\n", Answer(text="accept")),
+        (REVIEW, "r\nshorter\n", Answer(text="revise", data="shorter")),
+        (REVIEW, "revise\n\n", Answer(text="revise")),
+        (REVIEW, "s\n", Answer(text="stop")),
     ],
 )
 async def test_typed_text_becomes_an_answer(

@@ -170,3 +170,42 @@ def test_a_run_whose_questions_are_all_answered_only_has_to_be_resumed(call: Cal
     assert done.code == 0
     (listed,) = call("runs", "list", "--json").json
     assert "answered" not in listed
+
+
+REVIEWED = """\
+agents:
+  writer:
+    scripted: replies.yaml
+    evaluate: {on_exceeded: ask, criteria: [{id: cites, contains: "[1]"}]}
+teams:
+  note: {members: [writer]}
+"""
+
+
+@pytest.mark.experts
+@pytest.mark.parametrize(
+    ("answer", "code", "output"),
+    [
+        (("accept",), 0, "It rains."),
+        (("revise", "--note", "cite it"), 0, "It rains [1]."),
+        (("stop", "--by", "Ann"), 1, None),
+    ],
+    ids=["accept", "revise", "stop"],
+)
+def test_a_review_that_exceeded_is_decided_with_a_word(
+    call: Call, tmp_path: Path, answer: tuple[str, ...], code: int, output: str | None
+) -> None:
+    rules = """rules: [{match: "says: cite it", reply: "It rains [1]."}, {reply: It rains.}]"""
+    team = write_team(tmp_path / "note", REVIEWED, rules)
+    paused = call("run", team, "Write", "--run-id", "one")
+    assert (paused.code, paused.out) == (7, "")
+    assert 'teamwright runs answer one accept   (or revise --note "…", or stop)' in paused.err
+    assert "  | It rains." in call("runs", "answer", "one").out
+    assert call("runs", "answer", "one", *answer).code == 0
+    done = call("runs", "resume", "one", "--json")
+    assert (done.code, done.json["output"] if output else None) == (code, output)
+
+
+def test_a_note_belongs_to_a_revision() -> None:
+    with pytest.raises(UsageError, match="--note belongs to the answer 'revise'"):
+        AnswerOptions("accept", note="x").to_answer()

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.evaluators.gate import REVISE
+from teamwright.agents.evaluators.gate import REVISION
 from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
@@ -65,7 +65,7 @@ def _told(request: ChatRequest) -> str:
 
 def draft(request: ChatRequest, times: int) -> str:
     """Answer with a draft, and a text that is none once it is reviewed."""
-    return f"{DRAFT} {request.digest}" if REVISE not in _told(request) else f"the text {request.digest}"
+    return f"{DRAFT} {request.digest}" if REVISION not in _told(request) else f"the text {request.digest}"
 
 
 def judgement(request: ChatRequest, times: int) -> str:

@@ -6,7 +6,7 @@ import json
 
 from pydantic import JsonValue
 
-from teamwright.agents.evaluators.gate import REVISE
+from teamwright.agents.evaluators.gate import REVISION
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.limits.limits import Limits
@@ -64,7 +64,7 @@ def _step(id_: str, role: str, *needs: str) -> dict[str, JsonValue]:
 
 def draft(request: ChatRequest, times: int) -> str:
     """Answer with a draft, and with a text once it is reviewed."""
-    return f"{TEXT if REVISE in str(request.body['prompt']) else 'a draft'} {request.digest}"
+    return f"{TEXT if REVISION in str(request.body['prompt']) else 'a draft'} {request.digest}"
 
 
 def dispatch(url: str) -> Team:

@@ -19,7 +19,7 @@ from teamwright.errors import Refused
 from teamwright.people import Question
 from teamwright.runtime.webhooks.notice import LONGEST_DRAFT, answer_command
 from teamwright.values.events.run import RunNotified, RunPaused
-from teamwright.values.people.approvals import Approve, Notify, approval_question
+from teamwright.values.people.approvals import Approve, Notify, approval_question, review_question
 from teamwright.values.people.questions import Answer
 from tests.kit.records import wait_for_question
 
@@ -227,6 +227,7 @@ async def test_a_run_whose_webhook_was_written_out_can_still_be_resumed(
             approval_question("?", "x"),
             'teamwright runs answer r --key k --approve   (or --reject "why", or --edit "…")',
         ),
+        (review_question("?", "x"), 'teamwright runs answer r --key k accept   (or revise --note "…", or stop)'),
     ],
 )
 def test_what_to_type_depends_on_the_question(question: Question, command: str) -> None:

@@ -177,6 +177,33 @@ async def test_a_draft_that_was_shown_masked_is_edited_around_its_secret(tmp_pat
     assert result.output == f"Use {KEY} now.\nThen go on."
 
 
+@pytest.mark.experts
+async def test_work_that_exceeded_its_review_is_decided_over_http(tmp_path: Path) -> None:
+    reviewed = """\
+agents:
+  writer:
+    scripted: replies.yaml
+    evaluate: {on_exceeded: ask, criteria: [{id: cites, contains: "[1]"}]}
+teams:
+  reviewed: {members: [writer]}
+"""
+    replies = """rules: [{match: "says: cite it", reply: "It rains [1]."}, {reply: It rains.}]"""
+    write_team(tmp_path / "teams" / "reviewed", reviewed, replies)
+    async with serving(MemoryJournal(), tmp_path, [tmp_path / "teams"]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "reviewed", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+        (question,) = (await client.get("/api/inbox")).json()
+        assert (question["choices"], question["draft"]) == (["accept", "revise", "stop"], "It rains.")
+        path, key = f"/api/runs/{run_id}/answers", question["key"]
+        refused = await client.post(path, json={"key": key, "text": "accept", "data": "a note"})
+        assert refused.status_code == 400
+        answered = await client.post(path, json={"key": key, "text": "revise", "data": "cite it"})
+        assert answered.status_code == 202
+        result = await server.state.engine.runs.wait(run_id)
+    assert (result.status, result.output) == ("completed", "It rains [1].")
+
+
 async def test_a_new_member_names_no_file_and_no_variable_of_the_server(
     tmp_path: Path, teams: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,9 +4,10 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.values.people.approvals import Approve, approval_question, check_answer
+from teamwright.values.people.approvals import Approve, approval_question, check_answer, review_question
 from teamwright.values.people.questions import Answer, Question
 
+REVIEW = review_question("What becomes of it?", "the work")
 TEXT, ARGUMENTS = approval_question("May it?", "draft"), approval_question("May it?", "{}", form="json")
 
 
@@ -36,6 +37,9 @@ def test_an_approval_is_a_question_with_three_answers() -> None:
         (TEXT, Answer.edit(""), Answer(text="edit", data="")),
         (ARGUMENTS, Answer.edit('{"n": [1]}'), Answer(text="edit", data={"n": [1]})),
         (ARGUMENTS, Answer.edit({"n": 1}), Answer(text="edit", data={"n": 1})),
+        (REVIEW, Answer(text="accept"), Answer(text="accept")),
+        (REVIEW, Answer(text="revise", data="shorter"), Answer(text="revise", data="shorter")),
+        (REVIEW, Answer(text="revise"), Answer(text="revise")),
         (Question(text="?"), Answer(text="anything", data=1), Answer(text="anything", data=1)),
     ],
 )
@@ -49,3 +53,11 @@ def test_an_answer_is_taken_as_the_question_needs_it(question: Question, given: 
 def test_an_edit_of_another_form_is_refused(question: Question, data: JsonValue) -> None:
     with pytest.raises(UsageError, match="'k'"):
         check_answer(question, "k", Answer.edit(data))
+
+
+@pytest.mark.parametrize(
+    "given", [Answer.approve(), Answer(text="accept", data="a note"), Answer(text="revise", data=["a", "list"])]
+)
+def test_a_decision_about_a_review_is_one_of_three_and_only_a_revision_has_a_note(given: Answer) -> None:
+    with pytest.raises(UsageError, match="'k'"):
+        check_answer(REVIEW, "k", given)

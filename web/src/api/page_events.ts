@@ -506,7 +506,7 @@ export interface PageVerdict {
   expert: PageExpert | null;
   work: string;
   attempt: number;
-  outcome: "auto_pass_with_warning" | "not_reviewed" | "pass" | "review_exceeded" | "revise";
+  outcome: "accepted" | "auto_pass_with_warning" | "not_reviewed" | "pass" | "review_exceeded" | "revise";
   score: number | null;
   criteria: PageCriterion[];
   judge: string;

@@ -20,6 +20,7 @@ from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.agents.evaluators.protocol import Evaluator, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
+from teamwright.values.people.approvals import ACCEPT, REVISE, review_question
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.messages import History, Message
@@ -32,11 +33,14 @@ UNREVIEWED: Literal["auto_pass_with_warning"] = "auto_pass_with_warning"
 """The outcome of work at low risk whose review broke off, and which counts with a warning."""
 NOT_REVIEWED: Literal["not_reviewed"] = "not_reviewed"
 """The outcome of work that is not blank, where nobody declared what to review."""
+ACCEPTED: Literal["accepted"] = "accepted"
+"""The outcome of work that did not pass, and that a person accepts all the same."""
 LEFT_OUT = "the evaluator gave no result for it"
 NO_SCORE = "the evaluator gave a score that is no number"
+BROKE_OFF = "the review broke off"
 LONGEST_REASON, MOST_NAMED = 500, 20
 """How much of what an evaluator says is kept in a verdict, which the author reads in every further round."""
-REVISE = (
+REVISION = (
     "Your answer was reviewed and does not pass yet. Answer the task again, in full, so that every criterion passes."
 )
 
@@ -71,7 +75,7 @@ async def pass_gate(
     rounds = EvaluationRounds(ctx, author, evaluator, turn, key)
     while isinstance(ending, Reply):
         await rounds.evaluate(ending)
-        if (settled := rounds.settle(ending)) is not None:
+        if (settled := await rounds.settle(ending)) is not None:
             return settled
         ending = await again(rounds.revision_turn(ending), rounds.work)
     return ending
@@ -88,6 +92,8 @@ class EvaluationRounds:
         self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
         self._history = list(turn.history)
         self.verdicts: list[EvaluationVerdict] = []
+        self._notes: dict[int, str] = {}
+        """What a person wrote to the author after a review, by the number of the review."""
         self.work, self._revises = key, ""
 
     @property
@@ -115,11 +121,8 @@ class EvaluationRounds:
             verdict = verdict.changed(outcome=UNREVIEWED)
         elif verdict.outcome == "pass" and not declared.reviews:
             verdict = verdict.changed(outcome=NOT_REVIEWED, score=None)
-        result = TeamEvaluationResult(
-            member=name, attempt=attempt, work=self.work, verdict=verdict, revises=self._revises
-        )
-        await self._ctx.emit(result, key=f"{key}/result")
         self.verdicts.append(verdict)
+        await self._record(verdict, f"{key}/result")
         return verdict
 
     async def _ask_evaluator(self, reply: Reply, key: str) -> EvaluationVerdict:
@@ -132,24 +135,60 @@ class EvaluationRounds:
         question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
-    def settle(self, reply: Reply) -> Reply | Failure | None:
+    async def settle(self, reply: Reply) -> Reply | Failure | None:
         """Return what becomes of the work by the latest verdict on it; `None` if its author is asked again."""
         verdict, author = self.verdicts[-1], self.author
         if verdict.outcome in ("pass", NOT_REVIEWED):
             return reply
         if verdict.outcome == UNREVIEWED:
             return _with_warning(reply, f"{_unreviewed_text(author, verdict)}; it counts all the same, at low risk")
-        if verdict.outcome == REVIEW_EXCEEDED or self.are_over:
-            return _exceeded(author, self._evaluator.declaration, reply, self.verdicts)
-        return None
+        if verdict.outcome != REVIEW_EXCEEDED and not self.are_over:
+            return None
+        if self._evaluator.declaration.on_exceeded == "ask":
+            return await self._ask_person(reply)
+        return _exceeded(author, self._evaluator.declaration, reply, self.verdicts)
+
+    async def _ask_person(self, reply: Reply) -> Reply | Failure | None:
+        """Let a person decide about work that exceeded its review: it counts, is revised once more, or fails."""
+        number, declared = len(self.verdicts), self._evaluator.declaration
+        text = f"{_exceeded_text(self.author, self.verdicts)}. Accept it, let {self.author.name!r} revise it, or stop?"
+        question = review_question(text, reply.full.text, about=f"{self.work} {number}")
+        answer = await self._ctx.ask_person(question, key=f"review-{number}/{self._key}")
+        if answer.text == ACCEPT:
+            accepted = self.verdicts[-1].changed(outcome=ACCEPTED, warnings=(), feedback="")
+            await self._record(accepted, f"evaluation-{number}/{self._key}/accepted")
+            self.verdicts[-1] = accepted
+            return reply
+        if answer.text == REVISE:
+            self._notes[number] = answer.data if isinstance(answer.data, str) else ""
+            return None
+        return _exceeded(self.author, declared, reply, self.verdicts, f"; {answer.by or 'a person'} stopped it")
+
+    async def _record(self, verdict: EvaluationVerdict, key: str) -> None:
+        result = TeamEvaluationResult(
+            member=self.author.name,
+            attempt=len(self.verdicts),
+            work=self.work,
+            verdict=verdict,
+            revises=self._revises,
+        )
+        await self._ctx.emit(result, key=key)
 
     def revision_turn(self, reply: Reply) -> Turn:
         """Begin the next round: return the author's next turn, with its answers so far and the verdict on each."""
         self._history.append(Message(name=self.author.name, content=reply.full.text))
         self.work, self._revises = f"revision-{len(self.verdicts) + 1}/{self._key}", self.work
-        said = "\n\n".join(f"Review {number}: {verdict_text(one)}" for number, one in enumerate(self.verdicts, start=1))
-        task = f"{self._turn.task}\n\n{REVISE}\n\n{said}"
+        said = "\n\n".join(
+            f"Review {number}: {self._review_text(number)}" for number in range(1, len(self.verdicts) + 1)
+        )
+        task = f"{self._turn.task}\n\n{REVISION}\n\n{said}"
         return replace(self._turn, task=task, history=History.of(self._history), since=None)
+
+    def _review_text(self, number: int) -> str:
+        """Return a review as its author reads it, with the note of a person; why a review broke off is not for it."""
+        verdict, note = self.verdicts[number - 1], self._notes.get(number)
+        said = BROKE_OFF if verdict.outcome == REVIEW_EXCEEDED else verdict_text(verdict)
+        return f"{said}\nA person who read it says: {note}" if note else said
 
 
 def _verdict_in(answer: Reply | Failure) -> EvaluationVerdict:
@@ -178,7 +217,7 @@ def completed(verdict: EvaluationVerdict, declared: Evaluate) -> EvaluationVerdi
     outcome = verdict.outcome
     if outcome == "pass" and not is_passing(results, declared):
         outcome = "revise"
-    elif outcome in (UNREVIEWED, NOT_REVIEWED):  # decisions about the declaration, never those of an evaluator
+    elif outcome in (UNREVIEWED, NOT_REVIEWED, ACCEPTED):  # never decisions of an evaluator
         outcome = REVIEW_EXCEEDED
     return verdict.changed(
         outcome=outcome,
@@ -247,16 +286,10 @@ def verdict_text(verdict: EvaluationVerdict) -> str:
 
 
 def _exceeded(
-    author: AgentLike, declared: Evaluate, ending: Reply, verdicts: Sequence[EvaluationVerdict]
+    author: AgentLike, declared: Evaluate, ending: Reply, verdicts: Sequence[EvaluationVerdict], why: str = ""
 ) -> Reply | Failure:
     """Return what becomes of work that did not pass: a failure, or the work with a warning."""
-    last = verdicts[-1]
-    if last.outcome == REVIEW_EXCEEDED:
-        text = _unreviewed_text(author, last)
-    else:
-        failed = ", ".join(one.id for one in last.criteria if not one.passed)
-        rounds = f" in {len(verdicts)} rounds" if len(verdicts) > 1 else ""
-        text = f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {score_text(last)})"
+    text = f"{_exceeded_text(author, verdicts)}{why}"
     if declared.counts_with_warning:
         return _with_warning(ending, text)
     return Failure(
@@ -268,6 +301,15 @@ def _exceeded(
         warnings=ending.warnings,
         optional=policy_of(author).optional,
     )
+
+
+def _exceeded_text(author: AgentLike, verdicts: Sequence[EvaluationVerdict]) -> str:
+    last = verdicts[-1]
+    if last.outcome == REVIEW_EXCEEDED:
+        return _unreviewed_text(author, last)
+    failed = ", ".join(one.id for one in last.criteria if not one.passed)
+    rounds = f" in {len(verdicts)} rounds" if len(verdicts) > 1 else ""
+    return f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {score_text(last)})"
 
 
 def _unreviewed_text(author: AgentLike, verdict: EvaluationVerdict) -> str:

@@ -23,6 +23,7 @@ from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunResumed
 from teamwright.values.key import is_inside
 from teamwright.values.models import JsonValue
+from teamwright.values.people.approvals import REVISE, is_review
 from teamwright.values.people.confirmations import SMALLER, is_confirmation, read_ceiling
 from teamwright.values.people.questions import EDIT, REJECT, Answer, Question
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
@@ -82,6 +83,9 @@ class Prompt:
     async def _decision(self, choice: str, question: Question) -> Answer | None:
         if is_confirmation(question):
             return await self._smaller() if choice == SMALLER else Answer(text=choice)
+        if is_review(question):
+            note = await self._line("note to the author (empty: none)") if choice == REVISE else None
+            return Answer(text=choice, data=note or None)
         if choice == REJECT:
             return Answer.reject(await self._line("why") or "")
         if choice != EDIT:

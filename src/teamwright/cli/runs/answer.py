@@ -14,6 +14,7 @@ from teamwright.errors import JournalError, UsageError
 from teamwright.page.notes.notes import question_text
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
 from teamwright.values.events.run import RunQueued
+from teamwright.values.people.approvals import REVISE
 from teamwright.values.people.confirmations import SMALLER
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Answer
@@ -44,6 +45,7 @@ class AnswerOptions:
     by: str = ""
     max_tokens: int | None = None
     max_usd: float | None = None
+    note: str | None = None
 
     def to_answer(self) -> Answer | None:
         """Return the answer, or None if no option gives one; reject options that give several."""
@@ -58,7 +60,7 @@ class AnswerOptions:
         if len(given) > 1:
             raise UsageError(f"{' and '.join(given)} are different answers; give one of them.")
         if self.text is None:
-            self._ceiling()
+            self._data()
         if self.approve:
             return Answer.approve(by=self.by)
         if self.reject is not None:
@@ -66,7 +68,15 @@ class AnswerOptions:
         if self.edit is not None or self.edit_file is not None:
             edited = self.edit if self.edit is not None else _read_edit(str(self.edit_file))
             return Answer.edit(edited, by=self.by)
-        return None if self.text is None else Answer(text=self.text, data=self._ceiling(), by=self.by)
+        return None if self.text is None else Answer(text=self.text, data=self._data(), by=self.by)
+
+    def _data(self) -> JsonValue:
+        """What goes with an answer: a lower ceiling, or a note to the author of work that is to be revised."""
+        if self.note is None:
+            return self._ceiling()
+        if self.text != REVISE:
+            raise UsageError(f"--note belongs to the answer {REVISE!r}; write it before it.")
+        return self.note
 
     def _ceiling(self) -> JsonValue:
         """The lower ceiling for a run that waits for its confirmation."""

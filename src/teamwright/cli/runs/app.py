@@ -291,6 +291,9 @@ def answer(
     by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="With `revise`: what the author is to change.")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -303,7 +306,7 @@ def answer(
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.runs.answer import AnswerOptions, OpenQuestions
 
-        given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd).to_answer()
+        given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd, note).to_answer()
         questions = await OpenQuestions.load(engine, found.id)
         if given is None:
             if json:

@@ -132,10 +132,12 @@ class StepExecution:
             if self._nothing_found or ending.signal == "terminate":
                 return ending
             rounds.work, rounds.author = self._key, self._agent
-            self._verdict = await rounds.evaluate(ending)
-            self._outcome = self._verdict.outcome
-            if (settled := rounds.settle(ending)) is not None:
+            await rounds.evaluate(ending)
+            settled = await rounds.settle(ending)
+            self._verdict, self._outcome = rounds.verdicts[-1], rounds.verdicts[-1].outcome
+            if settled is not None:
                 return await self._settle_review(settled, ctx)
+            self._outcome = "revise"
             self._machine.move("generating")
             ending = await self._generate(rounds.revision_turn(ending), rounds.work, ctx)
         return ending

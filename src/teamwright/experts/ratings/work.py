@@ -20,7 +20,7 @@ from teamwright.values.events.run import RunStarted
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.key import join_key, parent_key, without_attempts
 from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.verdicts import JUDGED, EvaluationVerdict
+from teamwright.values.verdicts import JUDGED, PASSED, EvaluationVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RatedWork:
     @property
     def is_passed(self) -> bool:
         """Whether an evaluator passed it."""
-        return self.verdict is not None and self.verdict.outcome == "pass"
+        return self.verdict is not None and self.verdict.outcome in PASSED
 
 
 class RunWork(NamedTuple):

@@ -13,6 +13,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.specs.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns.turn import Purpose
+from teamwright.values.verdicts import PASSED
 
 MOST_VALUES = 200
 """At most so many values of a distribution are stored, evenly spaced by rank."""
@@ -49,7 +50,7 @@ class MemberObservations:
     def _skill(self) -> float | None:
         """The share of the work that was right: by the verdicts of evaluators, or in a simulation by its own marks."""
         work = self.turns["work"]
-        judged = [turn.verdict == "pass" for turn in work if turn.is_judged]
+        judged = [turn.verdict in PASSED for turn in work if turn.is_judged]
         if not judged:
             marks = Counter(mark for turn in work for mark in turn.marks)
             judged = [True] * marks[RIGHT] + [False] * marks[WRONG]

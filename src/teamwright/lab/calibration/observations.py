@@ -22,6 +22,7 @@ from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.results import FINAL
 from teamwright.values.specs.manifest import Source
+from teamwright.values.verdicts import PASSED
 
 WHOLE = frozenset(("completed", "degraded"))
 
@@ -136,7 +137,7 @@ async def _observation(
         rounds=planned.rounds if planned else None,
         whole=kpis.status in WHOLE,
         judged=len(judged),
-        right=sum(turn.verdict == "pass" for turn in judged),
+        right=sum(turn.verdict in PASSED for turn in judged),
     )
 
 

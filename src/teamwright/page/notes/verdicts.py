@@ -20,6 +20,8 @@ def evaluation_text(result: TeamEvaluationResult) -> str:
     if verdict.outcome in ("not_reviewed", "auto_pass_with_warning"):
         why = ", and counts at low risk" if verdict.outcome == "auto_pass_with_warning" else ""
         head = f"the work of {result.member} is not reviewed{again}{why}"
+    elif verdict.outcome == "accepted":
+        return f"the work of {result.member} is accepted by a person{again}, although it did not pass"
     else:
         score = "" if verdict.score is None else f", score {verdict.score:.2f}"
         head = f"the work of {result.member} is evaluated{again}: {verdict.outcome}{score}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from shlex import quote
 
 from teamwright.values.models import JsonValue, Record
+from teamwright.values.people.approvals import ACCEPT, REVISE, STOP, is_review
 from teamwright.values.people.confirmations import NO, SMALLER, YES, is_confirmation
 from teamwright.values.people.questions import Question
 from teamwright.values.results import StopReason
@@ -63,6 +64,8 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     command = f"teamwright runs answer {quote(run_id)}{which}"
     if is_confirmation(question):
         return f"{command} {YES}   (or {SMALLER} --max-usd X, {SMALLER} --max-tokens N, or {NO})"
+    if is_review(question):
+        return f'{command} {ACCEPT}   (or {REVISE} --note "…", or {STOP})'
     if question.reason == "approval":
         return f'{command} --approve   (or --reject "why", or --edit "…")'
     if question.choices:

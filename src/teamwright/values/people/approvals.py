@@ -17,6 +17,9 @@ from teamwright.values.people.questions import APPROVE, EDIT, REJECT, Answer, Qu
 from teamwright.values.text.web_address import is_web_address
 
 CHOICES = (APPROVE, EDIT, REJECT)
+ACCEPT, REVISE, STOP = "accept", "revise", "stop"
+REVIEW_CHOICES = (ACCEPT, REVISE, STOP)
+"""The decisions about work that exceeded its review: it counts, its author is asked again, or it fails."""
 SECRET_PREFIX = "whsec_"
 
 
@@ -68,6 +71,16 @@ def approval_question(text: str, draft: str, *, about: str = "", form: Literal["
     return Question(text=text, choices=CHOICES, reason="approval", draft=draft, about=about, form=form)
 
 
+def review_question(text: str, work: str, *, about: str = "") -> Question:
+    """Return the question what becomes of work that exceeded its review."""
+    return Question(text=text, choices=REVIEW_CHOICES, reason="approval", draft=work, about=about)
+
+
+def is_review(question: Question) -> bool:
+    """Whether a question asks what becomes of work that exceeded its review."""
+    return question.reason == "approval" and question.choices == REVIEW_CHOICES
+
+
 def check_answer(question: Question, key: str, given: Answer) -> Answer:
     """Return a valid answer to a question; raise a `UsageError` that names the valid ones."""
     if question.choices and given.text not in question.choices:
@@ -76,6 +89,10 @@ def check_answer(question: Question, key: str, given: Answer) -> Answer:
         return given
     if is_confirmation(question):
         return check_confirmation(key, given)
+    if is_review(question):
+        if given.data is not None and (given.text != REVISE or not isinstance(given.data, str)):
+            raise UsageError(f"Only the answer {REVISE!r} to {key!r} has a note, which is a text.")
+        return given
     if given.text == REJECT and given.data is not None and not isinstance(given.data, str):
         raise UsageError(f"The reason for rejecting {key!r} must be a text.")
     if given.text != EDIT:

@@ -100,9 +100,10 @@ class Evaluate(Value):
     preference: Literal["auto", "agent", "rubric"] = Field(
         default="auto", description="whether a judge is asked: if there is one, always (`agent`), or never (`rubric`)"
     )
-    on_exceeded: Literal["fail", "warn"] | None = Field(
+    on_exceeded: Literal["fail", "warn", "ask"] | None = Field(
         default=None,
-        description="work that does not pass fails its author, or counts with a warning, as it does at low risk",
+        description="work that does not pass fails its author, or counts with a warning, as it does at low risk, or a"
+        " person decides: accept it, let its author revise it with a note, or stop",
     )
     on_unreviewed: Literal["fail", "pass"] = Field(
         default="fail", description="whether work whose review broke off counts with a warning, at low risk only"
