@@ -22,8 +22,8 @@ endef
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## run a team of experts with the embedded model (no key, no network)
-	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
+run: $(VENV)/.run ## run a team that checks its model; it is killed midway and resumes (no key, no network)
+	@$(BIN)/python -m tools.first_run
 
 run-page: page ## open the page over example runs, one of them alive
 	@$(BIN)/python -m tools.run_page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import textwrap
 from pathlib import Path
@@ -144,17 +145,14 @@ async def test_workers_hand_over_envelopes_and_risky_replies_go_to_the_lead() ->
     assert result.usage.tool_calls == 1
 
 
-@pytest.mark.experts
-def test_the_first_team_is_made_for_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny model does well at short answers under a schema, and gives the same ones at temperature 0."""
-    monkeypatch.syspath_prepend(str(EXAMPLES / "first_team"))
+def test_the_first_team_is_made_for_the_embedded_model() -> None:
+    """A tiny model does well at short answers under a schema; it may say that a letter names no room."""
     team = load_team(EXAMPLES / "first_team")
     assert team.spec.limits is not None
-    readers = [one for one in team.everyone() if isinstance(one, ModelAgent)]
-    assert sorted(one.name for one in readers) == ["clerk", "listener"]
-    for member in readers:
-        assert member.spec.output_schema is not None
-        assert (member.spec.temperature, (member.spec.max_tokens or 99) <= 40) == (0, True)
+    (clerk,) = [one for one in team.everyone() if isinstance(one, ModelAgent)]
+    assert clerk.spec.output_schema is not None
+    assert '["integer", "null"]' in json.dumps(clerk.spec.output_schema)
+    assert (clerk.spec.temperature, (clerk.spec.max_tokens or 99) <= 60) == (0, True)
 
 
 PROGRAMS = sorted((EXAMPLES / "python").glob("*.py"))

@@ -14,24 +14,18 @@ RECORD = Path("docs") / "pictures" / "first_run.txt"
 COLUMN, LINE, SIZE = 8.0, 21.0, 13.0
 PADDING = 20.0
 SCREEN, WHITE, GREY, GREEN = "#0f172a", "#f8fafc", "#94a3b8", "#4ade80"
-COLOURS = {
-    "first_team": "#e2e8f0",
-    "guests": "#e2e8f0",
-    "moods": "#e2e8f0",
-    "postman": "#fbbf24",
-    "clerk": "#38bdf8",
-    "listener": "#f472b6",
-    "manager": "#fbbf24",
-}
-SAID = re.compile(r"(?P<name> *\w+ +)(?P<said>(?:▸|✓|!) .*|\w+ of .*)")
+RED = "#f87171"
+COLOURS = {"first_team": "#e2e8f0", "postman": "#fbbf24", "clerk": "#38bdf8", "checker": "#f472b6"}
+SAID = re.compile(r"(?P<name>\w+ +)(?P<said>(?:▸|✓|!) .*|\w+ of .*)")
 USED = re.compile(r"(?P<said>.*?)(?P<used>  \d[\d ]* tok .*)")
+LABELLED = re.compile(r"(?P<label>  [a-z ]{11})(?P<rest>\S.*)")
+END = "What next"
 
 
 def read_record(root: Path) -> list[str]:
-    """Return the lines of the run, up to its summary."""
+    """Return the lines of the run, up to the advice at its end."""
     lines = (root / RECORD).read_text(encoding="utf-8").splitlines()
-    last = next(number for number, line in enumerate(lines) if line.startswith("completed"))
-    return lines[: last + 1]
+    return lines[: lines.index(END) - 1]
 
 
 def draw(lines: list[str]) -> str:
@@ -43,8 +37,8 @@ def draw(lines: list[str]) -> str:
     size = f'width="{width - 2 * svg.MARGIN:.0f}" height="{bottom - svg.TITLE_HEIGHT:.0f}"'
     screen = f'<rect {at} {size} rx="8" fill="{SCREEN}"/>'
     parts = [part for number, line in enumerate(shown) for part in _line(number, line)]
-    title = "A team of experts reads the mail of a hotel"
-    subtitle = "Each step of its plan is reviewed. Two members use a tiny model that runs on your own machine."
+    title = "A team checks its model, is killed in the middle, and asks for no answer twice"
+    subtitle = "The first run: a model of 135 million parameters on your own machine, without a key."
     return svg.document(width, bottom + svg.MARGIN, title, subtitle, [screen, *parts])
 
 
@@ -61,18 +55,25 @@ def _line(number: int, line: str) -> Iterator[str]:
 
 def _spans(line: str) -> Iterator[tuple[str, str, int]]:
     """The parts of a line, each with its colour and weight."""
-    spoken = SAID.fullmatch(line)
-    if line.startswith(("$", "completed")):
+    spoken, labelled = SAID.fullmatch(line), LABELLED.fullmatch(line)
+    if line.startswith("$ kill"):
+        command, _, comment = line.partition("#")
+        yield command, RED, 700
+        yield f"#{comment}", GREY, 400
+    elif line.startswith(("$", "completed")):
         yield line, GREEN, 700
-    elif line.startswith(" ·"):
-        yield line, GREY, 400
-    elif spoken is None or spoken["name"].strip() not in COLOURS:
-        yield line, WHITE, 700
+    elif spoken is not None and spoken["name"].strip() in COLOURS:
+        yield from _spoken_spans(spoken["name"], spoken["said"])
+    elif labelled is not None:
+        yield labelled["label"], GREEN, 700
+        yield labelled["rest"], WHITE, 400
     else:
-        name = spoken["name"]
-        yield name, COLOURS[name.strip()], 700
-        used = USED.fullmatch(spoken["said"])
-        is_reply = spoken["said"].startswith("▸")
-        yield used["said"] if used else spoken["said"], WHITE if is_reply else GREY, 400
-        if used:
-            yield used["used"], GREY, 400
+        yield line, WHITE, 700
+
+
+def _spoken_spans(name: str, said: str) -> Iterator[tuple[str, str, int]]:
+    yield name, COLOURS[name.strip()], 700
+    used = USED.fullmatch(said)
+    yield used["said"] if used else said, WHITE if said.startswith("▸") else GREY, 400
+    if used:
+        yield used["used"], GREY, 400

@@ -158,6 +158,21 @@ async def test_the_key_is_new_at_every_start_and_stands_in_no_list_of_processes(
 
 
 @real
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the environment of a process")
+async def test_the_threads_of_the_server_sleep_while_they_wait_unless_the_user_says_otherwise(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that spin would take the cores from each other and from other programs."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    for policy in ("passive", "active"):
+        await model.url()
+        assert model._process is not None
+        assert f"OMP_WAIT_POLICY={policy}" in Path(f"/proc/{model._process.pid}/environ").read_text().split("\0")
+        await model.close()
+        monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+
+
+@real
 async def test_a_model_agent_brings_the_key_along_also_after_a_crash_of_the_server() -> None:  # S-05
     async with Models() as models:
         agent = ModelAgent("a", model="local", max_tokens=2, models=models)

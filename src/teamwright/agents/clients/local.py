@@ -114,12 +114,14 @@ class LocalModel:
 
 def _spawn_server(arguments: Sequence[str], key: str, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the server process. One of asyncio's would warn at the exit of a program that never closed it."""
-    # -P keeps the user's folder off the child's import path; a new session shields it from Ctrl-C.
+    # -P keeps the user's folder off the child's import path; a new session shields it from Ctrl-C. Threads that wait by
+    # spinning, as they would by default, take several times as long where other programs use the cores.
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "teamwright.agents.clients.local", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
+        env={"OMP_WAIT_POLICY": "passive", **os.environ},
         start_new_session=True,
     )
     assert process.stdin is not None
