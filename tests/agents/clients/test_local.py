@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -185,6 +185,28 @@ async def test_a_model_agent_brings_the_key_along_also_after_a_crash_of_the_serv
         await anyio.to_thread.run_sync(local._process.wait)
         assert (await agent.respond(Turn("Hi"), Recording().ctx)).text
         assert local.key != first
+
+
+@real
+async def test_json_of_the_model_has_no_white_space_that_its_schema_does_not_need() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"mood": {"enum": ["good", "bad"]}, "rooms": {"type": "array", "items": {"enum": [1, 2]}}},
+        "required": ["mood", "rooms"],
+        "additionalProperties": False,
+    }
+    schema["properties"]["rooms"] |= {"minItems": 2, "maxItems": 2}
+    task = "Answer in JSON, with each value far below the one before, and with wide indentation."
+    async with Models() as models:
+        agent = ModelAgent("a", model="local", max_tokens=60, output_schema=schema, models=models, temperature=0)
+        recording = Recording()
+        reply = await agent.respond(Turn(task), recording.ctx)
+        client = await models.client("local")
+        assert client.local is not None
+        assert client.local.is_guided
+    assert set(cast("dict[str, Any]", reply.data)) == {"mood", "rooms"}
+    said = "".join(recording.deltas)
+    assert said.replace(", ", ",").replace(": ", ":").split() == ["".join(said.split())]
 
 
 @real

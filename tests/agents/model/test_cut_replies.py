@@ -8,6 +8,7 @@ import pytest
 
 from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import ModelSettings, ServerModel
+from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.errors import InvalidOutput
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
@@ -80,3 +81,27 @@ async def test_a_reply_that_is_cut_before_it_begins_fails_with_what_to_raise() -
         agent = ModelAgent("a", model=at(server), max_tokens=20)
         with pytest.raises(InvalidOutput, match="it reached its output limit first; raise  max_tokens"):
             await agent.respond(Turn("?"), Recording().ctx)
+
+
+BLANK = " " * 100_000
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_json_that_ends_in_white_space_without_end_is_the_answer(is_followed: bool) -> None:
+    with ModelServer(lambda _: Say(text=f'{{"n": 1}}{BLANK}')) as server:
+        agent = ModelAgent("a", model=at(server), output_schema={"type": "object", "required": ["n"]})
+        recording = Recording(is_followed=is_followed)
+        reply = await agent.respond(Turn("Count."), recording.ctx)
+    assert (reply.data, reply.truncated, reply.warnings) == ({"n": 1}, False, ())
+    if is_followed:
+        assert len("".join(recording.deltas)) < 20_000
+
+
+async def test_json_that_never_ends_for_white_space_is_corrected() -> None:
+    says = iter((f'{{"n": {BLANK}', '{"n": 1}'))
+    with ModelServer(lambda _: Say(text=next(says))) as server:
+        agent = ModelAgent("a", model=at(server), output_schema={"type": "object", "required": ["n"]})
+        reply = await agent.respond(Turn("Count."), Recording().ctx)
+        assert server.count == 2
+    assert reply.data == {"n": 1}
+    assert [OutputMeter(9999, is_json=one).add(BLANK[:3000]) for one in (True, False)] == [Stop.BLANK, None]

@@ -41,6 +41,7 @@ STOP_SECONDS = 5.0
 INSTALL = "teamwright local install"
 SLOTS = 4
 UNIX = "unix://"
+GUIDED = "guided"
 
 
 class LocalModel:
@@ -55,6 +56,8 @@ class LocalModel:
         self._url = self._folder = ""
         self.key = ""
         """The API key of the running server."""
+        self.is_guided = False
+        """Whether the running server takes grammars of llguidance, which can forbid white space in JSON."""
         self._lock = anyio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -90,7 +93,8 @@ class LocalModel:
         with tempfile.TemporaryFile() as stderr:
             self._process = _spawn_server(arguments, self.key, stderr)
             try:
-                self._url = await _read_address(self._process) + "/v1"
+                address, *abilities = await _read_address(self._process)
+                self._url, self.is_guided = f"{address}/v1", GUIDED in abilities
             except EOFError:
                 await self._stop()
                 raise UsageError(_load_failure(weights, stderr)) from None
@@ -140,14 +144,14 @@ def _reap(process: subprocess.Popen[bytes], folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _read_address(process: subprocess.Popen[bytes]) -> str:
-    """Read the line in which the child prints its URL; raises `EOFError` if the child exits without one."""
+async def _read_address(process: subprocess.Popen[bytes]) -> list[str]:
+    """Read the line in which the child prints its URL and abilities; raises `EOFError` if it exits without one."""
     assert process.stdout is not None
     with anyio.fail_after(START_SECONDS):
         line = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
     if not line.endswith(b"\n"):
         raise EOFError
-    return line.decode().strip()
+    return line.decode().split()
 
 
 def _load_failure(weights: Path, stderr: IO[bytes]) -> str:
@@ -243,7 +247,7 @@ def serve(weights: str, folder: str, slots: int, context: int, parent: int) -> N
             threading.Thread(target=_exit_with_parent, args=(parent, folder), daemon=True).start()
         server = _create_server(weights, slots, context, key, folder)
         proxy = LocalProxy(key, lambda: _connect(server.listening_address))
-        print(proxy.url, file=report, flush=True)
+        print(proxy.url, *([GUIDED] if _takes_guidance() else []), file=report, flush=True)
         sys.stdin.buffer.read()
         # Shutting the server down during an answer hangs or crashes, and it has no state to save.
         shutil.rmtree(folder, ignore_errors=True)
@@ -289,6 +293,13 @@ def _create_server(weights: str, slots: int, context: int, key: str, folder: str
     params.endpoint_slots = False
     params.cors_origins = ""
     return library.Server(params)
+
+
+def _takes_guidance() -> bool:
+    """Whether this build of the library was made with llguidance."""
+    import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
+
+    return str(cast("Any", xllamacpp).json_schema_to_grammar({})).startswith("%llguidance")
 
 
 def _cores() -> int:

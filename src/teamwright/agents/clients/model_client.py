@@ -83,6 +83,7 @@ class ModelClient:
         """Start the local model unless it is running; called within the effect, so that a replay starts nothing."""
         if self.local is not None and isinstance(self.model, ChatCompletionsModel):
             self.model.url = await self.local.url()
+            self.model.is_guided = self.local.is_guided
             self.headers.update(_authorization(self.local.key))
 
 

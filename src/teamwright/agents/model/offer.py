@@ -88,6 +88,10 @@ class Offer:
         """The schema of the answer; empty if the answer is a text."""
         return self._schema
 
+    def tool_names(self, mode: OutputMode) -> list[str]:
+        """The tools that a request offers, with the one for an answer in this mode."""
+        return [*(one.name for one in self._plain.function_tools), *([self.answer_tool] if mode == "tool" else [])]
+
     def parameters(self, mode: OutputMode) -> ModelRequestParameters:
         """Return the parameters of a request whose answer is to come in this mode."""
         if mode == "text":

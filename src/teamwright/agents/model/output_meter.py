@@ -15,19 +15,27 @@ FEW_BYTES = 1024
 """Bytes that are not counted: a short output may consist of long tokens only, such as rules and spaces."""
 
 
+MOST_BLANK = 2000
+"""The characters of white space in a row, or little more, after which a reply in JSON is taken to have ended."""
+
+
 class Stop(Enum):
     """Why reading a stream stopped."""
 
     SIZE = "its size cap"
     TOKENS = "its output cap"
+    BLANK = "white space without end"
 
 
 class OutputMeter:
-    """Counts the output of one reply against `max_bytes`, and against `max_tokens` if the request has an output cap."""
+    """Counts the output of one reply against `max_bytes`, and against `max_tokens` if the request has an output cap.
 
-    def __init__(self, max_bytes: int, max_tokens: int | None = None) -> None:
-        self._max_bytes, self._max_tokens = max_bytes, max_tokens
-        self._bytes = self._words = 0
+    A reply in JSON (`is_json`) is also stopped by white space without end, which some grammars of servers allow.
+    """
+
+    def __init__(self, max_bytes: int, max_tokens: int | None = None, *, is_json: bool = False) -> None:
+        self._max_bytes, self._max_tokens, self._is_json = max_bytes, max_tokens, is_json
+        self._bytes = self._words = self._blank = 0
         self._in_word = False
 
     def add(self, text: str) -> Stop | None:
@@ -42,6 +50,10 @@ class OutputMeter:
             return Stop.SIZE
         if self._max_tokens is not None and self.least_tokens > self._max_tokens:
             return Stop.TOKENS
+        if self._is_json:
+            self._blank = 0 if self._in_word else len(text) + (0 if words else self._blank)
+            if self._blank > MOST_BLANK:
+                return Stop.BLANK
         return None
 
     @property

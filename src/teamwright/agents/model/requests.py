@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
@@ -37,9 +38,11 @@ from teamwright.agents.model.messages import (
     with_unique_ids,
 )
 from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
+from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.model.request_description import sent_request
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
+from teamwright.agents.model.written_calls import with_written_calls
 from teamwright.agents.prices import rate_of
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.events.agent import AgentModeRefused
@@ -66,10 +69,16 @@ class ModelRequests:
     """Sends the requests of one turn, numbered from 1."""
 
     def __init__(
-        self, agent: ModelAgent, model: AnyModel, ctx: Context, client: ModelClient, max_output: int | None
+        self,
+        agent: ModelAgent,
+        model: AnyModel,
+        ctx: Context,
+        client: ModelClient,
+        max_output: int | None,
+        answer: AnswerSchema | None = None,
     ) -> None:
         self._agent, self._model, self._ctx, self._client = agent, model, ctx, client
-        self._max_output = max_output
+        self._max_output, self._answer = max_output, answer
         self.count = 0
         self.usage: Usage = NOTHING
         self.truncated = False
@@ -152,6 +161,8 @@ class ModelRequests:
                 else:
                     response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
             response = with_plain_usage(with_thinking_apart(response))
+            if tools := offer.tool_names(mode):
+                response = with_written_calls(response, tools, self._answer)
             usage = usage_of_response(response, self._model)
             if self._arrived is not None:
                 usage = with_arrived(usage, self._arrived, self._model)
@@ -237,7 +248,8 @@ class ModelRequests:
         attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
-        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
+        is_json = mode in ("native", "json", "prompt")
+        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output, is_json=is_json), None
         deltas = ResponseDeltas(attempt, offer.output, mode, offer.answer_tool)
         response: ModelResponse | None = None
         async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
@@ -261,6 +273,8 @@ class ModelRequests:
                 deltas.finish()
                 return stream.get(), None
         assert response is not None
+        if stopped is Stop.BLANK:
+            return replace(response, finish_reason="stop", state="complete"), stopped
         return self._cut(response, stopped, offer), stopped
 
     def _note_arrived(self, stream: StreamedResponse, meter: OutputMeter) -> None:

@@ -29,6 +29,7 @@ from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools, in_order
+from teamwright.agents.model.written_calls import correction_of
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.agents.transfer import transfer_message
@@ -66,7 +67,7 @@ class ModelTurn:
         settings, has_tools = self._settings(model), bool(tools.definitions)
         cache = plan_cache(profile_of(client.model), agent.cache, settings, turn, agent.name, has_tools=has_tools)
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
-        self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn))
+        self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn), self._answer)
         prescribed = agent.output_mode_for(model)
         agent.last_offer = self._offer = make_offer(
             _instructions(agent, model, turn, self._answer, (instructions, *tools.context)),
@@ -205,6 +206,9 @@ class ModelTurn:
             wanted = f"call the tool {self._offer.answer_tool!r}" if by_tool else "answer with text"
             either = " or call a tool" if self._tools.definitions and not by_tool else ""
             return self._correct(f"Your reply was empty; please {wanted}{either}.", text)
+        offered = self._offer.tool_names(self._requests.mode)
+        if offered and (correction := correction_of(text, offered)) is not None:
+            return self._correct(correction, "")
         if answer is None:
             return self._reply(text)
         if self._requests.mode == "text" or answer.is_settled_by(text):

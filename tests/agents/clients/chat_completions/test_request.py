@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
+from teamwright.agents.clients.chat_completions.request import GUIDANCE, request_body
 from tests.agents.clients.chat_completions.both_clients import HELLO, PLAIN, answer, body, both, ours
 
 HI = answer(body({"content": "Hi."}))
@@ -252,3 +254,26 @@ async def test_any_request_is_sent_as_openais_client_sends_it(
         ]
     mine, theirs = await both(HI, messages, settings, PARAMETERS[offer], name=name)
     assert (mine.sent, type(mine.error)) == (theirs.sent, type(theirs.error))
+
+
+def sent(schema: dict[str, Any], *, guided: bool = True, tools: bool = False) -> dict[str, Any]:
+    asked = OutputObjectDefinition(json_schema=schema, name="answer")
+    offered = [tool("add")] if tools else []
+    parameters = ModelRequestParameters(function_tools=offered, output_mode="native", output_object=asked)
+    return request_body("m", HELLO, {}, parameters, {}, stream=False, guided=guided)
+
+
+def test_a_guided_answer_is_held_to_its_schema_by_a_grammar_without_white_space() -> None:
+    made = sent(CLOSED)
+    assert "response_format" not in made
+    head, _, written = made["grammar"].partition("%json ")
+    assert head == "%llguidance {}\nstart: "
+    assert json.loads(written) == {**CLOSED, "x-guidance": GUIDANCE}
+    assert GUIDANCE["whitespace_flexible"] is False
+
+
+def test_an_answer_beside_tools_or_with_a_pattern_is_held_to_its_schema_by_the_server() -> None:
+    pattern = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^(?=x)x$"}}}
+    for made in (sent(CLOSED, guided=False), sent(CLOSED, tools=True), sent(pattern)):
+        assert made["response_format"]["type"] == "json_schema"
+        assert "grammar" not in made

@@ -45,6 +45,8 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         super().__init__(profile=profile)
         self._name, self._http = name, http
         self.url = url
+        self.is_guided = False
+        """Whether the server takes grammars of llguidance, besides JSON schemas."""
         self._prepared: dict[int, PreparedOffer] = {}
 
     @property
@@ -109,7 +111,9 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
     ) -> httpx2.Response:
         """Send a request; raise an error of pydantic-ai if the server can't be reached or refuses it."""
         check_allow_model_requests()
-        body = request_body(self._name, messages, settings, parameters, self.profile, stream=stream)
+        body = request_body(
+            self._name, messages, settings, parameters, self.profile, stream=stream, guided=self.is_guided
+        )
         headers = {**HEADERS, **settings.get("extra_headers", {})}
         base, mark, query = self.url.partition("?")
         url = f"{base.rstrip('/')}{PATH}{mark}{query}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -53,6 +54,15 @@ FIELDS = {
     "openai_user": "user",
 }
 """The field of a request for each setting. `top_k` is no field of OpenAI, but of most servers that people run."""
+GUIDANCE = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    "lenient": True,
+    "coerce_one_of": True,
+}
+"""How llguidance reads a schema. Small models write white space until they reach their limit, wherever they may. What
+no grammar can enforce of a schema is left out: we validate every answer."""
 REASONING_FIELDS = ("reasoning", "reasoning_content")
 """The fields in which servers send what a model thought."""
 
@@ -65,14 +75,21 @@ def request_body(
     profile: ModelProfile,
     *,
     stream: bool,
+    guided: bool = False,
 ) -> Json:
-    """Return the body of a request. What `extra_body` says comes last and wins."""
+    """Return the body of a request. What `extra_body` says comes last and wins.
+
+    A `guided` answer is held to its schema by a grammar without white space; no server takes one together with tools.
+    """
     supported = cast("Mapping[str, Any]", profile)
     body: Json = {"model": model, "messages": _messages(messages, parameters, supported)}
     if tools := _tools(settings, parameters, supported):
         body |= tools
     if answer := _response_format(parameters, supported):
-        body["response_format"] = answer
+        grammar = (
+            _grammar(answer["json_schema"]["schema"]) if guided and not tools and "json_schema" in answer else None
+        )
+        body |= {"response_format": answer} if grammar is None else {"grammar": grammar}
     if stream:
         body |= {"stream": True, "stream_options": _stream_options(settings)}
     for setting, value in settings.items():
@@ -122,6 +139,15 @@ def _response_format(parameters: ModelRequestParameters, profile: Mapping[str, A
     if profile.get("openai_supports_strict_tool_definition", True):
         form["strict"] = answer.strict
     return {"type": "json_schema", "json_schema": form}
+
+
+def _grammar(schema: Json) -> str | None:
+    """Return the grammar of a JSON schema for llguidance; `None` if it may not know a regular expression in it.
+
+    The server would ignore a grammar that it can't compile, and say nothing.
+    """
+    written = json.dumps({**schema, "x-guidance": GUIDANCE})
+    return None if '"pattern' in written else f"%llguidance {{}}\nstart: %json {written}"
 
 
 def _tools(settings: Mapping[str, Any], parameters: ModelRequestParameters, profile: Mapping[str, Any]) -> Json:

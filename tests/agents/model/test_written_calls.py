@@ -1,0 +1,164 @@
+"""Calls that a model wrote as text are made, or sent back; an answer that quotes JSON stays an answer."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.written_calls import (
+    MOST_CALLS,
+    Malformed,
+    WrittenCall,
+    correction_of,
+    with_written_calls,
+    written_calls,
+)
+from teamwright.errors import InvalidOutput
+from teamwright.history.script_export import to_script
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from tests.agents.model.shapes import Replies
+from tests.kit.records import cut_and_resume
+
+TOOLS = ("disk_cost", "search")
+CALL = WrittenCall("disk_cost", {"gb": 5})
+BODY = '{"name": "disk_cost", "arguments": {"gb": 5}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BODY,
+        f"  {BODY}\n",
+        f"[{BODY}]",
+        f"```json\n{BODY}\n```",
+        f"```\n{BODY}\n```",
+        f"<tools>{BODY}</tools>",
+        f"<tool_call>\n{BODY}\n</tool_call>",
+        f"<tool_call>{BODY}",
+        f"<|tool_call|>{BODY}",
+        f"<function_call>{BODY}</function_call>",
+        f"[TOOL_CALLS] [{BODY}]",
+        f"<|python_tag|>{BODY}",
+        '<function=disk_cost>{"gb": 5}</function>',
+        '{"name": "disk_cost", "parameters": {"gb": 5}}',
+        '{"type": "function", "function": {"name": "disk_cost", "arguments": {"gb": 5}}}',
+        f'{{"tool_calls": [{BODY}]}}',
+    ],
+)
+def test_a_text_that_is_a_call_as_a_whole_is_read_in_each_form(text: str) -> None:
+    assert written_calls(text, TOOLS) == [CALL]
+
+
+@pytest.mark.parametrize("text", [f"{BODY}\n{BODY}", f"{BODY}, {BODY}", f"<tools>{BODY}\n{BODY}</tools>"])
+def test_several_calls_are_read_in_order(text: str) -> None:
+    assert written_calls(text, TOOLS) == [CALL, CALL]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The disk costs 5.",
+        f"I call {BODY}",
+        f"{BODY} is how to call it.",
+        f"Use this:\n```json\n{BODY}\n```",
+        '{"name": "Ada", "arguments": {"gb": 5}}',
+        '{"name": "disk_cost", "price": 5}',
+        '{"name": "disk_cost", "arguments": [5]}',
+        f'[{BODY}, {{"name": "other"}}]',
+        '{"total": 5}',
+        "[]",
+        "5",
+        "<tools>hammer, saw</tools>",
+        "<p>text</p>",
+        "```python\nprint(5)\n```",
+        "```\n```",
+        "`",
+        '{"name": "disk_cost", "arguments": {"gb": NaN}}',
+        '{"name": "disk_cost", "arguments": ' + "[" * 100_000,
+    ],
+)
+def test_an_answer_stays_an_answer_whatever_it_quotes(text: str) -> None:
+    assert written_calls(text, TOOLS) == []
+    assert correction_of(text, TOOLS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('<tools>{"name": "disk_cost", "argum', "it is no JSON"),
+        ('<tool_call>{"disk_cost": {"gb": 5}}</tool_call>', "no object with a name and arguments"),
+        (f"<tool_call>{BODY}</tool_call> It costs 5.", "there is text beside it"),
+        (f"<tools>{BODY * (MOST_CALLS + 1)}</tools>", "more than 64 calls"),
+    ],
+)
+def test_what_is_marked_as_a_call_and_can_not_be_read_is_sent_back(text: str, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason):
+        written_calls(text, TOOLS)
+    assert reason in str(correction_of(text, TOOLS))
+
+
+def test_what_was_thought_stays_and_a_text_that_was_cut_is_no_call() -> None:
+    thought = ThinkingPart("I need the cost.")
+    made = with_written_calls(ModelResponse(parts=[thought, TextPart(BODY)]), TOOLS)
+    assert [type(part) for part in made.parts] == [ThinkingPart, ToolCallPart]
+    assert made.finish_reason == "tool_call"
+    cut = ModelResponse(parts=[TextPart(BODY)], finish_reason="length")
+    assert with_written_calls(cut, TOOLS) is cut
+
+
+def test_data_that_fits_the_schema_of_the_answer_is_the_answer() -> None:
+    schema = {"type": "object", "required": ["name", "arguments"]}
+    said = ModelResponse(parts=[TextPart(BODY)])
+    assert with_written_calls(said, TOOLS, AnswerSchema("a", schema)) is said
+    assert with_written_calls(said, TOOLS, AnswerSchema("a", {"type": "object", "required": ["total"]})) is not said
+
+
+def disk_cost(gb: int) -> str:
+    """Return what a disk costs."""
+    return f"{gb * 2} dollars"
+
+
+def _writes_a_call(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    results = [part.content for one in messages for part in one.parts if isinstance(part, ToolReturnPart)]
+    said = f"It costs {results[0]}." if results else f"<tools>{BODY}</tools>"
+    return ModelResponse(parts=[TextPart(said)])
+
+
+async def test_a_written_call_is_made_and_recorded_as_a_call() -> None:
+    journal = MemoryJournal()
+    team = Team("t", members=[ModelAgent("ada", model=FunctionModel(_writes_a_call), tools=[disk_cost])])
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "What does it cost?", run_id="r")
+        script = await to_script(journal, await engine.runs.history("r"))
+    assert (result.output, result.usage.tool_calls) == ("It costs 10 dollars.", 1)
+    assert script.rules[0].tool is not None
+    assert (script.rules[0].tool.name, script.rules[0].tool.args) == ("disk_cost", {"gb": 5})
+    for at in range(1, len(await journal.read("r"))):
+        resumed, _ = await cut_and_resume(team, at, journal)
+        assert resumed.output == result.output, f"killed after event {at}"
+
+
+async def test_a_call_that_can_not_be_read_never_becomes_the_answer() -> None:
+    replies = Replies([['<tools>{"name": "disk_cost"'], [f"<tools>{BODY}</tools>"], ["10 dollars."]])
+    async with Engine("memory") as engine:
+        result = await engine.run(ModelAgent("ada", model=replies.model, tools=[disk_cost]), "Cost?")
+    assert result.output == "10 dollars."
+    assert "can't be read: it is no JSON" in repr(replies.requests[1])
+    stubborn = Replies([['<tools>{"name": "disk_cost"']] * 3)
+    async with Engine("memory") as engine:
+        failed = await engine.run(ModelAgent("ada", model=stubborn.model, tools=[disk_cost]), "Cost?")
+    assert failed.status == "failed"
+    assert failed.failure is not None
+    assert failed.failure.error == InvalidOutput.kind
+
+
+async def test_without_tools_a_call_is_text_like_any_other() -> None:
+    replies = Replies([[BODY]])
+    async with Engine("memory") as engine:
+        result = await engine.run(ModelAgent("ada", model=replies.model), "Show a call.")
+    assert result.output == BODY
