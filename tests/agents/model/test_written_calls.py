@@ -21,6 +21,7 @@ from teamwright.history.script_export import to_script
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.specs.manifest import JsonSchema
 from tests.agents.model.shapes import Replies
 from tests.kit.records import cut_and_resume
 
@@ -112,7 +113,7 @@ def test_what_was_thought_stays_and_a_text_that_was_cut_is_no_call() -> None:
 
 
 def test_data_that_fits_the_schema_of_the_answer_is_the_answer() -> None:
-    schema = {"type": "object", "required": ["name", "arguments"]}
+    schema: JsonSchema = {"type": "object", "required": ["name", "arguments"]}
     said = ModelResponse(parts=[TextPart(BODY)])
     assert with_written_calls(said, TOOLS, AnswerSchema("a", schema)) is said
     assert with_written_calls(said, TOOLS, AnswerSchema("a", {"type": "object", "required": ["total"]})) is not said

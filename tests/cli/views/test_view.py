@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.cli.views.view import PlainLines, Repeats
+from teamwright.cli.views.view import PULSE_SECONDS, PlainLines, Repeats, live_view
 from teamwright.journal.memory import MemoryJournal
 from tests.history.test_member_board import noted
 from tests.kit.evaluators import WordEvaluator, words
@@ -48,3 +51,36 @@ async def test_a_verdict_has_one_line() -> None:
         await view.show(event)
     told = [" ".join(line.split()) for line in lines]
     assert [line for line in told if "pass" in line] == ["· the work of author is evaluated: pass, score 1.00"]
+
+
+async def test_a_call_that_takes_long_shows_that_it_lives() -> None:
+    lines: list[str] = []
+    journal, beaten = MemoryJournal(), asyncio.Event()
+
+    async def respond(prompt: str) -> str:
+        await beaten.wait()
+        return "Done."
+
+    def write(line: str) -> None:
+        lines.append(line)
+        if sum("so far" in one for one in lines) == 2:
+            beaten.set()
+
+    async with Engine(journal) as engine:
+        handle = await engine.start(Team("t", members=[FunctionAgent("slow", respond)]), "go", run_id="r")
+        view = PlainLines(journal, write, pulse=0.05)
+        async for item in engine.runs.follow(handle.run_id):
+            await view.show(item)
+        view.close()
+        before = len(lines)
+        await asyncio.sleep(0.15)
+    told = [" ".join(line.split()) for line in lines]
+    assert re.fullmatch(r"slow … thinking, for .* s so far", next(line for line in told if "so far" in line))
+    assert told[-1].startswith("slow ▸ Done.")
+    assert len(lines) == before
+
+
+def test_a_view_in_a_pipe_has_a_pulse() -> None:
+    view = live_view(MemoryJournal(), quiet=False)
+    assert isinstance(view, PlainLines)
+    assert view._pulse == PULSE_SECONDS

@@ -175,7 +175,7 @@ def _call_in(value: JsonValue) -> Iterator[WrittenCall]:
     name, given = value.get("name"), [key for key in ARGUMENTS if key in value]
     if name is None and isinstance(value.get("function"), str):
         name = value["function"]
-    arguments = value[given[0]] if given else {}
+    arguments: JsonValue = value[given[0]] if given else {}
     if not isinstance(name, str) or len(given) > 1 or not isinstance(arguments, dict | str):
         raise Malformed("it is no object with a name and arguments")
     yield WrittenCall(name, arguments)

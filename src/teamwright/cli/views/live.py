@@ -20,7 +20,7 @@ from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
 from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
-from teamwright.cli.views.view import CUT, Repeats, message_texts
+from teamwright.cli.views.view import CUT, Repeats, message_texts, row_words
 from teamwright.history.member_board import Board, MemberRow, State
 from teamwright.page.notes.notes import mark_of, note_text
 from teamwright.runtime.driver.steady_clock import steady_clock
@@ -42,11 +42,6 @@ GLYPHS: dict[State, str] = {
     "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "listing": "⚙", "reading": "⚙",
     "delegating": "⚙", "retrying": "↻", "asking": "?", "done": "✓", "failed": "✗", "stopped": "–",
 }  # fmt: skip
-WORDS: dict[State, str] = {
-    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
-    "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
-}  # fmt: skip
-"""What the line of a member says beside its name, with a detail."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -261,19 +256,9 @@ def _line(row: MemberRow, now: float, width: int, colour: Callable[[str], str]) 
     glyph = SPINNER[int(now / EVERY) % len(SPINNER)] if row.state in {"thinking", "streaming"} else GLYPHS[row.state]
     left.append(f"{glyph} ", style=_style(row.state))
     left.append(row.member, style="" if row.is_team else colour(row.member))
-    left.append(f"  {_words(row)}", style=_style(row.state))
+    left.append(f"  {row_words(row)}", style=_style(row.state))
     used = "" if row.state == "waiting" else f"{number_text(row.tokens)} tok  {seconds_text(row.elapsed(now))}"
     return _sides(left, used, width)
-
-
-def _words(row: MemberRow) -> str:
-    match row.state:
-        case "thinking" if row.is_team:
-            return "working"
-        case "streaming" if row.detail:
-            return f"preparing tool {clean(row.detail)}"
-        case state:
-            return WORDS.get(state, state).format(clean(row.detail))
 
 
 def _style(state: State) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.terminal.output import clean, one_line, say
 from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
-from teamwright.history.member_board import Board, OpenTurn
+from teamwright.history.member_board import Board, MemberRow, OpenTurn, State
 from teamwright.page.notes.notes import mark_of, note_text
+from teamwright.runtime.driver.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.run import RunResumed
@@ -23,6 +26,14 @@ if TYPE_CHECKING:
 
 WIDEST_LINE = 160
 CUT = " (cut at its output cap)"
+PULSE_SECONDS = 30.0
+"""How long plain lines say nothing before they say who is at work."""
+MOST_AT_WORK = 3
+WORDS: dict[State, str] = {
+    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
+    "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
+}  # fmt: skip
+"""What the line of a member says beside its name, with a detail."""
 
 
 class View(Protocol):
@@ -51,12 +62,24 @@ class Silent:
 
 
 class PlainLines:
-    """A line for each reply and each note: `writer  ▸ first line …  123 tok 1.2 s`."""
+    """A line for each reply and each note: `writer  ▸ first line …  123 tok 1.2 s`.
+
+    After `pulse` seconds without a line it says who is at work and for how long, and again after as long.
+    """
 
     def __init__(
-        self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False, full: bool = False
+        self,
+        journal: Journal,
+        write: Callable[[str], None] = say,
+        *,
+        numbered: bool = False,
+        full: bool = False,
+        pulse: float | None = None,
     ) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
+        self._pulse, self._has_written = pulse, False
+        self._timer: asyncio.TimerHandle | None = None
+        self._now: Callable[[], float] = time.time
         self._tools = ToolLines(journal, full=full)
         self._repeats, self._failures = Repeats(), ShownFailures()
         self._silent: dict[str, str] = {}
@@ -73,10 +96,14 @@ class PlainLines:
         """Print the line of an event, if it has one."""
         if not isinstance(item, Event):
             return
+        if self._pulse is not None and self._timer is None:
+            self._now = steady_clock(time.time, time.monotonic, item.time)
+            self._set_timer(self._pulse)
         text = await self._line(item)
         self.board.apply(item)
         self._tools.apply(item)
         self._failures.apply(item)
+        self._has_written = self._has_written or bool(text)
         if text and self._numbered:
             self._write(self._head(item) + text)
         elif text:
@@ -85,8 +112,26 @@ class PlainLines:
 
     def close(self) -> None:
         """Print the count of repeated lines that is still due."""
+        self._pulse = None
+        if self._timer is not None:
+            self._timer.cancel()
         for line in self._repeats.rest():
             self._write(line)
+
+    def _set_timer(self, pulse: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(pulse, self._beat, pulse)
+
+    def _beat(self, pulse: float) -> None:
+        """Say who is at work, unless a line was written since the last time."""
+        if not self._has_written:
+            at_work = [row for row in self.board.rows() if row.is_active and not row.is_team and row.state != "waiting"]
+            for row in at_work[:MOST_AT_WORK]:
+                elapsed = seconds_text(row.elapsed(self._now()))
+                self._write(f"{_name_column(row.member, row.depth)} … {row_words(row)}, for {elapsed} so far")
+            if len(at_work) > MOST_AT_WORK:
+                self._write(f"  and {len(at_work) - MOST_AT_WORK} more at work")
+        self._has_written = False
+        self._set_timer(pulse)
 
     def _head(self, event: Event) -> str:
         if not self._numbered:
@@ -129,6 +174,17 @@ class PlainLines:
     async def _said(self, fact: AgentReplied) -> str:
         texts = await message_texts(self._journal, fact)
         return cut(one_line(texts[-1]), WIDEST_LINE, " …") if texts else ""
+
+
+def row_words(row: MemberRow) -> str:
+    """What a member does now, in words."""
+    match row.state:
+        case "thinking" if row.is_team:
+            return "working"
+        case "streaming" if row.detail:
+            return f"preparing tool {clean(row.detail)}"
+        case state:
+            return WORDS.get(state, state).format(clean(row.detail))
 
 
 def _name_column(member: str, depth: int) -> str:
@@ -174,4 +230,4 @@ def live_view(journal: Journal, *, quiet: bool, full: bool = False) -> View:
         from teamwright.cli.views.live import LiveView
 
         return LiveView(journal, full=full)
-    return PlainLines(journal, full=full)
+    return PlainLines(journal, full=full, pulse=PULSE_SECONDS)
