@@ -42,12 +42,13 @@ test: page ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q -j 0 src
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, and the core alone
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 queued runs, the laws with many examples, the core alone, and all tests in a random order
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --shuffle $$(date +%s) $(PYTEST)
 
 test-live: $(VENV)/.dev ## call real providers, those whose keys are set; LIVE="openai ollama" narrows it
 	@$(BIN)/python -m tests.live $(LIVE)

@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 from itertools import count
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 NUMBERS = count(1)
 SECRET_ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order, that of this seed")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("shuffle")
+    return None if seed is None else f"in a random order: --shuffle {seed}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the tests; the worker processes of one run have the same order."""
+    if (seed := config.getoption("shuffle")) is not None:
+        Random(seed).shuffle(items)
 
 
 @pytest.hookimpl(wrapper=True)
