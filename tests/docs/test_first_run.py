@@ -227,14 +227,22 @@ async def test_the_run_is_killed_resumed_and_asks_nobody_twice_as_the_picture_sh
     assert masked(lines[: lines.index(picture.END) - 1]) == masked(shown)
     async with Engine() as engine:
         (run,) = await engine.runs.list()
-        facts = [(event.fact, event.key) for event in await engine.journal.read(run.id)]
+        events = await engine.journal.read(run.id)
         assert run.status == "completed"
         check_answer((await engine.runs.result(run.id)).output or "")
-    called = [key for fact, key in facts if isinstance(fact, AgentCalled) and fact.effect == "model"]
-    returned = [key for fact, key in facts if isinstance(fact, AgentReturned) and key in called]
+    calls = [event for event in events if isinstance(event.fact, AgentCalled) and event.fact.effect == "model"]
+    called = [event.key for event in calls]
+    returned = [event.key for event in events if isinstance(event.fact, AgentReturned) and event.key in called]
     assert len(returned) == len(set(returned)) == len(LETTERS), "each answer is recorded once"
     assert len(called) == len(LETTERS) + 1, "only the call in flight is made again"
     assert called[2] == called[3]
+    record = tool.Record()
+    for event in events:
+        record.add(event)
+    assert (record.before, record.after, record.lost) == (set(called[:2]), set(called[3:]), 1)
+    assert record.repeated == 0
+    record.add(calls[0])
+    assert record.repeated == 1, "a second call for a recorded answer would be noticed"
 
 
 @pytest.mark.timeout(120)

@@ -1,7 +1,4 @@
-"""One core for a test of the embedded model, whose threads wait for each other by spinning.
-
-On a busy machine two of them need twice the processor time of one.
-"""
+"""One core for a test of the embedded model: on a busy machine, one thread is faster than two that synchronize."""
 
 import os
 import random
