@@ -108,6 +108,7 @@ COVERED_BY = {
     "cli/interactive/loop_watchdog.py": "cli/test_processes.py",
     "cli/interactive/open.py": "cli/test_run.py",
     "cli/interactive/team_source.py": "cli/test_chat.py",
+    "cli/team_templates.py": "cli/test_new.py",
     "cli/interactive/undo.py": "cli/runs/test_conversations.py",
     "cli/experts/package.py": "cli/experts/test_app.py",
     "cli/lab/advise.py": "cli/lab/test_teams.py",

@@ -1,10 +1,17 @@
+"""A new team runs at once, with each strategy, from a manifest or in Python."""
+
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from teamwright.cli.team_templates import TASK, TEMPLATES
+from teamwright.strategies.registry import strategy_names
 from tests.cli.conftest import Call
 
 
@@ -20,6 +27,62 @@ def test_a_new_team_runs_at_once_with_the_command_it_says(
     done = call(*command[1:])
     assert done.code == 0
     assert "Sourdough" in done.out
+
+
+@pytest.mark.experts
+def test_there_is_a_template_for_every_strategy() -> None:
+    assert sorted(TEMPLATES) == strategy_names()
+
+
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_a_new_team_of_each_strategy_runs_at_once(call: Call, tmp_path: Path, strategy: str) -> None:
+    assert call("new", tmp_path / "it", "--strategy", strategy.replace("_", "-")).code == 0
+    assert f"strategy: {strategy}\n" in (tmp_path / "it" / "team.yaml").read_text()
+    assert call("validate", tmp_path / "it").err == ""
+    done = call("run", tmp_path / "it", TASK, "--team", "it", "--json")
+    assert (done.code, done.json["status"]) == (0, "completed"), done.err
+    assert done.json["output"]
+    assert (tmp_path / "it" / "README.md").read_text().count("sourdough") == 1
+
+
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_a_new_team_in_python_of_each_strategy_runs_too(
+    call: Call, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("new", tmp_path / "it", "--strategy", strategy, "--python").code == 0
+    program = (tmp_path / "it" / "team.py").read_text()
+    names: dict[str, object] = {"__name__": "team", "__file__": str(tmp_path / "it" / "team.py")}
+    exec(compile(program, "team.py", "exec", dont_inherit=True), names)  # noqa: S102
+    monkeypatch.setitem(sys.modules, "team", type(sys)("team"))
+    vars(sys.modules["team"]).update(names)
+    tests: dict[str, object] = {}
+    exec((tmp_path / "it" / "test_team.py").read_text(), tests)  # noqa: S102
+    check = tests["test_the_team_answers"]
+    assert callable(check)
+    check()
+
+
+def test_a_new_team_in_python_runs_with_the_command_it_says_and_with_pytest(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "my-team"
+    made = call("new", folder, "--python", "--json").json
+    names = sorted(Path(file).name for file in made["files"])
+    assert names == ["README.md", "replies.yaml", "team.py", "test_team.py"]
+    python, *arguments = shlex.split(made["command"])
+    assert python == "python"
+    environment = {**os.environ, "TEAMWRIGHT_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
+    )
+    assert (done.returncode, "Sourdough" in done.stdout) == (0, True), done.stderr
+    plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", str(folder)]
+    tested = subprocess.run(plain, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert tested.returncode == 0, tested.stdout
+
+
+def test_an_unknown_strategy_is_refused_with_the_nearest(call: Call, tmp_path: Path) -> None:
+    done = call("new", tmp_path / "it", "--strategy", "secuential")
+    assert (done.code, "did you mean 'sequential'" in done.err) == (2, True)
+    assert not (tmp_path / "it").exists()
 
 
 def test_nothing_that_exists_is_overwritten(call: Call, tmp_path: Path) -> None:

@@ -7,23 +7,19 @@ from typing import Annotated
 
 import typer
 
+from teamwright.cli.team_templates import INSTRUCTIONS, TASK, TeamTemplate, find_template
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 
-TEAM = """\
-# A team of two. It runs offline with the replies in replies.yaml; see README.md for real models.
+MANIFEST = """\
+# {about}.
+# It runs offline with the replies in replies.yaml; see README.md for real models.
 agents:
-  researcher:
-    model: primary
-    instructions: Collect the facts that matter for the task. Three short points, no more.
-  writer:
-    model: primary
-    instructions: Write one clear paragraph from what the researcher found.
-
+{agents}
 teams:
   {name}:
-    strategy: sequential        # one after the other; round_robin repeats until max_turns or terminate
-    members: [researcher, writer]
-    limits: {{tokens: 20000, seconds: 300}}
+    strategy: {strategy}
+    members: [{members}]
+{options}    limits: {{tokens: 20000, seconds: 300}}
 
 models:
   primary: scripted:replies.yaml
@@ -32,54 +28,103 @@ models:
   # primary: {{url: http://localhost:8000/v1, name: my-model}}
 """
 
+PROGRAM = """\
+\"\"\"{about}.
+
+It runs offline with the replies in replies.yaml; set MODEL for a real one.
+\"\"\"
+
+import sys
+from pathlib import Path
+
+from teamwright import Limits, ModelAgent, ScriptedAgent, Team, run_sync
+from teamwright.agents import Script
+
+TASK = "{task}"
+MODEL = ""  # for example "openai:gpt-5-mini", with its key in the environment, or "local"
+INSTRUCTIONS = {{
+{instructions}
+}}
+
+
+def agent(name: str) -> ModelAgent | ScriptedAgent:
+    if MODEL:
+        return ModelAgent(name, MODEL, instructions=INSTRUCTIONS[name])
+    return ScriptedAgent(name, Script.load(Path(__file__).with_name("replies.yaml")))
+
+
+team = Team(
+    "{name}",
+    members=[{members}],
+{arguments}    limits=Limits(tokens=20000, seconds=300),
+)
+
+if __name__ == "__main__":
+    result = run_sync(team, sys.argv[1] if len(sys.argv) > 1 else TASK)
+    print(result.output or f"{{result.status}}: see  teamwright runs show {{result.run_id}}")
+    sys.exit(result.exit_code)
+"""
+
+TEST = """\
+from team import TASK, team
+from teamwright import run_sync
+
+
+def test_the_team_answers() -> None:
+    result = run_sync(team, TASK, journal="memory")
+    assert result.status == "completed", result
+    assert result.output
+"""
+
 REPLIES = """\
 # Scripted replies, so that the team runs without a model. The first rule that matches answers.
 rules:
-  - agent: researcher
-    reply: |
-      - Sourdough rises because wild yeast and bacteria live in the starter.
-      - The bacteria make the acids that give it its taste and keep it fresh.
-      - It needs hours where baker's yeast needs minutes.
-  - agent: writer
-    match: wild yeast
-    reply: >-
-      Sourdough is bread that rises slowly: wild yeast and bacteria in the starter do in hours what baker's yeast does
-      in minutes, and on the way they make the acids that give the loaf its taste and keep it fresh.
-  - agent: writer
-    reply: I have nothing to write from.
-"""
+{rules}"""
 
 README = """\
 # {name}
 
-A team for Teamwright. `team.yaml` declares it, `replies.yaml` lets it run offline.
+A team for Teamwright: {about}.
+`{file}` declares it, `replies.yaml` lets it run offline.
 
-    teamwright run {folder} "Why does sourdough taste of more than bread?"
+    {command}
 
 What to change first:
 
-- `models.primary` in `team.yaml`: `openai:gpt-5-mini`, any other provider, `local`, or your own server. Or keep the
-  file and try a model once: `teamwright run {folder} "…" --model openai:gpt-5-mini`
-- `instructions` and `members`: add an agent, and add it to the list.
-- `teamwright validate {folder}` reports every mistake with its line.
-
+{changes}
 Afterwards:
 
     teamwright runs show last
 """
 
-TASK = "Why does sourdough taste of more than bread?"
+MANIFEST_CHANGES = """\
+- `models.primary` in `team.yaml`: `openai:gpt-5-mini`, any other provider, `local`, or your own server. Or keep the
+  file and try a model once: `teamwright run {folder} "…" --model openai:gpt-5-mini`
+- `instructions` and `members`: add an agent, and add it to the list.
+- `strategy`: how the members work together; `teamwright new other --strategy NAME` shows another one.
+- `teamwright validate {folder}` reports every mistake with its line.
+"""
+
+PROGRAM_CHANGES = """\
+- `MODEL` in `team.py`: `"openai:gpt-5-mini"`, any other provider, or `"local"`.
+- `INSTRUCTIONS` and `members`: add an agent, and add it to the list. An agent may be a function, too: `FunctionAgent`.
+- `strategy`: how the members work together; `teamwright new other --python --strategy NAME` shows another one.
+- `test_team.py`, which pytest runs offline.
+"""
 
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The team's name, or a path that ends in it.")],
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="NAME", help="How its members work together.")
+    ] = "sequential",
+    python: Annotated[bool, typer.Option("--python", help="Declare the team in Python, with a test.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Create a team folder that runs at once."""
     check_out(out)
-    folder, files = scaffold(Path(name))
-    command = f'teamwright run {_quoted(str(folder))} "{TASK}"'
+    folder, files, command = scaffold(Path(name), strategy, python=python)
     if json:
         write_json({"folder": str(folder), "files": [str(file) for file in files], "command": command}, out)
     else:
@@ -88,26 +133,96 @@ def new(
     return 0
 
 
-def scaffold(folder: Path) -> tuple[Path, list[Path]]:
-    """Write the folder and return it with its files; never overwrites a file."""
+def scaffold(folder: Path, strategy: str, *, python: bool) -> tuple[Path, list[Path], str]:
+    """Write the folder and return it with its files and the command that runs it; never overwrites a file."""
     from teamwright.errors import UsageError
     from teamwright.values.names import check_name
 
     name = check_name("team", folder.name)
-    texts = {"team.yaml": TEAM, "replies.yaml": REPLIES, "README.md": README}
+    strategy, template = find_template(strategy)
+    command = f'{_runner(folder, python=python)} "{TASK}"'
+    if python:
+        texts = _python_files(name, strategy, template, command)
+    else:
+        texts = _manifest_files(name, strategy, template, folder, command)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} exists already and is not empty; choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
         files: list[Path] = []
         for file, text in texts.items():
-            filled = text if file == "replies.yaml" else text.format(name=name, folder=_quoted(str(folder)))
             with (folder / file).open("x", encoding="utf-8") as opened:
-                opened.write(filled)
+                opened.write(text)
             files.append(folder / file)
     except OSError as error:
         raise UsageError(f"The folder {str(folder)!r} can't be created: {error.strerror}.") from error
-    return folder, files
+    return folder, files, command
+
+
+def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Path, command: str) -> dict[str, str]:
+    """The texts of a team that is declared in a manifest."""
+    agents = "".join(
+        f"  {one}:\n    model: primary\n    instructions: {INSTRUCTIONS[one]}\n" for one in template.agents
+    )
+    turns = f"    max_turns: {template.max_turns}\n" if template.max_turns else ""
+    options = f"    {strategy}:\n{template.options}" if template.options else ""
+    manifest = MANIFEST.format(
+        about=_about(strategy, template),
+        agents=agents,
+        name=name,
+        strategy=strategy,
+        members=", ".join(template.members),
+        options=turns + options,
+    )
+    changes = MANIFEST_CHANGES.format(folder=_quoted(str(folder)))
+    readme = README.format(name=name, about=template.about, file="team.yaml", command=command, changes=changes)
+    return {"team.yaml": manifest, "replies.yaml": REPLIES.format(rules=template.replies), "README.md": readme}
+
+
+def _python_files(name: str, strategy: str, template: TeamTemplate, command: str) -> dict[str, str]:
+    """The texts of a team that is declared in Python."""
+    arguments = f'    strategy="{strategy}",\n'
+    if template.helpers:
+        arguments = f"    helpers=[{_made(template.helpers)}],\n{arguments}"
+    if template.options:
+        arguments += f"    options={_literal(template.options)},\n"
+    if template.max_turns:
+        arguments += f"    max_turns={template.max_turns},\n"
+    program = PROGRAM.format(
+        about=_about(strategy, template),
+        task=TASK,
+        instructions="\n".join(f'    "{one}": "{INSTRUCTIONS[one]}",' for one in template.agents),
+        name=name,
+        members=_made(template.members),
+        arguments=arguments,
+    )
+    readme = README.format(name=name, about=template.about, file="team.py", command=command, changes=PROGRAM_CHANGES)
+    replies = REPLIES.format(rules=template.replies)
+    return {"team.py": program, "replies.yaml": replies, "test_team.py": TEST, "README.md": readme}
+
+
+def _about(strategy: str, template: TeamTemplate) -> str:
+    return f"A team with the strategy {strategy}: {template.about}"
+
+
+def _made(names: tuple[str, ...]) -> str:
+    return ", ".join(f'agent("{one}")' for one in names)
+
+
+def _literal(options: str) -> str:
+    """Options in YAML as a Python literal, indented as an argument."""
+    from pprint import pformat
+
+    from teamwright.documents.nodes import Place, plain
+    from teamwright.documents.problems import ProblemReport
+    from teamwright.documents.reader import parse_documents
+
+    (node,) = parse_documents(options, Place("options"), ProblemReport())
+    return pformat(plain(node), width=100, sort_dicts=False).replace("\n", "\n" + " " * 12)
+
+
+def _runner(folder: Path, *, python: bool) -> str:
+    return f"python {_quoted(str(folder / 'team.py'))}" if python else f"teamwright run {_quoted(str(folder))}"
 
 
 def _quoted(text: str) -> str:
