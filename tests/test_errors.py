@@ -103,6 +103,21 @@ def test_names_that_differ_in_case_are_near() -> None:
     assert nearest("WRITER", ["writer"]) == "did you mean 'writer'?"
 
 
+@pytest.mark.parametrize(
+    ("name", "known", "suggested"),
+    [
+        ("helpers", ["expert", "members"], "known are expert, members."),
+        ("modle", ["model", "members"], "did you mean 'model'?"),
+        ("instuctions", ["instructions"], "did you mean 'instructions'?"),
+        ("limit", ["limits", "live"], "did you mean 'limits'?"),
+        ("opts", ["options"], "did you mean 'options'?"),
+        ("agent_name", ["agent", "name"], "did you mean 'agent'?"),
+    ],
+)
+def test_a_suggestion_is_a_name_that_may_have_been_meant(name: str, known: list[str], suggested: str) -> None:
+    assert nearest(name, known) == suggested
+
+
 def test_many_names_are_cut_short() -> None:
     assert nearest("zz", [f"name-{number}" for number in range(20)]).endswith("…")
 

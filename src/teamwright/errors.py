@@ -461,6 +461,8 @@ class ScriptMismatch(AgentError):
 
 MOST_COMPARED = 200
 """The number of characters of an unknown name that are compared with known names."""
+SIMILAR, MISSPELT = 0.7, 0.6
+"""The least similarity of a name to suggest it, and that of one with the same first letter."""
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
@@ -468,9 +470,12 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     import difflib  # for mistakes alone
 
     names, name = sorted(set(known)), name[:MOST_COMPARED]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
-        name.lower(), names, n=3, cutoff=0.6
-    )
+    for spelt in (name, name.lower()):
+        alike = difflib.get_close_matches(spelt, names, n=3, cutoff=SIMILAR)
+        near = difflib.get_close_matches(spelt, names, n=3, cutoff=MISSPELT)
+        close = alike or [one for one in near if one[:1] == spelt[:1]]
+        if close:
+            break
     if close:
         return "did you mean " + " or ".join(repr(one) for one in close) + "?"
     if otherwise or not names:

@@ -44,7 +44,7 @@ def test_the_mistakes_of_experts_are_reported_with_all_others(tmp_path: Path) ->
     """
     found = {(one.line, one.message): one.suggestion for one in problems(tmp_path, text)}
     assert found == {
-        (2, "agent 'rita': there is no expert template 'revewer'"): "did you mean 'reviewer' or 'developer'?",
+        (2, "agent 'rita': there is no expert template 'revewer'"): "did you mean 'reviewer'?",
         (3, "agent 'tom.x' can't be an expert of this name: use letters, digits, '_' and '-', at most 64"): "",
         (
             3,

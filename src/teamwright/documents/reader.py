@@ -19,6 +19,7 @@ from teamwright.documents.scalars import TAG, UNPRINTABLE, resolve
 if TYPE_CHECKING:
     import yaml
 
+BACKSLASH = "\\"
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 200_000
@@ -112,8 +113,15 @@ def read_text(path: Path, report: ProblemReport, limits: ReadLimits) -> str | No
     return _decoded(data, file, report)
 
 
+def forward_slashes(path: Path | str) -> str:
+    """Suggest forward slashes for a missing file whose path is written as on Windows; they are valid everywhere."""
+    return f"write {str(path).replace(BACKSLASH, '/')!r}" if BACKSLASH in str(path) else ""
+
+
 def _similar_file(path: Path) -> str:
     """Suggest files with names like that of a missing one."""
+    if hint := forward_slashes(path):
+        return hint
     try:
         names = [one.name for one in path.parent.iterdir() if one.suffix in {".yaml", ".yml"}] if path.name else []
     except (OSError, ValueError):

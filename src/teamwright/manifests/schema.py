@@ -29,6 +29,11 @@ SECTION_WORDS = {
     "tools": "Tools by name: `module:function`, or a server that speaks the Model Context Protocol.",
 }
 
+INSTEAD_IN_TEAMS: dict[str, JsonValue] = {
+    "agents": "list their names under members",
+    "helpers": "declare them under agents, and name them in the strategy's block, such as  selector: {agent: NAME}",
+}
+"""What to write for fields that users expect in a team."""
 TASKS_WORDS = "A plan: the team that executes these tasks has the name of the file."
 
 
@@ -56,7 +61,8 @@ def section_value(section: str) -> Mapping[str, JsonValue]:
     if section != "teams":
         return part(_schema(), "properties", section, "additionalProperties")
     team = part(definitions(), "TeamSpec")
-    return {**team, "properties": {**{name: {} for name in strategy_names()}, **part(team, "properties")}}
+    fields: JsonSchema = {**{name: {} for name in strategy_names()}, **part(team, "properties")}
+    return {**team, "properties": fields, "instead": INSTEAD_IN_TEAMS}
 
 
 def takes_model(strategy: str) -> bool:

@@ -89,7 +89,7 @@ def test_each_mistake_has_its_line_and_a_suggestion(tmp_path: Path) -> None:
             "known are high, low, max, medium, minimal, xhigh",
         ),
         (14, "agent 'a': 'timeout' is not a field here", "set 'timeout' of the agent"),
-        (15, "agent 'a': 'topp' is not a field here", "did you mean 'top_p'"),
+        (15, "agent 'a': 'topp' is not a field here", "did you mean 'top_p'?"),
         (
             16,
             "agent 'a': 'output_mode' is 'auto' or 'native' or 'tool' or 'prompt', and this is the text 'nativ'",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.errors import ManifestError
 from teamwright.manifests.load import load
 from teamwright.values.specs.manifest import FallbackModel, NamedModel
 from tests.manifests.manifests import loaded, only_problem, problems
@@ -160,3 +161,18 @@ def test_files_of_models_in_their_long_form_are_found_from_where_they_are_named(
     made = load([tmp_path / "team.yaml", tmp_path / "inner" / "agent.yaml"]).manifest.agents["a"]
     there = "scripted:inner/replies.yaml"
     assert (made.model, made.fallback) == (NamedModel(model=there, concurrency=1), FallbackModel(model=there))
+
+
+@pytest.mark.parametrize("declared", ["{scripted: 'sub\\replies.yaml'}", "{model: 'scripted:sub\\replies.yaml'}"])
+def test_a_path_with_backslashes_is_refused_with_the_path_to_write(tmp_path: Path, declared: str) -> None:
+    (tmp_path / "team.yaml").write_text(f"agents: {{a: {declared}}}\n")
+    with pytest.raises(ManifestError, match=r"no file .*write 'sub/replies.yaml'"):
+        load([tmp_path / "team.yaml"])
+    with pytest.raises(ManifestError, match=r"no such file \(write '.*/sub/team.yaml'\)"):
+        load([Path(f"{tmp_path}/sub\\team.yaml")])
+
+
+def test_a_field_that_users_expect_in_a_team_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("agents: {a: {model: local}}\nteams: {t: {members: [a], helpers: [a]}}\n")
+    with pytest.raises(ManifestError, match=r"'helpers' is not a field here \(declare them under agents"):
+        load([tmp_path / "team.yaml"])

@@ -15,6 +15,7 @@ from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_
 from teamwright.documents.field_checks import check_import_path, check_secrets, check_web_address
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
+from teamwright.documents.reader import forward_slashes
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.agent_tools import agent_named_in, inline_agents
 from teamwright.manifests.checks.evaluations import check_evaluation
@@ -231,7 +232,7 @@ def _check_replies(file: str, place: Place, owner: Declaration, report: ProblemR
     except (OSError, ValueError):
         exists = False
     if not exists:
-        hint = f"the folder is {owner.folder}"
+        hint = forward_slashes(file) or f"the folder is {owner.folder}"
         report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
 
 
@@ -241,7 +242,7 @@ def _check_attachment(file: str, place: Place, owner: Declaration, report: Probl
     try:
         check_file(owner.folder / file)
     except UsageError as error:
-        report.problem(place, f"{owner.words}: {error}", f"the folder is {owner.folder}")
+        report.problem(place, f"{owner.words}: {error}", forward_slashes(file) or f"the folder is {owner.folder}")
 
 
 def _check_tools(agent: Declaration, declared: Declarations, report: ProblemReport) -> None:
