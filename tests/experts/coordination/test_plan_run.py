@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.contract.policy import Policy
-from teamwright.errors import Refused
+from teamwright.errors import RateLimited, Refused
+from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
+from teamwright.values.events.run import ScopeWaited
 from teamwright.values.events.team import TeamEnded, TeamStepAssigned, TeamStepCompleted
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
 
 STEPS: list[dict[str, Any]] = [{"id": "z"}, {"id": "a"}, {"id": "m", "needs": ["z", "a"]}, {"id": "n", "needs": ["m"]}]
@@ -60,6 +64,52 @@ async def test_a_timeout_cancels_what_is_in_flight_and_tells_of_each_step_in_pla
     assert [event.fact.state for event in events if isinstance(event.fact, TeamStepCompleted)][-1] == "timeout"
     assert "2 of 4 steps done" in result.warnings[0]
     assert fakes.in_flight == 0
+
+
+async def test_an_ending_by_time_names_the_setting_that_gives_more() -> None:
+    result, _ = await run(expert(FakeMembers(), {"m": never}, timeout=0.3))
+    assert result.failure is not None
+    assert "raise  timeout  under its strategy, or set  --max-seconds  for the run" in result.failure.message
+
+
+async def test_waits_for_a_provider_are_no_time_of_the_team_and_survive_a_crash() -> None:  # K-11
+    left = [RateLimited("slow down", retry_after=0.5), None]
+    fakes = FakeMembers()
+    busy = fakes.member("z", lambda _: left.pop(0) if left else None, retry=RetryPolicy(attempts=2, backoff=0.01))
+    team = Team("t", members=[busy], strategy="expert", options={"timeout": 0.4})
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id="r")
+    assert (result.status, result.output) == ("completed", "z is done")
+    waited = [event for event in await journal.read("r") if isinstance(event.fact, ScopeWaited)]
+    assert [event.scope for event in waited] == ["t/plan"]
+    for at in range(2, len(await journal.read("r"))):
+        left[:] = []
+        again, _ = await cut_and_resume(team, at, journal)
+        assert again.status == "completed"
+
+
+async def test_time_in_which_any_step_works_counts_whoever_else_waits() -> None:
+    limited = RateLimited("slow down", retry_after=5)
+    members = [FakeMembers().member("z", limited), FakeMembers().member("a", never)]
+    team = Team("t", members=members, strategy="expert", options={"steps": STEPS[:2], "timeout": 0.3})
+    result, _ = await run(team)
+    assert (result.status, result.stop_reason) == ("timeout", "deadline")
+
+
+async def test_seconds_that_are_set_for_a_run_replace_a_shorter_timeout_of_its_team() -> None:
+    async def slow(turn: Turn) -> str:
+        await asyncio.sleep(0.4)
+        return "slowly"
+
+    journal, team = MemoryJournal(), expert(FakeMembers(), {"m": slow}, timeout=0.2)
+    async with Engine(journal) as engine:
+        result = await engine.run(team, TASK, run_id="r")
+        assert result.status == "timeout"
+        result = await engine.fork("r", team=team, limits=Limits(seconds=30))
+        assert (result.status, result.output) == ("completed", "n is done")
+        result = await engine.run(team, TASK, limits=Limits(seconds=30))
+    assert result.status == "completed"
 
 
 async def test_a_step_that_aborts_the_team_cancels_the_others_and_keeps_what_is_done() -> None:

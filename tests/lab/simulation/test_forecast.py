@@ -90,6 +90,14 @@ async def test_a_large_team_is_simulated_less_often() -> None:
     assert forecast.asks == Quantiles(p50=200, p90=200)
 
 
+@pytest.mark.experts
+async def test_the_timeout_of_an_expert_team_is_named_unless_the_run_has_seconds_of_its_own() -> None:
+    team = Team("t", members=[FunctionAgent("a", echo)], strategy="expert")
+    assert (await forecast_run(MemoryJournal(), team, "Go.")).ceiling == Bounds(seconds=600)
+    given = await forecast_run(MemoryJournal(), team, "Go.", Limits(seconds=3600))
+    assert given.ceiling == Bounds(seconds=3600)
+
+
 async def test_the_limits_of_the_team_are_a_ceiling_too() -> None:
     forecast = await forecast_run(MemoryJournal(), pair(limits=Limits(tokens=300, calls=9)), "go", Limits(tokens=900))
     assert forecast.ceiling == Bounds(tokens=300, calls=9)

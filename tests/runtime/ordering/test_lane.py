@@ -9,7 +9,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, 
 from teamwright.agents.contract.agent import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Question
-from teamwright.runtime.ordering.lane import Lane, update_timers
+from teamwright.runtime.ordering.lane import Lane, update_timers, waiting_for_provider
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.run import ScopeWaited
@@ -25,15 +25,37 @@ LONGER = 0.6
 class Watch:
     """A clock that reports whether it runs."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: Lane, *, of_work: bool = False) -> None:
         self.runs = True
-        lane.timers = (*lane.timers, self)
+        if of_work:
+            lane.work_timers = (*lane.work_timers, self)
+        else:
+            lane.timers = (*lane.timers, self)
 
     def pause_timer(self) -> None:
         self.runs = False
 
     def resume_timer(self) -> None:
         self.runs = True
+
+
+def test_a_clock_of_work_also_stands_still_while_every_branch_waits_for_a_provider() -> None:
+    root = Lane(1)
+    one, other = Lane(2, root), Lane(3, root)
+    plain, work = Watch(root), Watch(root, of_work=True)
+    root.open_children, root.waits_for_children = 2, True
+    with waiting_for_provider(one):
+        assert (plain.runs, work.runs) == (True, True)  # the other branch works
+        other.open_questions += 1
+        update_timers(other)
+        assert (plain.runs, work.runs) == (True, False)
+        with waiting_for_provider(one):
+            assert not work.runs
+        assert not work.runs
+    assert (plain.runs, work.runs) == (True, True)
+    one.open_questions += 1
+    update_timers(one)
+    assert (plain.runs, work.runs) == (False, False)
 
 
 def test_a_branch_stands_still_with_all_of_its_branches() -> None:

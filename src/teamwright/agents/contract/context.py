@@ -97,9 +97,18 @@ class Context(Protocol):
         ...
 
     def scope(
-        self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
+        self,
+        name: str,
+        limits: Limits | None = None,
+        owns: Collection[str] | None = None,
+        priority: int = 0,
+        *,
+        working: bool = False,
     ) -> AbstractAsyncContextManager[Context]:
         """Open a named part of the work with limits of its own; raises `AgentTimeout` when its time is used up.
+
+        Time in which everything inside waits for people does not count; with `working`, neither does time in which it
+        waits for providers: for a rate limit, or before a retry.
 
         A scope with `owns` waits until no other scope of the run owns an overlapping key, and holds all its keys until
         it ends; among waiting scopes, the highest priority goes first. With an empty `owns` it may write nothing.

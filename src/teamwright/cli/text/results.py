@@ -111,8 +111,9 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
         case "degraded" if result.stop_reason == "budget":
             kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps still apply)"
             return [f"continue with a larger budget: {fork} --max-tokens N  {kinds}"]
-        case "timeout" | "cancelled":
-            return [f"continue from there: {fork}"]
+        case "timeout" | "cancelled" as status:
+            more = "with more time" if status == "timeout" else "from there"
+            return [f"continue {more}: {fork}{' --max-seconds N' if status == 'timeout' else ''}"]
         case _:
             return [f'continue the conversation: teamwright run --continue {run} "…"']
 

@@ -61,7 +61,7 @@ class Dispatch(Strategy):
         options, pool = settings.read(DispatchOptions), places(members)
         steps = Node(id="steps", label=f"{len(options.steps)} steps")
         arrows = tuple(Arrow(source=steps.id, to=node.id) for node in pool)
-        notes = (f"{options.risk} risk", f"{options.max_parallel} at once")
+        notes = (f"{options.risk} risk", f"{options.max_parallel} at once", options.time_note)
         return Sketch(nodes=(steps, *pool), arrows=arrows, notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:

@@ -83,7 +83,7 @@ class Expert(Strategy):
         """Return the steps and their dependencies; with a planner, the roles that it can use."""
         options = settings.read(ExpertOptions)
         roles, steps = _roles_of(options, members), _known_steps(options, members)
-        notes = (f"{options.risk} risk", f"{options.max_parallel} at once")
+        notes = (f"{options.risk} risk", f"{options.max_parallel} at once", options.time_note)
         if not steps:
             planner = Node(id="planner", agent=options.planner or "", label="plan")
             nodes = [Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items()]
@@ -145,7 +145,7 @@ class ExpertRun:
         """Return the outcome of the steps; of a team without a plan, that its time is used up."""
         if self._plan_run is not None:
             return await self._plan_run.finish(ctx, timed_out=timed_out)
-        text = f"the team used up its {self._options.timeout:g} seconds before it had a plan"
+        text = self._options.out_of_time(" before it had a plan")
         return planning_outcome(Failure(member="", error="deadline", message=text))
 
     def _step_problems(self, roles: Mapping[str, Role], steps: Sequence[ExpertStep]) -> list[str]:

@@ -75,8 +75,21 @@ class CoordinationOptions(Value):
     )
     max_parallel: int = Field(default=10, ge=1, description="how many steps run at once")
     timeout: float = Field(
-        default=600.0, gt=0, allow_inf_nan=False, description="seconds of the team; then it ends with what it has"
+        default=600.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds of work, without waits for people and providers; then the team ends with what it has",
     )
+
+    @property
+    def time_note(self) -> str:
+        """How long the team works at most, as a reader of the plan learns it before the start."""
+        return f"at most {self.timeout:g} s of work"
+
+    def out_of_time(self, when: str) -> str:
+        """Why a team ended without more time, and which setting gives it more."""
+        setting = "raise  timeout  under its strategy, or set  --max-seconds  for the run"
+        return f"the team used up its {self.timeout:g} seconds of work{when}; {setting}"
 
 
 class PlanOptions(CoordinationOptions):

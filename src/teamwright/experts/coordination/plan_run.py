@@ -72,7 +72,7 @@ class PlanRun:
         closing = closing_step(plan.steps, options.answer)
         self._runner = StepRunner(task, self._runnable(plan), KEEP_GOING, self, closing=closing)
         self._runner.work_by(self._work)
-        self._board = StepBoard(self._runner.results, options.timeout, plan.steps)
+        self._board = StepBoard(self._runner.results, options, plan.steps)
 
     def _runnable(self, plan: MadePlan) -> list[ExpertStep]:
         """Return the steps as the runner gets them: limits stand inside the ladder, plain tasks are no templates."""
@@ -197,9 +197,12 @@ class TimedRun(Protocol):
 
 
 async def run_within(seconds: float, work: TimedRun, ctx: Context) -> Outcome:
-    """Do the work within this time; what is in flight when it ends is cancelled, and the rest is the outcome."""
+    """Do the work within this time; what is in flight when it ends is cancelled, and the rest is the outcome.
+
+    Time in which everything waits for people or providers does not count.
+    """
     try:
-        async with ctx.scope(SCOPE, Limits(seconds=seconds)) as inner:
+        async with ctx.scope(SCOPE, Limits(seconds=seconds), working=True) as inner:
             ended = await work.run(inner)
     except AgentTimeout:
         return await work.finish(ctx, timed_out=True)

@@ -78,7 +78,7 @@ class React(Strategy):
         roles = effective_roles(options.roles, members, options.lead)
         nodes = [Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items()]
         arrows = [Arrow(source=lead.id, to=node.id) for node in nodes]
-        notes = (f"{options.risk} risk", f"at most {options.max_steps} steps")
+        notes = (f"{options.risk} risk", f"at most {options.max_steps} steps", options.time_note)
         return Sketch(nodes=(lead, *nodes), arrows=tuple(arrows), notes=notes)
 
     def example_reply(self, turn: Turn) -> JsonValue:
@@ -113,7 +113,7 @@ class ReactRun:
         self._lead = members.named(options.lead)
         self._team = ReactTeam(options, Members(_workers(options, members)), ctx)
         self._results = PartResults(KEEP_GOING)
-        self._board = StepBoard(self._results, options.timeout)
+        self._board = StepBoard(self._results, options)
         self._so_far, self._view = StepsSoFar(), Conversation()
         self._view.extend(task.history)
         self._warnings: list[str] = []

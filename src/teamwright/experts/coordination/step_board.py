@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.retry import FUTILE
-from teamwright.experts.coordination.options import ExpertStep
+from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
 from teamwright.strategies.parallel.parts import PartResults, result_of
@@ -25,10 +25,10 @@ OWN_REASONS = ("review_exceeded", "planning", "deadline", "budget")
 
 
 class StepBoard:
-    """The steps in plan order. `results` are their replies and failures; `timeout` is the time of the team."""
+    """The steps in plan order. `results` are their replies and failures."""
 
-    def __init__(self, results: PartResults, timeout: float, steps: Iterable[ExpertStep] = ()) -> None:
-        self.results, self._timeout = results, timeout
+    def __init__(self, results: PartResults, options: CoordinationOptions, steps: Iterable[ExpertStep] = ()) -> None:
+        self.results, self._options = results, options
         self.workers: dict[str, Agent] = {}
         self.can_replan = False
         """Whether the planner may plan again after a failure."""
@@ -127,8 +127,8 @@ class StepBoard:
     def timeout_failure(self) -> Failure:
         """Return the failure of a team whose time is used up."""
         ended = sum(machine.state in ("completed", "degraded") for machine in self._machines.values())
-        count = f"with {ended} of {len(self._machines)} steps done"
-        return Failure(member="", error="deadline", message=f"the team used up its {self._timeout:g} seconds, {count}")
+        text = self._options.out_of_time(f", with {ended} of {len(self._machines)} steps done")
+        return Failure(member="", error="deadline", message=text)
 
     def _report(self) -> JsonValue:
         """Return what became of each step, in plan order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 import anyio
 from pydantic import ValidationError
@@ -19,13 +20,17 @@ from teamwright.journal.protocol import Journal
 from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.trials import Trial
+from teamwright.strategies.contract import options_of
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ForecastBasis, Quantiles, SpendForecast, ceiling_of
+from teamwright.values.limits.usage import Bounds
 from teamwright.values.results import RunSummary
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Source, model_key
 
+TIMEOUT = "timeout"
+"""The option of a strategy that ends a team after so many seconds of work."""
 ENOUGH_RUNS = 5
 """Past runs from which on a forecast rests on them."""
 MOST_RUNS = 30
@@ -49,7 +54,7 @@ async def forecast_run(journal: Journal, team: Team, task: str, limits: Limits |
     with suppress(TeamwrightError):  # a strategy of the user may need what virtual time does not have
         simulated = await anyio.to_thread.run_sync(partial(_simulate, team, task, limits))
     if all(run.status == "failed" for run in simulated):
-        return SpendForecast(basis="unknown", ceiling=ceiling_of(limits, team.limits))
+        return SpendForecast(basis="unknown", ceiling=_ceiling(team, limits))
     return _forecast(team, "simulation", simulated, limits)
 
 
@@ -60,8 +65,17 @@ def _forecast(team: Team, basis: ForecastBasis, runs: Sequence[Kpis], limits: Li
         tokens=_quantiles(one.total_tokens for one in runs),
         usd=_quantiles((one.usd or 0.0 for one in runs), digits=6) if _has_known_prices(team) else None,
         asks=_quantiles(one.asks for one in runs),
-        ceiling=ceiling_of(limits, team.limits),
+        ceiling=_ceiling(team, limits),
     )
+
+
+def _ceiling(team: Team, limits: Limits | None) -> Bounds:
+    """Return the limits of a run; where none on time is set for it, with the timeout that its strategy has."""
+    options = options_of(team.strategy)
+    if options is None or TIMEOUT not in options.model_fields or (limits is not None and limits.seconds is not None):
+        return ceiling_of(limits, team.limits)
+    seconds = cast("float", dict(options.model_validate(team.settings.options))[TIMEOUT])
+    return ceiling_of(limits, team.limits, Limits(seconds=seconds))
 
 
 def _quantiles(values: Iterable[float], digits: int = 2) -> Quantiles:

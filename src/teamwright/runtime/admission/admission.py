@@ -24,6 +24,7 @@ from teamwright.budget.ledger import (
 from teamwright.budget.money import Rate
 from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
+from teamwright.runtime.ordering.lane import waiting_for_provider
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.budget import BudgetAwaited, BudgetRefused, BudgetUnpriced
 from teamwright.values.key import in_scope
@@ -87,7 +88,8 @@ class Admission:
             try:
                 permit = await self._wait_for_budget(limiter)
                 if permit is None and limiter is not None:
-                    permit = await self._wait_for_model(limiter)
+                    with waiting_for_provider(self._scope.lane):
+                        permit = await self._wait_for_model(limiter)
             except Refusal as refusal:
                 self._record_refusal(refusal)
                 raise

@@ -270,8 +270,8 @@ class RunBranches:
             self._wake.set_result(None)
 
     def _update_timers(self) -> None:
-        """Update the timers, because all remaining branches may wait for people."""
-        if self._scope.lane.blocked_children:
+        """Update the timers, because all remaining branches may wait for people or providers."""
+        if self._scope.lane.blocked_children or self._scope.lane.idle_children:
             update_timers(self._scope.lane)
 
     def _count_busy(self, change: int) -> None:

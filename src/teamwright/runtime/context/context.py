@@ -188,34 +188,44 @@ class RunContext:
 
     @asynccontextmanager
     async def scope(
-        self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
+        self,
+        name: str,
+        limits: Limits | None = None,
+        owns: Collection[str] | None = None,
+        priority: int = 0,
+        *,
+        working: bool = False,
     ) -> AsyncGenerator[Context]:
         """Open a named part of the work, with its own limits and keys; its time starts once it holds its keys."""
         scope, run = self._scope, self._scope.run
         full = join_key(scope.path, scope.claim(name))
+        if working and limits is not None:
+            limits = _with_time_of_run(limits, scope)
         child = scope.open_part(full, scope.lane, run.open_account(full, limits, scope.account))
         if limits is not None:
             run.record_limits(full, limits)
         if owns is None:
-            async with self._with_deadline(child, name, limits):
+            async with self._with_deadline(child, name, limits, working=working):
                 yield RunContext(child)
             return
         if scope.is_closed:
             await run.park_until_cancelled()
         held = await _acquire_keys(child, tuple(owns), priority)
         try:
-            async with self._with_deadline(child, name, limits):
+            async with self._with_deadline(child, name, limits, working=working):
                 yield RunContext(child)
         finally:
             _release_keys(child, held)
 
     @asynccontextmanager
-    async def _with_deadline(self, child: Scope, name: str, limits: Limits | None) -> AsyncGenerator[None]:
+    async def _with_deadline(
+        self, child: Scope, name: str, limits: Limits | None, *, working: bool
+    ) -> AsyncGenerator[None]:
         """Stop what runs inside when its time is up."""
         if limits is None or limits.seconds is None:
             yield
             return
-        with Deadline(child, limits.seconds, since=child.run.now) as deadline:
+        with Deadline(child, limits.seconds, since=child.run.now, working=working) as deadline:
             yield
         if deadline.expired:
             await child.run.delivery.rejoin(child.lane)
@@ -232,6 +242,14 @@ class RunContext:
     def _now(self) -> float:
         """Return when the last delivery reached the run or, if later, the last answer reached this agent."""
         return max(self._scope.run.now, self._scope.answered_at)
+
+
+def _with_time_of_run(limits: Limits, scope: Scope) -> Limits:
+    """Return the limits of the run's own team with the seconds that were set for the run, if these are more."""
+    given = scope.run.limits
+    if given is None or given.seconds is None or limits.seconds is None or not scope.is_outermost:
+        return limits
+    return limits.model_copy(update={"seconds": max(limits.seconds, given.seconds)})
 
 
 async def _acquire_keys(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:

@@ -21,7 +21,7 @@ class Deadline:
 
     `stop` stops it; by default the task that entered the block is cancelled, and the block swallows that cancellation.
     `since` is when an earlier driver opened the scope: time without a driver does not count, and neither does time in
-    which everything inside waits for people.
+    which everything inside waits for people; with `working`, for people or providers.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class Deadline:
         "_since",
         "_timer",
         "_unwinding",
+        "_working",
         "expired",
     )  # fmt: skip
 
@@ -47,8 +48,10 @@ class Deadline:
         seconds: float,
         since: float | None = None,
         stop: Callable[[], None] | None = None,
+        *,
+        working: bool = False,
     ) -> None:
-        self.expired = False
+        self.expired, self._working = False, working
         self._scope, self._seconds, self._since = scope, seconds, since
         self._key = scope.path + EXPIRED
         task = asyncio.current_task()
@@ -79,6 +82,16 @@ class Deadline:
         """Whether this is the deadline of the run's own team."""
         return self._scope.is_outermost
 
+    @property
+    def is_of_own_team(self) -> bool:
+        """Whether this is the timeout that the strategy of the run's own team has set itself."""
+        around = self._scope.parent
+        return self._working and around is not None and around.is_outermost
+
+    def extend_to(self, seconds: float) -> None:
+        """Give the scope at least this many seconds in all."""
+        self.extend(max(seconds, self._seconds))
+
     def extend(self, seconds: float) -> None:
         """Give the scope this many seconds in all; one whose time is up has ended."""
         more, self._seconds = seconds - self._seconds, seconds
@@ -108,7 +121,11 @@ class Deadline:
             used = run.record.scope_seconds(self._scope.path, self._since) if self._since is not None else 0.0
             self._remaining = max(0.0, self._seconds - used)
             self._start()
-            self._scope.lane.timers = (*self._scope.lane.timers, self)
+            lane = self._scope.lane
+            if self._working:
+                lane.work_timers = (*lane.work_timers, self)
+            else:
+                lane.timers = (*lane.timers, self)
         return self
 
     def __exit__(
@@ -139,7 +156,7 @@ class Deadline:
         return self._scope.run.interrupted or around.is_being_stopped or task.cancelling() > self._cancel_requests
 
     def pause_timer(self) -> None:
-        """Pause, because everything inside waits for people."""
+        """Pause, because everything inside waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._remaining = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
@@ -158,6 +175,7 @@ class Deadline:
     def _clear_timer(self) -> None:
         lane = self._scope.lane
         lane.timers = tuple(timer for timer in lane.timers if timer is not self)
+        lane.work_timers = tuple(timer for timer in lane.work_timers if timer is not self)
         if self._timer is not None:
             self._timer.cancel()
         if self._paused_at is not None:

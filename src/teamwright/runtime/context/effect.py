@@ -25,6 +25,7 @@ from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes, store_file
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.driver.steady_clock import remaining_wait
+from teamwright.runtime.ordering.lane import waiting_for_provider
 from teamwright.runtime.probe import Probe
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
@@ -66,7 +67,8 @@ class EffectCall:
             scope.spend(recorded.usage)
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
             if recorded.retry_at is not None:
-                await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
+                with waiting_for_provider(scope.lane):
+                    await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
             self._number, self._streams = self._number + 1, {}
             bounded = self._effect.model or scope.account or run.pausing
@@ -95,7 +97,8 @@ class EffectCall:
                 if run.pausing or run.questions:  # after the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
-            await anyio.sleep(wait)
+            with waiting_for_provider(scope.lane):
+                await anyio.sleep(wait)
 
     async def resolve_observed(self, probe: Probe) -> Returned:
         """Resolve the effect after a probe has looked at it."""

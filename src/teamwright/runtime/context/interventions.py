@@ -118,6 +118,8 @@ def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) ->
     for resource in tuple(run.open_resources):
         if seconds is not None and isinstance(resource, Deadline) and resource.is_outermost:
             resource.extend(seconds)
+        elif isinstance(resource, Deadline) and resource.is_of_own_team and run.limits and run.limits.seconds:
+            resource.extend_to(run.limits.seconds)
 
 
 async def steer_ask(interventions: Interventions, scope: Scope, member: str, turn: Turn, place: str) -> Turn:

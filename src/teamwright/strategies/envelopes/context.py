@@ -281,10 +281,16 @@ class EnvelopeContext:
 
     @asynccontextmanager
     async def scope(
-        self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
+        self,
+        name: str,
+        limits: Limits | None = None,
+        owns: Collection[str] | None = None,
+        priority: int = 0,
+        *,
+        working: bool = False,
     ) -> AsyncGenerator[Context]:
         """Open a named scope."""
-        async with self._inner.scope(name, limits, owns, priority) as inner:
+        async with self._inner.scope(name, limits, owns, priority, working=working) as inner:
             yield EnvelopeContext(inner, self._writer, self._place or name)
 
     @asynccontextmanager
