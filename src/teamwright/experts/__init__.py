@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ReactOptions,
         Role,
     )
+    from teamwright.experts.evaluation.check_context import CheckContext, CheckFile
     from teamwright.experts.evaluation.comparison import PairComparison, compare_works
     from teamwright.experts.evaluation.rubric import Rubric
     from teamwright.experts.live.feed import feed_transport
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 __all__ = [
+    "CheckContext",
+    "CheckFile",
     "CollaborateOptions",
     "CollaborationPlan",
     "Criterion",
@@ -100,6 +103,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.coordination.options": (
             "DispatchOptions ExpertOptions ExpertStep FailureLadder ReactOptions Role"
         ),
+        "teamwright.experts.evaluation.check_context": "CheckContext CheckFile",
         "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
         "teamwright.experts.evaluation.rubric": "Rubric",
         "teamwright.experts.profiles.agent": "introduce make_expert",

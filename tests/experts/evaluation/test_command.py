@@ -34,11 +34,11 @@ async def test_a_program_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) ->
     assert "OPENAI_API_KEY" not in output
 
 
-async def test_a_program_works_in_an_empty_folder_that_is_deleted() -> None:
+async def test_a_program_works_in_a_folder_of_its_own_that_is_deleted() -> None:
     program = "import os; open('left.txt', 'w').close(); print(os.getcwd(), os.listdir('.'))"
     _, output = await run_command((PYTHON, "-c", program), "")
     folder, _, files = output.partition(" ")
-    assert (files, Path(folder).exists()) == ("['left.txt']", False)
+    assert (files, Path(folder).exists()) == ("['context.json', 'left.txt']", False)
 
 
 async def test_no_shell_reads_the_arguments() -> None:

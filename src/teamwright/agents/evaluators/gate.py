@@ -24,7 +24,7 @@ from teamwright.values.people.approvals import ACCEPT, REVISE, review_question
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.text.display import LONGEST_ERROR, LONGEST_NAME, cut
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import EvaluatedWork, Failure, Reply, Turn
 from teamwright.values.verdicts import CriterionResult, EvaluationVerdict
 
 REVIEW_EXCEEDED: Literal["review_exceeded"] = "review_exceeded"
@@ -132,7 +132,9 @@ class EvaluationRounds:
                 return EvaluationVerdict(outcome=REVIEW_EXCEEDED, feedback=problem)
         asked = Message(name="user", content=self._turn.task, role="user")
         # The work is the task: it is never cut, and its text is stored once.
-        question = Turn(reply.full.text, History.of((asked,)), self._turn.number, "judge")
+        full = reply.full
+        work = EvaluatedWork(self.author.name, full.data, (*self._turn.attachments, *full.artifacts))
+        question = Turn(full.text, History.of((asked,)), self._turn.number, "judge", work=work)
         return _verdict_in(await self._ctx.ask(self._evaluator, question, key=key))
 
     async def settle(self, reply: Reply) -> Reply | Failure | None:

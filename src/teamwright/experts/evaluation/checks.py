@@ -20,29 +20,38 @@ from teamwright.agents.functions.import_path import load_function
 from teamwright.agents.functions.turn_context import call_off_loop
 from teamwright.agents.schemas.schema import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
+from teamwright.experts.evaluation.check_context import NO_WORK, CheckContext, open_context, takes_context
 from teamwright.experts.evaluation.command import run_command
 from teamwright.values.specs.evaluation import Criterion
 from teamwright.values.text.control_characters import is_blank
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import PatternSearch
 from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import EvaluatedWork
 from teamwright.values.verdicts import CriterionResult
 
 LONGEST_REASON = 500
 
 Finding = tuple[float, str]
 """A score, and the reason of one that is too low."""
+OpenContext = Callable[[], Awaitable[CheckContext]]
+"""Reads what a check may know of the work besides its text, once it is needed."""
 
 
 class CheckFailed(AgentError):
     """A check could not be completed."""
 
 
-async def run_check(criterion: Criterion, work: str, ctx: Context) -> CriterionResult:
-    """Return the result of a criterion that needs no judge; raises `CheckFailed` if the check itself fails."""
+async def run_check(
+    criterion: Criterion, work: str, ctx: Context, task: str = "", about: EvaluatedWork = NO_WORK
+) -> CriterionResult:
+    """Return the result of a criterion that needs no judge; raises `CheckFailed` if the check itself fails.
+
+    `task` is what the author was asked for, and `about` what else is known of the work.
+    """
     finding = _simple_finding(criterion, work)
     if finding is None:
-        finding = await _recorded_finding(criterion, work, ctx)
+        finding = await _recorded_finding(criterion, work, partial(open_context, task, about, criterion, ctx), ctx)
     score, reason = finding
     passed = score >= criterion.at_least
     return CriterionResult(id=criterion.id, passed=passed, score=score, reason="" if passed else reason)
@@ -66,9 +75,9 @@ def _finding(passed: bool, reason: str) -> Finding:
     return (1.0, "") if passed else (0.0, reason)
 
 
-async def _recorded_finding(criterion: Criterion, work: str, ctx: Context) -> Finding:
+async def _recorded_finding(criterion: Criterion, work: str, open_it: OpenContext, ctx: Context) -> Finding:
     """Make the check as an effect, and return what was found or recorded."""
-    find = _finder(criterion, work)
+    find = _finder(criterion, work, open_it)
 
     async def call(_: Attempt) -> Returned:
         score, reason = await find()
@@ -85,11 +94,11 @@ async def _recorded_finding(criterion: Criterion, work: str, ctx: Context) -> Fi
     return float(cast("float", found["score"])), str(found["reason"])
 
 
-def _finder(criterion: Criterion, work: str) -> Callable[[], Awaitable[Finding]]:
+def _finder(criterion: Criterion, work: str, open_it: OpenContext) -> Callable[[], Awaitable[Finding]]:
     if criterion.command is not None:
-        return partial(_find_by_command, criterion.command, work)
+        return partial(_find_by_command, criterion.command, work, open_it)
     if criterion.python is not None:
-        return partial(_find_by_function, criterion.python, criterion.id, work)
+        return partial(_find_by_function, criterion.python, criterion.id, work, open_it)
     if criterion.regex is not None:
         return partial(call_off_loop, partial(_search, criterion.regex), criterion.id, work)  # pyright: ignore[reportReturnType]
     assert criterion.json_schema is not None
@@ -111,17 +120,18 @@ def _fit(schema: dict[str, JsonValue], work: str) -> Finding:
     return 1.0, ""
 
 
-async def _find_by_command(command: tuple[str, ...], work: str) -> Finding:
-    code, output = await run_command(command, work)
+async def _find_by_command(command: tuple[str, ...], work: str, open_it: OpenContext) -> Finding:
+    code, output = await run_command(command, work, await open_it())
     return _finding(code == 0, f"{command[0]} exited with {code}: {output}" if output else f"it exited with {code}")
 
 
-async def _find_by_function(path: str, name: str, work: str) -> Finding:
+async def _find_by_function(path: str, name: str, work: str, open_it: OpenContext) -> Finding:
     try:
         function = load_function(path, f"the check {name!r}")
     except UsageError as error:
         raise AgentError(str(error)) from error
-    return _read_finding(await call_off_loop(function, f"the check {name!r}", work))
+    more = (await open_it(),) if takes_context(function) else ()
+    return _read_finding(await call_off_loop(function, f"the check {name!r}", work, *more))
 
 
 def _read_finding(found: object) -> Finding:

@@ -1,6 +1,7 @@
 """Runs a program that checks a text. It gets the text on stdin and no secrets, and leaves nothing behind.
 
-No shell reads its arguments, and it works in an empty folder that is deleted afterwards. On cancellation and on a
+No shell reads its arguments, and it works in a folder of its own, with what is known of the text besides, which is
+deleted afterwards. On cancellation and on a
 timeout, the program and all that it started in its session are killed.
 """
 
@@ -12,11 +13,13 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import anyio
 
 from teamwright.errors import AgentError
+from teamwright.experts.evaluation.check_context import CheckContext
 
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The variables that a program inherits: none of them is a secret."""
@@ -24,12 +27,14 @@ MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
 """How much a program may print, and how often that is looked at."""
 SHOWN_BYTES = 400
 """How much of the end of the program's output becomes the reason."""
+EMPTY = CheckContext()
 
 
-async def run_command(command: Sequence[str], text: str) -> tuple[int, str]:
-    """Return the exit code of a program that gets this text, and the end of its output."""
+async def run_command(command: Sequence[str], text: str, context: CheckContext = EMPTY) -> tuple[int, str]:
+    """Return the exit code of a program that gets this text, and the end of its output; its folder has the context."""
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        await anyio.to_thread.run_sync(context.write_to, Path(folder))
         try:
             process = await asyncio.create_subprocess_exec(
                 *_located(command),

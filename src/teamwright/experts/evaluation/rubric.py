@@ -12,10 +12,11 @@ from teamwright.agents.evaluators.criteria import criteria_problems
 from teamwright.agents.evaluators.gate import is_passing, weighted_score
 from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
 from teamwright.errors import UsageError
+from teamwright.experts.evaluation.check_context import NO_WORK
 from teamwright.experts.evaluation.checks import CheckFailed, run_check
 from teamwright.experts.evaluation.judge import Judge, Judgement
 from teamwright.values.specs.evaluation import Criterion, Evaluate
-from teamwright.values.turns.turn import Reply, Turn
+from teamwright.values.turns.turn import EvaluatedWork, Reply, Turn
 from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
 
 NOT_ASKED = "not judged, because the checks before it did not pass"
@@ -59,16 +60,16 @@ class Rubric(Agent):
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Evaluate the work, which is the task of the turn, and reply with the verdict."""
         task = turn.history[-1].content if turn.history else ""
-        return verdict_reply(self.name, await self.evaluate(task, turn.task, ctx))
+        return verdict_reply(self.name, await self.evaluate(task, turn.task, ctx, turn.work or NO_WORK))
 
-    async def evaluate(self, task: str, work: str, ctx: Context) -> EvaluationVerdict:
-        """Return the verdict on work that answers this task."""
+    async def evaluate(self, task: str, work: str, ctx: Context, about: EvaluatedWork = NO_WORK) -> EvaluationVerdict:
+        """Return the verdict on work that answers this task; checks also get what else is known about it."""
         results: list[CriterionResult] = []
         for criterion in self.declaration.rubric:
             if criterion.judge is not None:
                 continue
             try:
-                results.append(await run_check(criterion, work, ctx))
+                results.append(await run_check(criterion, work, ctx, task, about))
             except CheckFailed as error:
                 return self._verdict(results).exceeded(str(error))
         judged = [one for one in self.declaration.rubric if one.judge is not None]

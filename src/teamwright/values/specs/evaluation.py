@@ -54,6 +54,9 @@ class Criterion(Value):
         default=None, min_length=1, description="a program that gets the text on stdin and exits with 0"
     )
     judge: str | None = Field(default=None, min_length=1, description="a question that the judge answers")
+    expected: JsonValue = Field(
+        default=None, description="what a function or a program compares with: `expected` of its context"
+    )
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="its share of the score")
     required: bool = Field(default=False, description="whether nothing passes without it, whatever the threshold")
     at_least: float = Field(
@@ -73,6 +76,8 @@ class Criterion(Value):
             raise ValueError(f"the regular expression of {self.id!r} can't be used: {problem}")
         if self.python is not None and not all(self.python.partition(":")):
             raise ValueError(f"the check of {self.id!r} is {self.python!r}; write  module:function")
+        if self.expected is not None and self.python is None and self.command is None:
+            raise ValueError(f"expected of the criterion {self.id!r} is for checks by  python  and  command  alone")
         return self
 
 

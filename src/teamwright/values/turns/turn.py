@@ -42,6 +42,17 @@ class HandoffTarget(NamedTuple):
     description: str = ""
 
 
+class EvaluatedWork(NamedTuple):
+    """What an evaluator may know of a piece of work besides its text: who did it, its data, and the files around it.
+
+    `files` are those that went with the task, then those of the reply.
+    """
+
+    member: str
+    data: JsonValue = None
+    files: tuple[Artifact, ...] = ()
+
+
 class Turn(Struct, frozen=True, dict=True):
     """The input of a member: a task, and the history of the conversation, which is immutable."""
 
@@ -81,6 +92,8 @@ class Turn(Struct, frozen=True, dict=True):
     may_retry: bool = True
     """Whether failed calls are retried as the member's policy says. A strategy that tries again itself says no where
     that policy is used up, so that attempts add up and don't multiply. No part of the digest."""
+    work: EvaluatedWork | None = None
+    """The work that an evaluator is asked about; its text is the task. No part of the digest."""
     handoffs: tuple[HandoffTarget, ...] = ()
     """The members that this one may hand its turn to, with `Reply.transfer_to`. No part of the digest."""
 
