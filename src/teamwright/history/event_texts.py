@@ -39,7 +39,7 @@ def bodies_of(event: Event) -> Iterator[Body]:
         case AgentFailed() as fact:
             yield from (ref.body for ref in fact.messages)
         case AgentReturned() as fact:
-            yield fact.body
+            yield from fact.bodies
         case _:
             yield from _named(event).values()
 
@@ -55,8 +55,8 @@ def texts_of(event: Event, bodies: RecordedBodies) -> Texts:
             return found if data is None else {**found, "data": bodies.value(data)}
         case AgentFailed(messages=messages):
             return {"messages": _messages(messages, bodies)}
-        case AgentReturned(body=body):
-            return _result(event.place, bodies.value(body))
+        case AgentReturned() as fact:
+            return _result(event.place, bodies.result(fact))
         case AgentCallRejected(arguments=arguments):
             return {"arguments": _arguments(bodies.value(arguments))}
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
@@ -12,8 +12,8 @@ from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
+from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -23,7 +23,6 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.key import parent_key
@@ -37,14 +36,15 @@ ANSWER_TOOL = "final_result"
 
 async def to_script(journal: Journal, history: RunHistory) -> Script:
     """Return a script with rules in the order in which turns ended; turns of functions and teams have none."""
-    bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
+    returned = (event.fact for event in history.events if isinstance(event.fact, AgentReturned))
+    bodies = RecordedBodies(await journal.bodies({body for fact in returned for body in fact.bodies}))
     return Script(rules=tuple(fold(history.events, _ScriptFold(history.record, bodies)).rules))
 
 
 class _ScriptFold:
     """Collects the rules of ended turns, and the model responses of open ones."""
 
-    def __init__(self, record: RunRecord, bodies: Mapping[Body, str]) -> None:
+    def __init__(self, record: RunRecord, bodies: RecordedBodies) -> None:
         self.rules: list[Rule] = []
         self._record = record
         self._bodies = bodies
@@ -62,8 +62,8 @@ class _ScriptFold:
                 self._turns_with_calls.add(parent_key(event.key))
             case AgentCalled(name=name) | AgentCallRejected(name=name) | AgentAsked(member=name):
                 self._tools[self._record.turn_of(event.scope)].add(name)
-            case AgentReturned(body=body) if event.key in self._model_calls:
-                self._responses[self._record.turn_of(event.scope)].append(decode_body(self._bodies[body]))
+            case AgentReturned() as fact if event.key in self._model_calls:
+                self._responses[self._record.turn_of(event.scope)].append(self._bodies.result(fact))
             case AgentReplied() | AgentFailed() as ending if (
                 event.key in self._responses or event.key in self._turns_with_calls
             ):

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
 
+import anyio
+import pytest
+from pydantic import JsonValue
+
+from teamwright import Engine, load_team
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
-from teamwright.history.record.recorded_reply import RecordedBodies, recorded_reply, recorded_result
-from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.history.record.recorded_reply import RecordedBodies, recorded_reply, recorded_result, texts_apart
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.events.agent import (
+    AgentAsked,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    TextRef,
+)
 from teamwright.values.events.body import MessageRef
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Failure, Reply
 
 ASKED = AgentAsked(member="a", member_kind="model", turn=1, task="b1", length=0, digest="d")
@@ -73,3 +89,59 @@ def test_a_recorded_failure_is_raised_again(
 def test_a_missing_body_is_reported() -> None:
     with pytest.raises(JournalCorrupt, match="'gone' is missing"):
         RecordedBodies().value("gone")
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"parts": [{"content": "x" * 200, "part_kind": "text"}, {"tool": "t"}], "usage": {}}, ("parts",)),
+        ({"parts": [{"content": "x" * 200, "part_kind": "thinking"}]}, ("parts",)),
+        ({"messages": [{"content": "short"}, {"content": "y" * 200}]}, ("messages",)),
+        ({"reply": {"messages": [{"content": "é" * 200}]}}, ("reply", "messages")),
+        ({"failure": {"message": "z" * 200}}, ("reply", "messages")),
+        ({"parts": "damaged"}, ("parts",)),
+        ("a text", ("parts",)),
+        (None, ("parts",)),
+    ],
+)
+def test_a_value_whose_texts_are_stored_apart_is_rebuilt_as_it_was(value: JsonValue, place: tuple[str, ...]) -> None:
+    before = json.dumps(value)
+    bodies: dict[str, str] = {}
+
+    def store(one: JsonValue) -> str:
+        bodies[digest(json.dumps(one))] = json.dumps(one)
+        return digest(json.dumps(one))
+
+    rest, texts = texts_apart(value, place, store)
+    fact = AgentReturned(body=store(rest), texts=texts)
+    assert json.dumps(value) == before
+    assert all(text not in json.dumps(rest) for text in ("y" * 200, "\u00e9" * 200))
+    assert set(fact.bodies) == bodies.keys()
+    assert RecordedBodies(bodies).result(fact) == value
+
+
+def test_a_text_without_a_place_in_its_value_is_damage() -> None:
+    fact = AgentReturned(body="y", texts=(TextRef(path=("parts", 0, "content"), body="x"),))
+    with pytest.raises(JournalCorrupt, match="no place"):
+        BODIES.result(fact)
+
+
+def test_the_reply_of_a_model_is_stored_once(tmp_path: Path) -> None:
+    said = "a word that is said once " * 40 + "and ends"
+    with ModelServer(lambda _: Say(text=said)) as server:
+        path = tmp_path / "team.yaml"
+        model = f"{{url: '{server.url}', name: tiny}}"
+        path.write_text(f"models: {{m: {model}}}\nagents: {{a: {{model: m}}}}\nteams: {{t: {{members: [a]}}}}\n")
+
+        async def run() -> str | None:
+            async with Engine(tmp_path / "journal.db") as engine:
+                result = await engine.run(load_team(path), "Go", run_id="one")
+                again = await engine.fork("one", new_id="two")
+                texts = [await engine.texts(event) for event in (await engine.runs.history("two")).events]
+                assert any(found.get("response") == said for found in texts), "what the model said is in the record"
+                assert again.output == result.output
+                return result.output
+
+        assert anyio.run(run) == said
+        assert len(server.requests) == 1, "the fork replays what is recorded"
+    assert (tmp_path / "journal.db").read_bytes().count(said.encode()) == 1

@@ -54,12 +54,19 @@ def text_under_name(message: Message, speakers: Collection[str] | None) -> str:
 def to_record(response: ModelResponse, output_mode: str | None = None, limit: OutputLimit | None = None) -> JsonValue:
     """Convert a response to JSON for the record, with its output mode and the limit that cut it, where there is one."""
     dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-    record: dict[str, JsonValue] = {**dumped, KEYS: HASHED}
+    record: dict[str, JsonValue] = {**_given(dumped), KEYS: HASHED}
+    record["parts"] = [_given(cast("dict[str, JsonValue]", part)) for part in cast("list[JsonValue]", dumped["parts"])]
+    record["usage"] = {name: value for name, value in cast("dict[str, JsonValue]", dumped["usage"]).items() if value}
     if output_mode is not None:
         record[MODE] = output_mode
     if limit is not None:
         record[LIMIT] = [limit.by, limit.tokens]
     return record
+
+
+def _given(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields that a response or a part of it has; reading gives the others their defaults."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def output_limit_of(record: JsonValue) -> OutputLimit | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -13,12 +14,15 @@ from teamwright.budget.ledger import refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
 from teamwright.journal.decoder import decode_body
-from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied, AgentReturned, TextRef
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply
 
+CONTENT: Final = "content"
+SHORTEST_APART: Final = 100
+"""The characters of the shortest text that is stored apart from the value around it: a reference takes as many."""
 Know = Callable[[str, Body], None]
 """Called with each text and its body."""
 
@@ -35,6 +39,21 @@ class RecordedBodies:
             raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
         return decode_body(self.texts[body])
 
+    def result(self, fact: AgentReturned) -> JsonValue:
+        """Decode the value of an effect, with its texts in their places."""
+        value = self.value(fact.body)
+        for ref in fact.texts:
+            found: Any = value
+            try:
+                for step in ref.path[:-1]:
+                    found = found[step]
+                found[ref.path[-1]] = self.value(ref.body)
+            except (LookupError, TypeError) as error:
+                raise JournalCorrupt(
+                    f"The body {fact.body!r} has no place {ref.path!r} for a text; restore it from a backup."
+                ) from error
+        return value
+
     def messages(self, refs: Collection[MessageRef], know: Know | None = None) -> tuple[Message, ...]:
         """Decode the messages behind references."""
         found: list[Message] = []
@@ -45,6 +64,35 @@ class RecordedBodies:
             role = ref.role or "assistant"
             found.append(Message(name=ref.name, content=content, role=role, attachments=ref.attachments))
         return tuple(found)
+
+
+def texts_apart(
+    value: JsonValue, place: tuple[str, ...], store: Callable[[str], Body]
+) -> tuple[JsonValue, tuple[TextRef, ...]]:
+    """Store the longer contents of a list at this place in a value, and return the value without them.
+
+    It is the inverse of `RecordedBodies.result`. The value itself is not changed.
+    """
+    *outer, last = place
+    whole = dict(value) if isinstance(value, dict) else {}
+    inner = whole
+    for name in outer:
+        found = inner.get(name)
+        inner[name] = inner = dict(found) if isinstance(found, dict) else {}
+    items = inner.get(last)
+    if not isinstance(items, list):
+        return value, ()
+    kept: list[JsonValue] = []
+    texts: list[TextRef] = []
+    for index, item in enumerate(items):
+        content = item.get(CONTENT) if isinstance(item, dict) and item.get("part_kind", "text") == "text" else None
+        if isinstance(item, dict) and isinstance(content, str) and len(content) >= SHORTEST_APART:
+            texts.append(TextRef(path=(*place, index, CONTENT), body=store(content)))
+            kept.append({**item, CONTENT: ""})
+        else:
+            kept.append(item)
+    inner[last] = kept
+    return (whole, tuple(texts)) if texts else (value, ())
 
 
 def recorded_reply(ask: RecordedAsk, bodies: RecordedBodies, know: Know) -> Reply | Failure:
@@ -81,7 +129,7 @@ def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
     match call.outcome:
         case AgentReturned() as fact:
             return Returned(
-                bodies.value(fact.body),
+                bodies.result(fact),
                 fact.usage,
                 fact.mark,
                 fact.truncated,

@@ -448,7 +448,9 @@ class RunRecord:
                     found.add(ref.body)
                 if ask.ending.data:
                     found.add(ask.ending.data)
-        found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
+        for call in self.calls.values():
+            if isinstance(call.outcome, AgentReturned):
+                found.update(call.outcome.bodies)
         found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
         if self.started and (self.started.format == 1 or self.started.confirm is not None):
             asked = (event.fact for event in self.questions.values())

@@ -8,6 +8,7 @@ from functools import partial
 
 import anyio
 from msgspec import structs
+from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
@@ -16,7 +17,7 @@ from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.charges import cost_of_run
-from teamwright.history.record.recorded_reply import recorded_result
+from teamwright.history.record.recorded_reply import recorded_result, texts_apart
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.context.doubt import DoubtfulCall
@@ -28,7 +29,7 @@ from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.ordering.lane import waiting_for_provider
 from teamwright.runtime.probe import Probe
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned, TextRef
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetMisreported, BudgetThrottled
 from teamwright.values.events.event import Fact
@@ -319,10 +320,10 @@ class EffectCall:
             returned = structs.replace(returned, value=value)
         if returned.files:
             returned = self._with_files_stored(returned)
-        body = run.recorder.store(returned.value)
-        if not (self._is_announced_by_ask and returned.usage is NOTHING):
+        if not (self._is_announced_by_ask and returned.usage is NOTHING):  # else the ending of the ask is the record
+            value, texts = self._texts_apart(returned)
             fact = AgentReturned(
-                body=body,
+                body=run.recorder.store(value),
                 attempt=self._number,
                 usage=returned.usage,
                 mark=returned.mark,
@@ -332,6 +333,7 @@ class EffectCall:
                 artifacts=returned.artifacts,
                 partial_usage=returned.partial_usage,
                 tally=returned.tally,
+                texts=texts,
             )
             run.recorder.add(scope.path, self._place, fact)
         scope.spend(returned.usage)
@@ -346,6 +348,18 @@ class EffectCall:
         self._check_usage(returned, reservation)
         self._count(spent, returned.mark, 1 if returned.tally is None else spent.calls)
         return returned
+
+    def _texts_apart(self, returned: Returned) -> tuple[JsonValue, tuple[TextRef, ...]]:
+        """Store the texts of a value that the reply of the turn will have as well; return the value without them."""
+        if self._effect.kind == "model":
+            place = ("parts",)
+        elif returned.form == "reply":
+            place = ("messages",)
+        elif returned.tally is not None:  # of a child run
+            place = ("reply", "messages")
+        else:
+            return returned.value, ()
+        return texts_apart(returned.value, place, self._scope.run.recorder.store)
 
     def _with_files_stored(self, returned: Returned) -> Returned:
         """Store the files of a result, in the batch of the result."""

@@ -15,8 +15,8 @@ import anyio
 
 from teamwright.agents.contract.effect import Returned
 from teamwright.errors import NotDone
+from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
@@ -101,8 +101,8 @@ class ActionLedger:
             events = await self._journal.read(holder.run_id)
             found = _outcome(events, holder.key)
             if isinstance(found, AgentReturned):
-                text = (await self._journal.bodies([found.body]))[found.body]
-                return Returned(decode_body(text), artifacts=found.artifacts)
+                bodies = RecordedBodies(await self._journal.bodies(found.bodies))
+                return Returned(bodies.result(found), artifacts=found.artifacts)
             if found is not None or not driven:
                 return found or "in_doubt"
             await anyio.sleep(POLL_SECONDS)

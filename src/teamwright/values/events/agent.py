@@ -187,8 +187,19 @@ class AgentRecovered(Record, frozen=True):
     to: str = ""
 
 
+class TextRef(Record, frozen=True):
+    """A text inside a value that is stored as a body of its own: its keys and indexes from the outside in."""
+
+    path: tuple[str | int, ...]
+    body: Body
+
+
 class AgentReturned(Record, frozen=True):
-    """An effect has returned; `tally` is what a run that it started has charged to its own budget."""
+    """An effect has returned; `tally` is what a run that it started has charged to its own budget.
+
+    The value is `body` with these `texts` in their places. The reply of the turn refers to the same texts, so that each
+    is stored once.
+    """
 
     kind: ClassVar = "agent.returned"
     body: Body
@@ -201,6 +212,12 @@ class AgentReturned(Record, frozen=True):
     artifacts: tuple[Artifact, ...] = ()
     partial_usage: PartialUsage | None = None
     tally: Tally | None = None
+    texts: tuple[TextRef, ...] = ()
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The hashes of the bodies that the value is made of."""
+        return (self.body, *(one.body for one in self.texts))
 
 
 class AgentCallFailed(Record, frozen=True):
