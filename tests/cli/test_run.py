@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import REPLIES, TEAM, Call, write_team
 
 ANSWER = "That is right, and short.\n"
@@ -134,6 +136,19 @@ def test_a_manifest_in_another_folder_is_the_same_team(call: Call, team: Path, t
 def test_a_model_replaces_every_model(call: Call, team: Path, tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("rules: [{reply: Other.}]")
     assert call("run", team, "Explain", "--model", f"scripted:{tmp_path / 'other.yaml'}").out == "Other.\n"
+
+
+def test_a_model_at_a_server_is_named_by_its_address(call: Call, team: Path) -> None:
+    with ModelServer(lambda request: Say(text=f"I am {request.model}.")) as server:
+        done = call("run", team, "Explain", "--model", f"{server.url}#qwen/qwen3:4b", "--run-id", "mine")
+        assert (done.code, done.out) == (0, "I am qwen/qwen3:4b.\n")
+        assert call("run", team, "Explain", "--model", f"{server.url}#qwen/qwen3:4b", "--run-id", "mine").code == 0
+        other = call("run", team, "Explain", "--model", f"{server.url}#other", "--run-id", "mine")
+        assert (other.code, "agents.writer.model" in other.err) == (2, True)
+        assert call("show", team, "--model", f"{server.url}#m").code == 0
+    for wrong in (server.url, f"{server.url}#", "http://#m", "https:// x#m"):
+        refused = call("run", team, "Explain", "--model", wrong)
+        assert (refused.code, "http://localhost:8000/v1#qwen3" in refused.err) == (2, True), wrong
 
 
 def test_a_further_manifest_can_be_added_and_a_team_chosen(call: Call, team: Path, tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def _problems_of(model: str) -> list[Problem]:
     from teamwright.teams.load import resolve_model
 
     try:
-        if (whole := resolve_model(model)).startswith(SCRIPTED):
+        whole = resolve_model(model)
+        if isinstance(whole, str) and whole.startswith(SCRIPTED):
             Script.load(Path(whole.removeprefix(SCRIPTED)))
     except ManifestError as error:
         return list(error.problems)

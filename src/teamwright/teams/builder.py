@@ -324,15 +324,15 @@ def _judges(manifest: Manifest) -> set[str]:
     return {name for one in declared if one.evaluate is not None for name in one.evaluate.judges}
 
 
-def replace_models(manifest: Manifest, model: str) -> Manifest:
+def replace_models(manifest: Manifest, model: AnyModel) -> Manifest:
     """Return the manifest with every model replaced by this one."""
-    if not model.strip():
+    if isinstance(model, str) and not model.strip():
         raise ManifestError([Problem("the model's name is empty")])
     agents = {name: _with_model(spec, model) for name, spec in manifest.agents.items()}
     return manifest.model_copy(update={"agents": agents, "models": {}})
 
 
-def _with_model(spec: AgentSpec, model: str) -> AgentSpec:
+def _with_model(spec: AgentSpec, model: AnyModel) -> AgentSpec:
     changes: dict[str, object] = {} if spec.function else {"model": model, "scripted": None, "economy": None}
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)

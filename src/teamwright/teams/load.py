@@ -15,7 +15,10 @@ from teamwright.teams.builder import SCRIPTED, Builder, replace_models
 from teamwright.teams.file_roots import allowed_roots
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
-from teamwright.values.specs.manifest import Source
+from teamwright.values.specs.manifest import ServerModel, Source
+from teamwright.values.text.web_address import is_web_address
+
+ADDRESSES = ("http://", "https://")
 
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
@@ -92,12 +95,30 @@ def team_from_source(
     return team
 
 
-def resolve_model(model: str) -> str:
-    """Resolve a model from the command line: a script's path is relative to the current folder, not to the manifest."""
+def resolve_model(model: str) -> str | ServerModel:
+    """Resolve a model from the command line: `URL#name` is one at a server of your own.
+
+    The path of a script is relative to the current folder, not to the manifest.
+    """
     if model == SCRIPTED:
         raise UsageError(f"The model {model!r} names no file: write  {model}FILE")
+    if model.startswith(ADDRESSES):
+        return _server_model(model)
     if model.strip() and not MODEL.fullmatch(model):
-        raise UsageError(f"There is no model {model!r}: write provider:name, local, local:FILE or scripted:FILE.")
+        raise UsageError(
+            f"There is no model {model!r}: write provider:name, local, local:FILE, scripted:FILE, or URL#name for one"
+            " at a server of your own."
+        )
     if not model.startswith(SCRIPTED):
         return model
     return SCRIPTED + str(Path(model.removeprefix(SCRIPTED)).resolve())
+
+
+def _server_model(written: str) -> ServerModel:
+    url, _, name = written.partition("#")
+    if not name.strip() or not is_web_address(url):
+        raise UsageError(
+            f"The model {written!r} is no model at a server: write its base URL and its name, such as"
+            "  http://localhost:8000/v1#qwen3"
+        )
+    return ServerModel(url=url, name=name)

@@ -6,9 +6,13 @@ import tomllib
 
 import pytest
 
+from teamwright import Engine, ModelAgent, Team, Turn
+from teamwright.agents import ServerModel
 from teamwright.agents.clients import models
 from teamwright.agents.clients.models import EXTRAS, missing_extra
 from teamwright.errors import install_command
+from teamwright.testing.model_server import ModelServer
+from tests.agents.recording import Recording
 from tests.paths import ROOT
 
 
@@ -30,3 +34,19 @@ def test_a_model_whose_package_is_missing_names_its_extra(
 
 def test_a_provider_that_is_not_listed_is_left_to_the_library() -> None:
     assert missing_extra("cohere:x") is None
+
+
+async def test_agents_made_in_python_share_the_connections_of_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    with ModelServer() as server:
+        accept = server._endpoint.get_request
+        monkeypatch.setattr(server._endpoint, "get_request", lambda: (opened.append(1), accept())[1])
+        model = ServerModel(url=server.url, name="m")
+        members = [ModelAgent(name, model=model) for name in ("ada", "bob")]
+        async with Engine("memory") as engine:
+            for number in range(3):
+                await engine.run(Team("t", members=members), f"Go {number}.")
+        assert (server.count, len(opened)) == (6, 1)
+        await members[0].respond(Turn("Hi"), Recording().ctx)
+        await members[0].respond(Turn("Hi"), Recording().ctx)
+        assert len(opened) == 3

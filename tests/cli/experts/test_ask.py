@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import Call
 from tests.cli.interactive.test_prompt import Terminal
 
@@ -168,3 +170,10 @@ def test_a_decision_that_is_put_off_pauses_the_run(model: str) -> None:  # A-12 
     terminal.until("yes / edit / no / later> ")
     terminal.types("later\n")
     assert terminal.ended() == (7, "")
+
+
+def test_a_model_at_a_server_answers(call: Call) -> None:
+    with ModelServer(lambda request: Say(text=f"I am {request.model}.")) as server:
+        done = call("ask", "What is it?", "-m", f"{server.url}#tiny", "--run-id", "r", "-q")
+    assert done.code == 0
+    assert "I am tiny." in done.out

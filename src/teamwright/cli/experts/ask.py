@@ -40,14 +40,15 @@ if TYPE_CHECKING:
     from teamwright.values.limits.limits import Limits
     from teamwright.values.limits.spend_forecast import SpendForecast
     from teamwright.values.people.questions import Question
-    from teamwright.values.specs.manifest import Source
+    from teamwright.values.specs.manifest import AnyModel, Source
 
 Task = Annotated[
     str | None,
     typer.Argument(metavar="TASK", help='The task; "@team …" forms a team, "@team:analyst,editor …" names it.'),
 ]
 Model = Annotated[
-    str, typer.Option("--model", "-m", help="The model of everyone: provider:name, local, scripted:replies.yaml.")
+    str,
+    typer.Option("--model", "-m", help="The model of everyone: provider:name, URL#name, local, scripted:replies.yaml."),
 ]
 FormedStrategy = Literal["expert", "collaborate"]
 FormedBy = Annotated[
@@ -68,7 +69,7 @@ class AskOptions:
     """The arguments of `teamwright ask`."""
 
     text: str
-    model: str
+    model: AnyModel
     folder: Path
     run_id: str | None
     limits: Limits | None

@@ -32,7 +32,9 @@ MovedTo = Annotated[
 TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, if there are several.")]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="Use this model for every agent: provider:name, local, scripted:replies.yaml."),
+    typer.Option(
+        "--model", "-m", help="Use this model for every agent: provider:name, URL#name, local, scripted:replies.yaml."
+    ),
 ]
 Profile = Annotated[
     str | None, typer.Option("--profile", metavar="NAME|FILE", help="Use a profile that `lab calibrate` wrote.")
