@@ -19,7 +19,9 @@ from tests.kit.program import Program
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
-def test_the_printed_address_opens_one_session(tmp_path: Path) -> None:
+def test_the_printed_address_opens_one_session_which_is_listed_and_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_team(tmp_path / "duo", TEAM)
     process = Program("serve", tmp_path, "--port", "0", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -28,9 +30,17 @@ def test_the_printed_address_opens_one_session(tmp_path: Path) -> None:
         base, _, code = address.partition("/?code=")
         with httpx2.Client(base_url=base) as browser:
             assert browser.get("/api/teams").status_code == 401
-            assert browser.post("/api/session", json={"code": code}).json() == {"name": "owner", "role": "admin"}
+            begun = browser.post("/api/session", json={"code": code}).json()
+            assert (begun["name"], begun["role"]) == ("owner", "admin")
+            browser.headers["Authorization"] = f"Bearer {begun['session']}"
             assert [one["id"] for one in browser.get("/api/teams").json()] == ["duo"]
             assert httpx2.post(f"{base}/api/session", json={"code": code}).status_code == 401
+            assert main(["serve", "token", "list", "--json"]) == 0
+            (listed,) = json.loads(capsys.readouterr().out)
+            assert (listed["name"], listed["role"], browser.get("/api/teams").status_code) == ("owner", "admin", 200)
+            assert main(["serve", "token", "revoke", listed["session"]]) == 0
+            assert capsys.readouterr().err == "1 session ended.\n"
+            assert browser.get("/api/teams").status_code == 401
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)

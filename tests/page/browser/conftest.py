@@ -65,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 @pytest.fixture(scope="module")
 def session(browser: Browser, server: PageServer) -> StorageState:
-    """The cookie of a reader who has opened the printed address."""
+    """The storage of a reader who has opened the printed address."""
     context = reader(browser)
     server.sign_in(context.new_page())
     state = context.storage_state()

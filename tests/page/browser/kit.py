@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -122,6 +123,7 @@ class PageServer:
     def __init__(self, teams: Path, home: Path, *more: Path) -> None:
         self._folders, self._home = (teams, *more), home
         self._process: Program | None = None
+        self._token = ""
         self.port = 0
         self.address = ""
         """The address to open; it works once."""
@@ -170,14 +172,25 @@ class PageServer:
         """The tokens of this server."""
         return Tokens(tokens_file(self._home / JOURNAL))
 
+    def runs(self) -> list[str]:
+        """The ids of the runs in the record."""
+        with sqlite3.connect(f"file:{self._home / JOURNAL}?mode=ro", uri=True) as database:
+            return [row[0] for row in database.execute("SELECT id FROM runs")]
+
+    def sign_out(self, page: Page) -> None:
+        """Let the page lose its session."""
+        page.evaluate("localStorage.removeItem('teamwright.session')")
+
     def open(self, page: Page, *parts: str) -> None:
         """Open a page by its address."""
         page.goto(f"{self.url}/#/{'/'.join(parts)}")
 
     def start_run(self, page: Page, team: str, task: str = "Do your work.", **more: object) -> str:
-        """Start a run with the session of the page, and return its id."""
+        """Start a run, and return its id."""
         body = {"team": team, "task": task, **more}
-        response = page.request.post(f"{self.url}/api/runs", data=body, headers={"Origin": self.url})
+        self._token = self._token or self.tokens.create("kit", "run")
+        headers = {"Authorization": f"Bearer {self._token}"}
+        response = page.request.post(f"{self.url}/api/runs", data=body, headers=headers)
         assert response.ok, response.text()
         return str(response.json()["run_id"])
 

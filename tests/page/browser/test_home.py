@@ -115,14 +115,15 @@ def test_notices_of_the_inbox_are_shown_where_the_reader_allowed_them(server: Pa
 def test_somebody_whose_session_has_ended_is_asked_to_sign_in(server: PageServer, page: Page) -> None:
     server.open(page)
     page.get_by_role("heading", name="Runs", exact=True).wait_for()
-    page.context.clear_cookies()
+    server.sign_out(page)
     expect(page.get_by_role("heading", name="Please sign in")).to_be_visible(timeout=15_000)
 
 
 def test_a_token_signs_in_with_its_role_until_it_is_revoked(server: PageServer, page: Page) -> None:
     run_id = server.start_run(page, "slow")
-    page.context.clear_cookies()
     server.open(page)
+    server.sign_out(page)
+    page.reload()
     field, button = page.get_by_label("Token"), page.get_by_role("button", name="Sign in")
     field.fill("tw_wrong")
     button.click()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 from playwright.sync_api import Page, expect
+from typing_extensions import override
 
 from tests.page.browser.kit import PageServer
 
@@ -32,7 +37,7 @@ def test_a_list_that_is_no_longer_followed_says_so(server: PageServer, page: Pag
 def test_a_session_that_ends_in_the_middle_of_a_run_asks_to_sign_in(server: PageServer, page: Page) -> None:
     run_id = server.show_run(page, "slow", view="steer")
     page.get_by_label("Message").fill("Be quick.")
-    page.context.clear_cookies()
+    server.sign_out(page)
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("heading", name="Please sign in")).to_be_visible()
     server.open(page, "runs", run_id)
@@ -82,3 +87,68 @@ def test_a_run_is_started_with_the_keyboard_alone_and_the_window_is_named_after_
     expect(page).to_have_title("talk · Conversation · Teamwright")
     page.keyboard.press("2")
     expect(page).to_have_title(re.compile("^talk · Plan"))
+
+
+class Neighbour(BaseHTTPRequestHandler):
+    """Another program of this machine, which serves a page and keeps what browsers send to it."""
+
+    received: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.received.append(str(self.headers))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>neighbour</title>")
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+STEAL = """async (address) => {
+  const got = {stored: JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])}
+  const tries = {plain: {}, blind: {mode: 'no-cors'}, guess: {headers: {Authorization: 'Bearer tws_guess'}}}
+  for (const [name, more] of Object.entries(tries)) {
+    const options = {credentials: 'include', ...more}
+    got[name] = await fetch(address + '/api/session', options).then((one) => one.text(), () => 'failed')
+  }
+  got.written = await fetch(address + '/api/runs', {method: 'POST', credentials: 'include', mode: 'no-cors',
+    body: '{"team": "talk", "task": "x"}'}).then((one) => one.text(), () => 'failed')
+  got.socket = await new Promise((resolve) => {
+    const socket = new WebSocket(address.replace('http', 'ws') + '/api/socket', ['teamwright'])
+    socket.onmessage = () => resolve('open')
+    socket.onclose = () => resolve('closed')
+  })
+  const frame = document.body.appendChild(document.createElement('iframe'))
+  got.frame = await new Promise((resolve) => {
+    frame.onload = () => { try { resolve(frame.contentWindow.localStorage.length) } catch { resolve('closed') } }
+    frame.src = address
+  })
+  return got
+}"""
+
+
+def test_another_program_on_this_machine_gets_nothing_of_a_session(server: PageServer, page: Page) -> None:
+    server.open(page)
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
+    session = str(page.evaluate("localStorage.getItem('teamwright.session')"))
+    assert session.startswith("tws_")
+    Neighbour.received.clear()
+    neighbour = ThreadingHTTPServer(("127.0.0.1", 0), Neighbour)
+    threading.Thread(target=neighbour.serve_forever, daemon=True).start()
+    try:
+        visited = page.context.new_page()  # the same browser, with all that it keeps
+        visited.goto(f"http://127.0.0.1:{neighbour.server_port}/")
+        before = len(server.runs())
+        got = visited.evaluate(STEAL, server.url)
+    finally:
+        neighbour.shutdown()
+        neighbour.server_close()
+    assert session not in json.dumps([Neighbour.received, got])
+    assert "Cookie" not in "".join(Neighbour.received)
+    assert {name: got[name] for name in ("plain", "guess", "socket", "frame")} == {
+        "plain": "failed", "guess": "failed", "socket": "closed", "frame": "closed",
+    }  # fmt: skip
+    assert "owner" not in json.dumps(got)
+    assert len(server.runs()) == before

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import websockets
+from websockets.typing import Subprotocol
 
 from teamwright.journal import MemoryJournal
 from teamwright.server.routes import sockets
@@ -66,20 +67,25 @@ async def statuses(server: TestServer, headers: dict[str, str]) -> dict[tuple[st
         "no scheme",
         "the session of a revoked token",
         "an unknown session",
+        "a cookie",
+        "a protocol",
     ],
 )
 async def test_no_route_answers_a_stranger(tmp_path: Path, shown: str) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         token = server.token("admin")
-        cookie = await signed_in(server, token)
+        session = await signed_in(server, token)
         server.state.tokens.delete("admin-0")
+        own = await signed_in(server, server.token("admin"))
         headers = {
             "nothing": {},
             "a wrong token": {"Authorization": "Bearer tw_wrong"},
             "a revoked token": {"Authorization": f"Bearer {token}"},
             "no scheme": {"Authorization": server.token("admin")},
-            "the session of a revoked token": {"Cookie": cookie},
-            "an unknown session": {"Cookie": f"teamwright_session_{server.port}=guess; teamwright_session=guess"},
+            "the session of a revoked token": {"Authorization": f"Bearer {session}"},
+            "an unknown session": {"Authorization": "Bearer tws_guess"},
+            "a cookie": {"Cookie": f"teamwright_session_{server.port}={own}; teamwright_session={own}"},
+            "a protocol": {"Sec-WebSocket-Protocol": f"teamwright, teamwright.bearer.{own}"},
         }[shown]
         found = await statuses(server, headers)
     assert len(found) > 30
@@ -97,10 +103,10 @@ async def test_an_expired_session_opens_nothing(tmp_path: Path) -> None:
 
 
 async def signed_in(server: TestServer, token: str) -> str:
-    """Sign in with a token, and return the cookie of the session."""
+    """Sign in with a token, and return the session."""
     answer = await server.client(None).post("/api/session", json={"token": token})
     assert answer.status_code == 200
-    return answer.headers["Set-Cookie"].split(";")[0]
+    return answer.json()["session"]
 
 
 @pytest.mark.parametrize("shows", ["token", "session"])
@@ -108,8 +114,8 @@ async def signed_in(server: TestServer, token: str) -> str:
 async def test_every_route_needs_its_role(tmp_path: Path, role: Role, shows: str) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         token = server.token(role)
-        by_session = {"Cookie": await signed_in(server, token)}
-        found = await statuses(server, by_session if shows == "session" else {"Authorization": f"Bearer {token}"})
+        shown = await signed_in(server, token) if shows == "session" else token
+        found = await statuses(server, {"Authorization": f"Bearer {shown}"})
     refused = {key for key, status in found.items() if status == 403}
     assert refused == {key for key in found if ROLES.index(role) < ROLES.index(needed(*key))}
     assert not [key for key, status in found.items() if status >= 500]
@@ -118,7 +124,9 @@ async def test_every_route_needs_its_role(tmp_path: Path, role: Role, shows: str
 @pytest.mark.parametrize("path", ["/api/socket", "/api/runs/x/socket"])
 async def test_no_socket_answers_a_stranger(tmp_path: Path, path: str) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
-        for headers in ({}, {"Authorization": "Bearer tw_wrong"}, {"Cookie": "teamwright_session=guess"}):
+        own = await signed_in(server, server.token("admin"))
+        offered = {"Sec-WebSocket-Protocol": "teamwright.bearer.tws_guess"}
+        for headers in ({}, {"Authorization": "Bearer tw_wrong"}, {"Cookie": f"teamwright_session={own}"}, offered):
             async with websockets.connect(f"ws://127.0.0.1:{server.port}{path}", additional_headers=headers) as socket:
                 with pytest.raises(websockets.exceptions.ConnectionClosed):
                     await socket.recv()
@@ -130,9 +138,10 @@ async def test_a_socket_of_a_session_is_closed_when_its_token_is_revoked(
 ) -> None:
     monkeypatch.setattr(sockets, "HEARTBEAT", 0.02)
     async with serving(MemoryJournal(), tmp_path) as server:
-        cookie = await signed_in(server, server.token("read"))
+        offered = ["teamwright", f"teamwright.bearer.{await signed_in(server, server.token('read'))}"]
         address = f"ws://127.0.0.1:{server.port}/api/socket"
-        async with websockets.connect(address, additional_headers={"Cookie": cookie}) as socket:
+        async with websockets.connect(address, subprotocols=[Subprotocol(one) for one in offered]) as socket:
+            assert socket.subprotocol == "teamwright"
             assert json.loads(await socket.recv())["kind"] == "ready"
             server.state.tokens.delete("read-0")
             await socket.wait_closed()
@@ -143,10 +152,11 @@ async def test_a_token_is_traded_for_a_session_which_the_audit_names(tmp_path: P
     async with serving(MemoryJournal(), tmp_path) as server:
         browser = server.client(None)
         begun = await browser.post("/api/session", json={"token": f" {server.token('answer')}\n"})
-        assert begun.json() == {"name": "answer-0", "role": "answer"}
-        assert all(part in begun.headers["Set-Cookie"] for part in ("HttpOnly", "SameSite=strict"))
-        first = browser.cookies[f"teamwright_session_{server.port}"]
-        assert (await browser.post("/api/session", json={"token": server.token("read")})).status_code == 200
+        first = begun.json().pop("session")
+        assert (begun.json()["name"], begun.json()["role"]) == ("answer-0", "answer")
+        browser.headers["Authorization"] = f"Bearer {first}"
+        again = await browser.post("/api/session", json={"token": server.token("read")})
+        browser.headers["Authorization"] = f"Bearer {again.json()['session']}"
         assert server.state.sessions.visitor(first) is None  # the browser has another one
         assert (await browser.get("/api/session")).json()["role"] == "read"
         lines = server.state.audit.read(10)
@@ -176,16 +186,21 @@ async def test_who_guesses_tokens_has_to_wait_and_is_written_down(tmp_path: Path
         assert (await client.post("/api/session", json={"token": token}, headers=other)).status_code == 403
 
 
-async def test_a_session_is_no_token_a_token_no_session_and_each_is_of_its_own_port(tmp_path: Path) -> None:
+async def test_a_session_is_no_token_and_a_token_no_session(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         token = server.token("admin")
-        name, session = (await signed_in(server, token)).split("=")
-        for headers in (
-            {"Authorization": f"Bearer {session}"},
-            {"Cookie": f"{name}={token}"},
-            {"Cookie": f"teamwright_session={session}"},
-            {"Cookie": f"teamwright_session_1={session}"},
-            {"Cookie": f"{name}={session}", "Authorization": "Bearer tw_wrong"},
-        ):
-            assert (await server.client(None, **headers).get("/api/session")).status_code == 401, headers
-        assert (await server.client(None, Cookie=f"{name}={session}").get("/api/session")).status_code == 200
+        session = await signed_in(server, token)
+        for shown in (session.removeprefix("tws_"), f"tw_{session[4:]}", f"tws_{token[3:]}", f"{session} {token}"):
+            answer = await server.client(None, Authorization=f"Bearer {shown}").get("/api/session")
+            assert answer.status_code == 401, shown
+            assert (await server.client(None).post("/api/session", json={"token": shown})).status_code == 401
+        assert (await server.client(None).post("/api/session", json={"token": session})).status_code == 401
+        assert (await server.client(None, Authorization=f"Bearer {session}").get("/api/session")).status_code == 200
+
+
+async def test_no_answer_sets_a_cookie(tmp_path: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path) as server:
+        client = server.client("admin")
+        for method, path in await operations(server):
+            answer = await client.request(method, re.sub(r"\{\w+\}", "x", path), json={} if method != "get" else None)
+            assert "set-cookie" not in answer.headers

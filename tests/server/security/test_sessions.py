@@ -82,3 +82,18 @@ def test_who_signs_in_too_often_loses_the_oldest_session(tokens: Tokens) -> None
     begun = [sessions.sign_in(token) or "" for _ in range(MOST_SESSIONS + 2)]
     assert [sessions.visitor(one) is not None for one in begun] == [False] * 2 + [True] * MOST_SESSIONS
     assert sessions.visitor(other or "") == Visitor("bob", "read")
+
+
+def test_sessions_are_listed_and_ended_also_by_another_process(tmp_path: Path, tokens: Tokens) -> None:
+    file = tmp_path / "sessions.json"
+    server, command = Sessions(tokens, file=file), Sessions(tokens, file=file)
+    ann, other = (server.sign_in(tokens.create(name, "read")) or "" for name in ("ann", "bob"))
+    second = server.trade(server.new_code(Visitor("owner", "admin"))) or ""
+    assert [(one.name, one.role) for one in command.all()] == [("ann", "read"), ("bob", "read"), ("owner", "admin")]
+    assert not [one for one in command.all() if one.id in ann + other + second]
+    assert command.end_named("owner") == 1
+    assert command.end_named(command.all()[0].id) == 1
+    assert command.end_named("nobody") == 0
+    assert [server.visitor(one) is not None for one in (ann, other, second)] == [False, True, False]
+    later = server.sign_in(tokens.create("cleo", "run")) or ""
+    assert [command.visitor(one) is not None for one in (ann, other, second, later)] == [False, True, False, True]

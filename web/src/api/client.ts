@@ -1,5 +1,7 @@
 // Requests to the server. Every failure is an `ApiError` with the server's code and message.
 
+import { credential } from '@/api/credential'
+
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -35,8 +37,8 @@ async function request<T>(method: string, path: string, body?: unknown): Promise
   try {
     response = await fetch(path, {
       method,
-      credentials: 'same-origin',
-      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      credentials: 'omit',
+      headers: { ...credential.headers(), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
       body: body === undefined ? null : JSON.stringify(body),
     })
   } catch {

@@ -1,6 +1,7 @@
 // Follows a run by a socket. It connects again, later each time, one number before the last event that it delivered:
 // a recorded event yields several page events, and the connection may end between them. The store drops what it has.
 import { runPath, url } from '@/api/client'
+import { credential } from '@/api/credential'
 import type { PageItem } from '@/api/page_events'
 
 /** What the server says about the connection itself. */
@@ -37,7 +38,7 @@ export class RunSocket {
     this.follower.onConnection('connecting')
     const address = new URL(url(runPath(this.runId, '/socket'), { after: Math.max(0, this.after - 1) }), location.href)
     address.protocol = address.protocol.replace('http', 'ws')
-    this.socket = new WebSocket(address)
+    this.socket = new WebSocket(address, credential.protocols())
     this.socket.onopen = () => {
       this.wait = FIRST_WAIT
       this.follower.onConnection('open')

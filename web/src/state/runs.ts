@@ -2,6 +2,7 @@
 import { defineStore } from 'pinia'
 import { computed, ref, shallowRef, watch } from 'vue'
 import { api } from '@/api/client'
+import { credential } from '@/api/credential'
 
 export interface RunRow {
   id: string
@@ -52,7 +53,7 @@ export const useRuns = defineStore('runs', () => {
     if (socket) return
     const address = new URL('/api/socket', location.href)
     address.protocol = address.protocol.replace('http', 'ws')
-    socket = new WebSocket(address)
+    socket = new WebSocket(address, credential.protocols())
     socket.onmessage = (message) => {
       const item = JSON.parse(String(message.data)) as Message
       pending.push(item)

@@ -1,7 +1,8 @@
-// Who the reader is. A token, or the code in the address that the server prints, is traded for a cookie.
+// Who the reader is. A token, or the code in the address that the server prints, is traded for a session.
 import { defineStore } from 'pinia'
 import { computed, ref } from 'vue'
 import { ApiError, api, onSignedOut } from '@/api/client'
+import { credential } from '@/api/credential'
 import { named, t } from '@/i18n'
 
 export type Role = 'read' | 'answer' | 'run' | 'admin'
@@ -10,6 +11,16 @@ const ROLES: Role[] = ['read', 'answer', 'run', 'admin']
 export interface Visitor {
   name: string
   role: Role
+}
+
+/** A session as it begins; its secret is kept for the next requests, and nothing else. */
+interface Begun extends Visitor {
+  session: string
+}
+
+function keep({ session, ...visitor }: Begun): Visitor {
+  credential.set(session)
+  return visitor
 }
 
 export const useSession = defineStore('session', () => {
@@ -45,7 +56,7 @@ export const useSession = defineStore('session', () => {
 
   async function trade(code: string): Promise<boolean> {
     try {
-      await api.post('/api/session', { code })
+      keep(await api.post<Begun>('/api/session', { code }))
       return true
     } catch {
       return false
@@ -54,7 +65,7 @@ export const useSession = defineStore('session', () => {
 
   /** Begin a session with a token; raises what the server says of it. The token is not kept. */
   async function signIn(token: string): Promise<void> {
-    visitor.value = await api.post<Visitor>('/api/session', { token })
+    visitor.value = keep(await api.post<Begun>('/api/session', { token }))
     codeRefused.value = false
     state.value = 'signedIn'
   }
@@ -64,6 +75,7 @@ export const useSession = defineStore('session', () => {
 
   async function end(): Promise<void> {
     await api.delete('/api/session').catch(() => undefined)
+    credential.clear()
     visitor.value = null
     state.value = 'signedOut'
   }

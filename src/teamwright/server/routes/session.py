@@ -1,16 +1,18 @@
-"""The session of a browser: trades the code of the printed address, or a token, for a cookie."""
+"""The session of a browser: trades the code of the printed address, or a token, for a secret that its page keeps.
+
+The page sends it as a token. It is kept in the storage of the page's own origin, which programs on other ports can't
+read; there is no cookie.
+"""
 
 from __future__ import annotations
 
 from typing import Self
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from teamwright.server.errors import responses
-from teamwright.server.security.access import MAY_READ, Reader, Server, cookie_name, stranger
-from teamwright.server.security.sessions import SESSION_SECONDS
+from teamwright.server.security.access import MAY_READ, Reader, Server, shown_secret, stranger
 
 router = APIRouter(prefix="/api/session", tags=["session"])
 
@@ -29,39 +31,40 @@ class Credential(BaseModel):
         return self
 
 
+class KnownVisitor(BaseModel):
+    """Who a visitor is."""
+
+    name: str
+    role: str
+
+
+class BegunSession(KnownVisitor):
+    """A session, to be sent as a token from now on."""
+
+    session: str
+
+
 @router.post("", responses=responses())
-async def begin(server: Server, request: Request, given: Credential) -> JSONResponse:
+async def begin(server: Server, request: Request, given: Credential) -> BegunSession:
     """Begin a session with a code, which can be used once, or with a token, whose role the session has."""
     sessions = server.sessions
     session = sessions.trade(given.code) if given.code is not None else sessions.sign_in((given.token or "").strip())
     visitor = sessions.visitor(session) if session is not None else None
     if session is None or visitor is None:
         raise stranger(request)
-    sessions.end(request.cookies.get(cookie_name(request), ""))  # the browser forgets it now
+    sessions.end(shown_secret(request))  # the browser forgets it now
     request.state.visitor = visitor
-    response = JSONResponse({"name": visitor.name, "role": visitor.role})
-    response.set_cookie(
-        cookie_name(request),
-        session,
-        max_age=int(SESSION_SECONDS),
-        httponly=True,
-        samesite="strict",
-        secure=request.headers.get("origin", "").startswith("https:"),  # the page behind a proxy with TLS
-    )
-    return response
+    return BegunSession(name=visitor.name, role=visitor.role, session=session)
 
 
 @router.get("", responses=responses())
-async def read(visitor: Reader) -> dict[str, str]:
+async def read(visitor: Reader) -> KnownVisitor:
     """Return who the visitor is."""
-    return {"name": visitor.name, "role": visitor.role}
+    return KnownVisitor(name=visitor.name, role=visitor.role)
 
 
 @router.delete("", responses=responses(), dependencies=[MAY_READ])
-async def end(server: Server, request: Request) -> JSONResponse:
+async def end(server: Server, request: Request) -> dict[str, str]:
     """End the session."""
-    name = cookie_name(request)
-    server.sessions.end(request.cookies.get(name, ""))
-    response = JSONResponse({})
-    response.delete_cookie(name)
-    return response
+    server.sessions.end(shown_secret(request))
+    return {}

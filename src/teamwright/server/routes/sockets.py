@@ -17,7 +17,7 @@ from teamwright.server.errors import NotAllowed, NotKnown, require_run, response
 from teamwright.server.feeds.event_stream import SEND_SECONDS, EventStream
 from teamwright.server.feeds.feed import Feed, TooSlow
 from teamwright.server.feeds.projection import Form, Frame, Item, encode
-from teamwright.server.security.access import MAY_READ, Server, need, state_of
+from teamwright.server.security.access import MAY_READ, SUBPROTOCOL, Server, need, offers_subprotocol, state_of
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 
@@ -260,13 +260,14 @@ async def _ignore(text: str) -> None:
 
 async def _accepted(socket: WebSocket) -> ServerState | None:
     """Accept the socket of a visitor who may read; a browser sees the reason only of a socket that was accepted."""
+    subprotocol = SUBPROTOCOL if offers_subprotocol(socket) else None
     try:
         need(socket, "read")
     except (NotKnown, NotAllowed) as error:
-        await socket.accept()
+        await socket.accept(subprotocol)
         await socket.close(REFUSED, (str(error) or "show a token")[:120])
         return None
-    await socket.accept()
+    await socket.accept(subprotocol)
     return state_of(socket)
 
 

@@ -8,11 +8,13 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from teamwright.server.errors import NotAllowed, NotKnown, TooManyTries
+from teamwright.server.security.sessions import PREFIX as SESSION_PREFIX
 from teamwright.server.security.tokens import Role, Visitor
 from teamwright.server.state import ServerState
 
-COOKIE = "teamwright_session"
 BEARER = "bearer "
+SUBPROTOCOL, SHOWN = "teamwright", "teamwright.bearer."
+"""What a socket of a browser offers, which can't send a header: the protocol, and a token or session after its name."""
 
 
 def state_of(connection: HTTPConnection) -> ServerState:
@@ -20,12 +22,6 @@ def state_of(connection: HTTPConnection) -> ServerState:
     state = connection.app.state.server
     assert isinstance(state, ServerState)
     return state
-
-
-def cookie_name(connection: HTTPConnection) -> str:
-    """Return the name of the session's cookie: browsers send it to all ports of a host, so it names the port."""
-    port = connection.headers.get("host", "").rpartition(":")[2]
-    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
 
 def visitor_of(connection: HTTPConnection) -> Visitor:
@@ -39,11 +35,28 @@ def visitor_of(connection: HTTPConnection) -> Visitor:
 
 def known_visitor(connection: HTTPConnection, state: ServerState) -> Visitor | None:
     """Return who sends a request; `None` for a stranger."""
-    shown = connection.headers.get("authorization", "")
-    if shown.lower().startswith(BEARER):
-        return state.tokens.visitor(shown[len(BEARER) :].strip())
-    session = connection.cookies.get(cookie_name(connection))
-    return state.sessions.visitor(session) if session else None
+    shown = shown_secret(connection)
+    if shown.startswith(SESSION_PREFIX):
+        return state.sessions.visitor(shown)
+    return state.tokens.visitor(shown) if shown else None
+
+
+def shown_secret(connection: HTTPConnection) -> str:
+    """Return the token or session that a request shows; empty if there is none.
+
+    There is no cookie: a browser would send it to every port of this machine, where other programs listen.
+    """
+    header = connection.headers.get("authorization", "")
+    if header.lower().startswith(BEARER):
+        return header[len(BEARER) :].strip()
+    offered = connection.headers.get("sec-websocket-protocol", "") if connection.scope["type"] == "websocket" else ""
+    found = (one.strip() for one in offered.split(","))
+    return next((one.removeprefix(SHOWN) for one in found if one.startswith(SHOWN)), "")
+
+
+def offers_subprotocol(connection: HTTPConnection) -> bool:
+    """Whether a socket offers our protocol, which has to be accepted then."""
+    return SUBPROTOCOL in (one.strip() for one in connection.headers.get("sec-websocket-protocol", "").split(","))
 
 
 def stranger(connection: HTTPConnection) -> NotKnown:

@@ -1,4 +1,4 @@
-"""Sessions of browsers, which show a cookie instead of a token.
+"""Sessions of browsers: short-lived tokens, of which the page keeps one.
 
 A session begins with the one-time code of the printed address, or with a token, and then lasts no longer than it.
 """
@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
+from teamwright.journal.location import companion_folder
 from teamwright.server.security.tokens import ROLES, Role, Tokens, Visitor, digest_of, write_private
 
-CODE_SECONDS = 600.0
+PREFIX = "tws_"
+CODE_SECONDS = 180.0
 SESSION_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 20
 """How many sessions one visitor has at once; a further one ends the oldest."""
@@ -31,18 +33,29 @@ class StoredSession:
     until: float
     token: str = ""
 
+    @property
+    def id(self) -> str:
+        """A short name of the session, which says nothing about it."""
+        return self.digest[:8]
+
+
+def sessions_file(journal: Path | None = None) -> Path:
+    """The file of the sessions of a server over this journal, by default the user's."""
+    return companion_folder(journal) / "server-sessions.json"
+
 
 class Sessions:
     """Sessions of browsers, each of which ends after some hours.
 
-    A code is traded once, soon after it was made. With a file, sessions survive a restart of the server, as hashes;
-    codes do not.
+    A code is traded once, soon after it was made. With a file, sessions survive a restart of the server, as hashes, and
+    a command can end them; codes do not survive.
     """
 
     def __init__(self, tokens: Tokens, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
         self._tokens, self._clock, self._file = tokens, clock, file
         self._codes: dict[str, tuple[Visitor, float]] = {}
-        self._sessions = {one.digest: one for one in _stored(file)}
+        self._sessions: dict[str, StoredSession] = {}
+        self._read_as: tuple[int, int] | None = None
 
     def new_code(self, visitor: Visitor) -> str:
         """Return a code that can be traded for a session of this visitor."""
@@ -62,23 +75,35 @@ class Sessions:
 
     def visitor(self, session: str) -> Visitor | None:
         """Return who has this session; `None` if it is unknown, has ended, or its token was deleted."""
-        found = self._sessions.get(digest_of(session))
-        if found is None:
-            return None
-        visitor = self._tokens.holder(found.token) if found.token else Visitor(found.name, found.role)
-        if visitor is None or found.until < self._clock():
-            self._sessions.pop(found.digest, None)
-            return None
-        return visitor
+        found = self._current().get(digest_of(session))
+        return None if found is None else self._holder(found)
+
+    def all(self) -> list[StoredSession]:
+        """Return the sessions that have not ended, oldest first."""
+        return [one for one in self._current().values() if self._holder(one) is not None]
 
     def end(self, session: str) -> None:
         """End a session."""
-        if self._sessions.pop(digest_of(session), None) is not None:
+        if self._current().pop(digest_of(session), None) is not None:
             self._save()
 
+    def end_named(self, name: str) -> int:
+        """End the session with this id, or all sessions of a visitor; returns how many there were."""
+        gone = [one.digest for one in self.all() if name in (one.id, one.name)]
+        for digest in gone:
+            del self._sessions[digest]
+        if gone:
+            self._save()
+        return len(gone)
+
+    def _holder(self, session: StoredSession) -> Visitor | None:
+        if session.until < self._clock():
+            return None
+        return self._tokens.holder(session.token) if session.token else Visitor(session.name, session.role)
+
     def _begin(self, visitor: Visitor, token: str = "") -> str:
-        session = secrets.token_urlsafe(32)
-        own = [one.digest for one in self._sessions.values() if (one.name, one.token) == (visitor.name, token)]
+        session = PREFIX + secrets.token_urlsafe(32)
+        own = [one.digest for one in self._current().values() if (one.name, one.token) == (visitor.name, token)]
         for digest in own[: max(0, len(own) - MOST_SESSIONS + 1)]:
             del self._sessions[digest]
         until = self._clock() + SESSION_SECONDS
@@ -87,23 +112,37 @@ class Sessions:
         self._save()
         return session
 
+    def _current(self) -> dict[str, StoredSession]:
+        """Return the sessions, read again if another process has changed the file."""
+        if self._file is not None and (written := _version(self._file)) != self._read_as:
+            self._sessions = {one.digest: one for one in _stored(self._file)}
+            self._read_as = written
+        return self._sessions
+
     def _save(self) -> None:
-        now = self._clock()
-        self._sessions = {digest: one for digest, one in self._sessions.items() if one.until >= now}
+        self._sessions = {one.digest: one for one in self._sessions.values() if self._holder(one) is not None}
         if self._file is not None:
             write_private(self._file, [asdict(one) for one in self._sessions.values()])
+            self._read_as = _version(self._file)
 
 
-def _stored(file: Path | None) -> list[StoredSession]:
+def _version(file: Path) -> tuple[int, int] | None:
+    """What changes whenever a file is replaced."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _stored(file: Path) -> list[StoredSession]:
     """Return the sessions in a file; none of them where it can't be read, so that people sign in again."""
-    if file is None or not file.exists():
-        return []
     try:
         stored = cast("list[dict[str, str]]", json.loads(file.read_text(encoding="utf-8")))
         found = [
             StoredSession(one["digest"], one["name"], cast("Role", one["role"]), float(one["until"]), one["token"])
             for one in stored
         ]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return []
     return [one for one in found if one.role in ROLES]
