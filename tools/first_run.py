@@ -29,8 +29,9 @@ FOLDER = Path("examples") / "first_team"
 RUN = ("run", str(FOLDER), "--file", str(FOLDER / "task.txt"))
 ANSWERS = 2
 """The process is killed when so many answers of the model are recorded and the next one is being written."""
-TRIES = 3
-"""How often the team is started, if it is done before it can be killed."""
+TRIES = (0.25, 0.0, 0.0)
+"""For each start, the seconds in which the process may print what it has recorded, before it is killed. The team is
+started again if it is done earlier."""
 POLL_SECONDS = 0.05
 STOP_SECONDS = 15.0
 SHOW_CURSOR = "\x1b[?25h\n"
@@ -107,8 +108,9 @@ async def first_run(model: str | None = None) -> int:
     name, code = f"first-{datetime.now(UTC):%Y%m%d-%H%M%S}", 0
     options = ("--model", model) if model else ()
     async with new_engine() as engine:
-        for run_id in (name, *(f"{name}-{number}" for number in range(2, TRIES + 1))):
-            code, record = await _run_and_kill(engine, run_id, options)
+        for number, grace in enumerate(TRIES, start=1):
+            run_id = name if number == 1 else f"{name}-{number}"
+            code, record = await _run_and_kill(engine, run_id, options, grace)
             if record is not None:
                 return await _resume(engine, run_id, record)
             if code not in WITH_ANSWER:
@@ -117,14 +119,18 @@ async def first_run(model: str | None = None) -> int:
     return code
 
 
-async def _run_and_kill(engine: Engine, run_id: str, options: tuple[str, ...]) -> tuple[int, Record | None]:
+async def _run_and_kill(
+    engine: Engine, run_id: str, options: tuple[str, ...], grace: float
+) -> tuple[int, Record | None]:
     """Run the team and kill its process in the middle; return its exit code, and a record if it was killed."""
     record = Record()
     async with _teamwright(*RUN, *options, "--run-id", run_id) as process:
         while process.returncode is None and not record.is_in_the_middle:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), POLL_SECONDS)
+            await _wait(process, POLL_SECONDS)
             await _read(engine, run_id, record)
+            if record.is_in_the_middle and grace:
+                await _wait(process, grace)
+                await _read(engine, run_id, record)
         if process.returncode is None:
             process.kill()
     code = process.returncode or 0
@@ -190,6 +196,12 @@ async def _teamwright(*arguments: str) -> AsyncGenerator[asyncio.subprocess.Proc
             except TimeoutError:
                 process.kill()
                 await process.wait()
+
+
+async def _wait(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Wait so long, or until the process has ended."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), seconds)
 
 
 async def _read(engine: Engine, run_id: str, record: Record) -> None:
