@@ -1,4 +1,4 @@
-"""A run finds the folder of its manifest again after that was moved or renamed, once it is told where it is."""
+"""A run finds the folder of its manifest again after that was moved or renamed, once a caller says where it is."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from teamwright.cluster.submission.packed_source import PackedSource, pack
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.cluster.submission.team_loader import source_on_worker
 from teamwright.errors import NotResumable, UsageError
-from teamwright.manifests.secrets import lenient_environment, resolve_secrets, variables_in
+from teamwright.manifests.secrets import lenient_environment, resolve_secrets
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_declared
 from teamwright.teams.team import Team
@@ -70,7 +70,7 @@ def _check_resumable(source: Source) -> None:
     """Raise `UsageError` for a secret in the manifest itself: records store none, so that no worker would have it."""
     recorded = Source.model_validate(without_secrets(source.to_json()))
     try:
-        resolve_secrets(recorded.manifest, dict.fromkeys(variables_in(recorded.manifest), ""))
+        resolve_secrets(recorded.manifest, lenient_environment(recorded.manifest))
     except NotResumable as error:
         raise UsageError(
             "The manifest contains a secret itself, and records store no secrets: write it as ${NAME}, which workers"
