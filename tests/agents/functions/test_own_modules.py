@@ -273,9 +273,46 @@ def test_errors_and_records_know_modules_by_their_plain_names(tmp_path: Path) ->
     file = folder_with(tmp_path / "wrong", own_tools="from own_words import NOTHING", own_words="")
     with pytest.raises(UsageError, match=r"cannot import name 'NOTHING' from 'own_words'"):
         load_team(file)
+    file = folder_with(tmp_path / "relative", own_tools="from . import nothing")
+    with pytest.raises(UsageError, match=r"cannot import name 'nothing' from '\.'"):
+        load_team(file)
     file = folder_with(tmp_path / "lacking", own_tools="import own_words.nothing", own_words="")
     with pytest.raises(UsageError, match=r"No module named 'own_words.nothing'; 'own_words' is not a package"):
         load_team(file)
+
+
+def test_a_folder_that_was_missing_is_found_once_it_is_there(tmp_path: Path) -> None:
+    with modules_of(tmp_path / "team"):
+        with pytest.raises(ModuleNotFoundError, match="No module named 'own_tools'"):
+            import_own("own_tools")
+        folder_with(tmp_path / "team", own_tools=says("there"))
+        assert import_own("own_tools").answer(None) == "there"
+
+
+def test_a_linked_module_that_the_program_has_imported_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder_with(tmp_path / "elsewhere", own_tools=says("linked"))
+    file = folder_with(tmp_path / "team")
+    (tmp_path / "team" / "own_tools.py").symlink_to(tmp_path / "elsewhere" / "own_tools.py")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "team"), *sys.path])
+    used = __import__("own_tools")
+    with modules_of(file.parent):
+        assert import_own("own_tools") is used
+
+
+def test_a_shared_module_works_in_another_process_too(tmp_path: Path) -> None:
+    file = folder_with(
+        tmp_path, own_tools="import own_words\ndef answer(turn): return own_words.WORD", own_words="WORD='w'"
+    )
+    file.write_text("agents: {a: {function: 'own_tools:answer', isolate: process}}")
+    (tmp_path / "program.py").write_text(
+        "import own_tools\nfrom teamwright import load_team, run_sync\n"
+        "if __name__ == '__main__':\n    print(run_sync(load_team('team.yaml'), 'go', journal='memory').output)\n"
+    )
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == "w\n", done.stderr
 
 
 def test_a_folder_is_imported_once_however_often_its_team_is_loaded(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ RESERVED = sys.stdlib_module_names | {"teamwright"}
 """Modules that those beside a manifest never replace: code beside it depends on them, too."""
 
 PREFIX = "_manifest_"
-PRIVATE = re.compile(rf"\b{PREFIX}[0-9a-f]{{12}}\.")
+PRIVATE = re.compile(rf"\b{PREFIX}[0-9a-f]{{12}}(\.?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,21 @@ class OwnModules:
 
     folder: str
     package: str
-    builtins: dict[str, Any] = field(repr=False)
-    """The builtins of these modules, with their `__import__`."""
+    builtins: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """The builtins of these modules, with their `__import__`; empty until the first one is imported."""
 
     @classmethod
     def of(cls, folder: str) -> OwnModules:
         """Return the modules of a folder that is given by its resolved path."""
-        package = PREFIX + blake2b(folder.encode(errors="surrogateescape"), digest_size=6).hexdigest()
-        own = cls(folder, package, dict(vars(builtins)))
-        own.builtins["__import__"] = own.import_statement
-        return own
+        return cls(folder, PREFIX + blake2b(folder.encode(errors="surrogateescape"), digest_size=6).hexdigest())
+
+    def new_module(self, name: str) -> ModuleType:
+        """Create a module of the folder, with the builtins of its modules."""
+        if not self.builtins:
+            self.builtins.update({**vars(builtins), "__import__": self.import_statement})
+        module = ModuleType(name)
+        vars(module)["__builtins__"] = self.builtins
+        return module
 
     def full_name(self, name: str) -> str:
         """Return the name under which these modules know another: its private name if it is beside the manifest."""
@@ -83,7 +88,7 @@ class OwnModules:
         """Whether the program itself has imported this module of the folder: then both use the same one."""
         module = sys.modules.get(top)
         places = getattr(module, "__path__", None) or [getattr(module, "__file__", None)]
-        return any(isinstance(one, str) and self.folder == str(Path(one).resolve().parent) for one in places)
+        return any(isinstance(one, str) and self.folder == str(Path(one).parent.resolve()) for one in places)
 
     def import_statement(
         self,
@@ -149,6 +154,8 @@ def import_own(name: str) -> ModuleType:
 def is_importable(name: str) -> bool:
     """Whether `import_own` would find a module; the packages that contain it are imported."""
     own = _CURRENT.get()
+    if own is not None:
+        _forget_listing(own.folder)
     try:
         return find_spec(name if own is None else own.full_name(name)) is not None
     except (ImportError, ValueError):
@@ -157,7 +164,7 @@ def is_importable(name: str) -> bool:
 
 def plain_name(text: str) -> str:
     """Return the name of a module, or a text with such names, without the private names of folders."""
-    return PRIVATE.sub("", text)
+    return PRIVATE.sub(lambda found: "" if found[1] else ".", text)
 
 
 @contextmanager
@@ -227,14 +234,16 @@ class _Finder:
 
 
 def _new_module(spec: ModuleSpec) -> ModuleType:
-    """Create a module of a folder, with the builtins of the folder's modules."""
-    module = ModuleType(spec.name)
-    vars(module)["__builtins__"] = _PACKAGES[spec.name.partition(".")[0]].builtins
-    return module
+    return _PACKAGES[spec.name.partition(".")[0]].new_module(spec.name)
 
 
 def _forget_listing(folder: str) -> None:
-    """List a folder again at the next import: a file may have been written in the same tick of its clock."""
+    """Look into a folder again at the next import: it may be new, or changed within a tick of the file system's clock.
+
+    `importlib.invalidate_caches` does so for all folders, and fails if two threads call it at once.
+    """
     finder = cast("Any", sys.path_importer_cache.get(folder))
-    if finder is not None:
+    if finder is None:
+        sys.path_importer_cache.pop(folder, None)
+    else:
         finder.invalidate_caches()
