@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from teamwright.history.diff import RunDiff, compare
     from teamwright.history.history import RunHistory
     from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates
+    from teamwright.history.kpi_totals import total_of
     from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "read_gates",
     "read_kpis",
     "side_by_side",
+    "total_of",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -41,6 +43,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.history.diff": "RunDiff compare",
         "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates",
         "teamwright.history.history": "RunHistory",
+        "teamwright.history.kpi_totals": "total_of",
         "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
     renamed={"Comparison": "RunDiff", "Gate": "KpiGate"},

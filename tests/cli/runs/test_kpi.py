@@ -100,3 +100,27 @@ def test_bad_gates_and_unknown_runs_exit_with_2(call: Call) -> None:  # Z-12
         assert expected in done.err
     assert call("runs", "kpi", "wall", "--json").code == 2
     assert call("runs", "kpi").code == 2
+
+
+@pytest.mark.usefixtures("runs")
+def test_many_runs_are_chosen_and_added_up(call: Call) -> None:
+    done = call("runs", "kpi", "--last", "3", "--total", "--gate", "pass_rate>=0.9")
+    assert done.code == 1
+    assert done.out.splitlines()[0].split() == ["total"]
+    assert "5 (4 passed, 1 failed)" in done.out
+    assert "the total of 3 runs" in done.err
+    assert "the total fails the gate pass_rate>=0.9: pass_rate is 0.8 (4 assumed)" in done.err
+    found = call("runs", "kpi", "--team", "report", "--total", "--json").json
+    assert (found["total_tokens"], found["runs"], found["status"]) == (260, ["half", "well"], "degraded")
+    assert [one["run_id"] for one in call("runs", "kpi", "--last", "2", "--json").json] == ["led", "half"]
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((), "Name a run"), (("well", "--last", "2"), "not both"), (("--team", "nobody"), "no run of the team 'nobody'")],
+)
+def test_runs_that_can_not_be_chosen_are_refused_in_words(call: Call, arguments: tuple[str, ...], words: str) -> None:
+    done = call("runs", "kpi", *arguments)
+    assert done.code == 2
+    assert words in done.err

@@ -9,7 +9,7 @@ import typer
 
 from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_files, report_failed_gates, say, write_json, write_result
-from teamwright.values.text.display import NOTHING, number_text
+from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,14 +23,21 @@ if TYPE_CHECKING:
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The counts that add up to `steps`; they are shown next to it."""
 
+MOST_RUNS = 1000
 IF_ANY = ("cached_tokens", "saved_usd", "unmetered", "judged", "assumed")
 """The figures that are shown only where they are not zero."""
 
 
 def kpi(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN…", help="Runs: their ids, unique prefixes of them, or `last`.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[RUN…]", help="Runs: their ids, unique prefixes of them, or `last`."),
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=1, max=MOST_RUNS, help="The newest N runs.")
+    ] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Only runs of this team.")] = None,
+    total: Annotated[bool, typer.Option("--total", help="Add all runs up: one column, with the sums.")] = False,
     gate: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,14 +62,18 @@ def kpi(
     gates = read_gates(gate or ())
 
     async def work(journal: Journal) -> int:
-        from teamwright.cli.interactive.find_run import find_run
+        from teamwright.history.kpi_totals import total_of
         from teamwright.history.kpis import read_kpis
 
-        found = [await read_kpis(journal, (await find_run(journal, run)).id) for run in runs]
+        ids = await _run_ids(journal, runs or (), last, team)
+        found = [await read_kpis(journal, run) for run in ids]
+        if total:
+            found = [total_of(found)]
+            say(f"the total of {count_text(len(ids), 'run')}")
         checked = [check_gates(gates, one) for one in found]
         if json:
             rows = [_as_json(one, gates) for one, gates in zip(found, checked, strict=True)]
-            write_json(rows if len(rows) > 1 else rows[0], out)
+            write_json(rows[0] | {"runs": ids} if total else rows if len(rows) > 1 else rows[0], out)
         else:
             write_result(table(found, checked), out)
         if plot is not None:
@@ -70,6 +81,23 @@ def kpi(
         return report_failed_gates(_broken(found, checked))
 
     return with_journal(work)
+
+
+async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, team: str | None) -> list[str]:
+    """Return the runs that are named, or else the newest ones; with `team`, those of this team."""
+    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.errors import UsageError
+    from teamwright.journal.child_runs import top_runs
+
+    if named and last is not None:
+        raise UsageError("Name runs, or take the newest with --last; not both.")
+    if not named and last is None and team is None:
+        raise UsageError("Name a run, such as  last, or several; --last N takes the newest, --team those of a team.")
+    found = [await find_run(journal, run) for run in named] if named else await top_runs(journal, MOST_RUNS)
+    wanted = [one.id for one in found if team is None or one.team == team][: None if named else last]
+    if not wanted:
+        raise UsageError(f"There is no run{f' of the team {team!r}' if team else ''}; start one with  teamwright run")
+    return wanted
 
 
 def _draw(runs: Sequence[Kpis], file: Path) -> None:
@@ -103,7 +131,7 @@ def _gate_cell(result: GateResult) -> str:
     return f"{'passed' if result.passed else 'failed'}{' (assumed)' if result.assumed else ''}"
 
 
-def _as_json(run: Kpis, gates: Sequence[GateResult]) -> JsonValue:
+def _as_json(run: Kpis, gates: Sequence[GateResult]) -> dict[str, JsonValue]:
     measured: dict[str, JsonValue] = run.to_json()
     measured["gates"] = [gate.to_json() for gate in gates]
     return measured
@@ -131,5 +159,8 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
 
 
 def _broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> Iterator[str]:
+    from teamwright.history.kpi_totals import TOTAL
+
     for one, gates in zip(runs, checked, strict=True):
-        yield from (f"run {one.run_id!r} fails the gate {gate.words}" for gate in gates if not gate.passed)
+        name = "the total" if one.run_id == TOTAL else f"run {one.run_id!r}"
+        yield from (f"{name} fails the gate {gate.words}" for gate in gates if not gate.passed)
