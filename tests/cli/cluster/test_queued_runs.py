@@ -101,3 +101,13 @@ def test_a_queued_run_that_was_copied_to_a_file_can_be_cancelled(elsewhere: Subm
     copy = str(tmp_path / "copy.db")
     assert main(["journal", "copy", elsewhere.url, copy]) == 0
     assert main(["runs", "cancel", "one", "--journal", copy]) == 0
+
+
+def test_a_queued_run_is_deleted_only_after_it_was_cancelled(
+    elsewhere: Submitted, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runs", "delete", "one", "--yes", "--journal", elsewhere.url]) == 2
+    assert "teamwright runs cancel one" in capfd.readouterr().err
+    elsewhere("runs", "cancel", "one")
+    assert elsewhere("runs", "delete", "one", "--yes")["deleted"] == ["one"]
+    assert elsewhere("runs", "list") == []

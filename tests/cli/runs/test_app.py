@@ -266,6 +266,23 @@ def test_prune_deletes_what_has_ended_and_says_what_it_gave_back(call: Call, tea
     assert "writer said" in call("runs", "show", "three").out
 
 
+def test_delete_removes_one_run_for_good_and_leaves_what_others_refer_to(
+    call: Call, team: Path, tmp_path: Path
+) -> None:
+    waiting = write_team(tmp_path / "team", ASKING)
+    call("run", waiting, "Paint it", "--run-id", "waiting")
+    for name in ("one", "two"):
+        call("run", team, "Explain", "--run-id", name)
+    refused = call("runs", "delete", "one")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    done = call("runs", "delete", "one", "--yes", "--json").json
+    assert (done["deleted"], done["dry_run"]) == (["one"], False)
+    assert call("runs", "show", "one").code == 2
+    assert call("runs", "delete", "waiting", "--yes").out.startswith("1 run deleted")
+    assert "writer said" in call("runs", "show", "two").out
+    assert [run["id"] for run in call("runs", "list", "--json").json] == ["two"]
+
+
 @pytest.mark.parametrize("age", ["7", "d", "-1d", "7 years", ""])
 def test_an_age_that_is_none_is_refused(call: Call, age: str) -> None:
     done = call("runs", "prune", f"--older-than={age}")

@@ -371,3 +371,10 @@ async def test_a_session_whose_event_loop_ends_fails_what_it_commits_no_more(url
         with pytest.raises(JournalUnavailable, match="event loop"):
             async with journal.drive("run"):
                 pass
+
+
+def test_a_server_that_is_too_old_is_refused_by_its_version(url: str) -> None:
+    address = DatabaseAddress.parse(url)
+    connection.check_version(address, connection.LEAST_VERSION)
+    with pytest.raises(JournalError, match=r"is on Postgres 13, and Teamwright needs 14 or newer"):
+        connection.check_version(address, 13_00_11)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import typer
 
 from teamwright.cli.interactive.open import run_on_loop
+from teamwright.cli.terminal.duration import seconds_of
 from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
 
@@ -47,6 +48,12 @@ def worker(
             help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
         ),
     ] = None,
+    retain: Annotated[
+        str | None,
+        typer.Option(
+            "--retain", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."
+        ),
+    ] = None,
     log: Annotated[LogFormat, typer.Option("--log", help="What is printed: lines of text, or of JSON.")] = "text",
 ) -> int:
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
@@ -73,7 +80,15 @@ def worker(
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
         report = WorkerLog(_write, as_json=log == "json")
-        made = Worker(cluster_journal(), queue=queue, at_once=at_once, name=name, code=folders, report=report)
+        made = Worker(
+            cluster_journal(),
+            queue=queue,
+            at_once=at_once,
+            name=name,
+            code=folders,
+            retain=None if retain is None else seconds_of(retain),
+            report=report,
+        )
         stop.listen(made)
         async with AsyncExitStack() as stack:
             if metrics is not None:

@@ -358,6 +358,31 @@ def export(
     return with_run(run, work)
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+@app.command()
+def delete(run: Run, yes: Yes = False, json: Json = False, out: Out = None) -> int:
+    """Delete one run for good: its record, its texts and files, its inbox, and its child runs.
+
+    A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay.
+    """
+    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.cli.runs.prune import delete_run
+
+    check_out(out)
+
+    async def work(journal: Journal) -> int:
+        deleted = await delete_run(journal, await find_run(journal, run), yes=yes)
+        if json:
+            write_json(deleted.to_json(), out)
+        else:
+            write_result(deleted.to_text(), out)
+        return 0
+
+    return with_journal(work)
+
+
 @app.command()
 def prune(
     *,
@@ -370,7 +395,7 @@ def prune(
         typer.Option("--status", help="Only this status, also interrupted or paused; may be repeated."),
     ] = None,
     keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="Keep the newest N of them.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
     json: Json = False,
     out: Out = None,

@@ -1,4 +1,7 @@
-"""`teamwright runs prune`: deletes runs, never a running one, and an unfinished one only if its status is named."""
+"""`teamwright runs delete` and `prune`: delete runs, never a running one.
+
+Of unfinished runs, `prune` deletes only those whose status is named.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.text.table import check_statuses
-from teamwright.errors import UsageError
+from teamwright.errors import RunIsLive, UsageError
+from teamwright.journal.child_runs import descendant_runs
 from teamwright.values.results import FINAL, RunSummary
 from teamwright.values.text.display import count_text, size_text
 
@@ -74,6 +78,25 @@ class Prune:
         if self.older_than is not None:
             matching = [family for family in matching if now - _started(family[0]) > self.older_than]
         return [run for family in matching for run in family]
+
+
+async def delete_run(journal: Journal, run: RunSummary, *, yes: bool) -> Pruned:
+    """Delete one run with its child runs, after a confirmation unless `yes` is set.
+
+    Raises `UsageError` if a worker will drive it, and `RunIsLive` if a process does, or drives one of its children.
+    """
+    if run.status == "queued":
+        raise UsageError(
+            f"Run {run.id!r} is queued, and a worker may drive it at any moment: end it first with"
+            f"  teamwright runs cancel {run.id}"
+        )
+    family = [run, *await descendant_runs(journal, [run.id])]
+    if running := next((one for one in family if one.status == "running"), None):
+        raise RunIsLive(running.id)
+    if not yes:
+        _confirm(len(family))
+    ids = tuple(one.id for one in family)
+    return Pruned(ids, await journal.delete(ids), dry_run=False)
 
 
 def _families(runs: list[RunSummary]) -> Iterator[list[RunSummary]]:

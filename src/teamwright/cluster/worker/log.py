@@ -20,6 +20,7 @@ Happening = Literal[
     "lost",
     "cannot_drive",
     "scheduled",
+    "deleted",
     "trouble",
     "stopping",
 ]
@@ -34,6 +35,7 @@ _TEXTS: dict[Happening, str] = {
     "lost": "lost {run_id}: {detail}",
     "cannot_drive": "can't drive {run_id}: {detail}",
     "scheduled": "the schedule {detail} starts {run_id}",
+    "deleted": "deletes {run_id}, which ended long ago",
     "trouble": "{detail}",
     "stopping": "{detail}",
 }

@@ -29,6 +29,7 @@ from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
 from teamwright.cluster.submission.wait import record_pause, record_wait
 from teamwright.cluster.worker.log import Happening, WorkerLog
 from teamwright.cluster.worker.presence import Presence
+from teamwright.cluster.worker.retention import Retention
 from teamwright.cluster.worker.take_over import TakeOver, has_arrived
 from teamwright.errors import (
     EventsLost,
@@ -68,8 +69,10 @@ class Worker:
         at_once: int = 4,
         name: str = "",
         code: Sequence[CodeFolder] = (),
+        retain: float | None = None,
         report: WorkerLog,
     ) -> None:
+        """Make a worker; runs that ended more than `retain` seconds ago are deleted, whoever drove them."""
         if at_once < 1:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
         self.name = check_name("worker", name) if name else socket.gethostname()
@@ -92,6 +95,7 @@ class Worker:
         self._presence = Presence(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
         self._teams = TeamLoader(journal, self._engine.models, code=code)
         self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, self._tell)
+        self._retention = None if retain is None else Retention(journal, retain, self._tell)
         self._claims: dict[str, Handle | None] = {}
         self._queues: dict[str, str] = {}
         self._idle = asyncio.Event()
@@ -162,7 +166,7 @@ class Worker:
                 stack.enter_context(watching(self._journal, queue_watch(queue), self._runner.wake))
             stack.push_async_callback(self._presence.leave)  # once nothing shows it any more
             watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
-            for watch in watches:
+            for watch in (*watches, *([] if self._retention is None else [self._retention.watch])):
                 stack.push_async_callback(_cancelled, asyncio.create_task(self._keep(watch)))
             await self._presence.show()
             self._stack = stack.pop_all()

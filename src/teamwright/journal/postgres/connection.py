@@ -27,6 +27,8 @@ class UseConnection(Protocol):
     def __call__(self, work: Work[T], /) -> Awaitable[T]: ...
 
 
+LEAST_VERSION: Final = 14_00_00
+"""The least version of Postgres, as its servers report it: the first that ends sessions that are silent."""
 CONNECT_SECONDS: Final = 10
 COMMIT_SECONDS: Final = 15.0
 """How long a statement of a driver may take before its connection counts as lost."""
@@ -43,15 +45,14 @@ _KEEPALIVES: Final = {
 }
 
 
-def settings_of(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> dict[str, object]:
+def settings_of(address: DatabaseAddress, name: str = "teamwright") -> dict[str, object]:
     """The settings of each connection: statements find the tables of the journal, and a dead peer is noticed."""
-    timeout = f" -cidle_session_timeout={SILENCE_SECONDS}s" if drives else ""
     return {
         "autocommit": True,
         "client_encoding": "utf8",
         "connect_timeout": CONNECT_SECONDS,
         "application_name": name,
-        "options": f"-csearch_path={address.schema}{timeout}",
+        "options": f"-csearch_path={address.schema}",
         **_KEEPALIVES,
     }
 
@@ -68,14 +69,26 @@ A setting that waits longer, for replicas to apply it, stays. No connection may 
 
 async def connect(address: DatabaseAddress, name: str = "teamwright", *, drives: bool = False) -> Connection:
     """Open a connection, under this name; a driver's session ends after `SILENCE_SECONDS` without a statement."""
-    settings = settings_of(address, name, drives=drives)
+    settings = settings_of(address, name)
     connection = await AsyncConnection.connect(address.url, **settings)  # pyright: ignore[reportArgumentType]
     try:
+        check_version(address, connection.info.server_version)
         await make_durable(connection)
+        if drives:
+            await connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (f"{SILENCE_SECONDS}s",))
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+def check_version(address: DatabaseAddress, version: int) -> None:
+    """Raise `JournalError` if a server is older than the least version."""
+    if version < LEAST_VERSION:
+        raise JournalError(
+            f"The journal {address.shown} is on Postgres {version // 10000}, and Teamwright needs"
+            f" {LEAST_VERSION // 10000} or newer: upgrade the server, or use another one."
+        )
 
 
 async def make_durable(connection: Connection) -> None:

@@ -46,6 +46,7 @@ from teamwright.journal.postgres.queries import (
     read_bodies,
     read_clock,
     read_driven,
+    read_ended,
     read_events,
     read_last_items,
     read_summaries,
@@ -210,6 +211,10 @@ class PostgresJournal:
     async def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
         return await self._use(lambda connection: delete_runs(connection, self._address, run_ids))
+
+    async def ended_before(self, seconds: float, limit: int) -> list[str]:
+        """Return the oldest runs that are no children and ended more than `seconds` ago, by the database's clock."""
+        return await self._use(lambda connection: read_ended(connection, seconds, limit))
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Add an intervention to a run's inbox, and notify its driver."""

@@ -15,7 +15,7 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.gc_pause import collection_paused
-from teamwright.values.results import RunSummary
+from teamwright.values.results import FINAL, RunSummary
 
 _CHUNK = 1000
 
@@ -99,3 +99,13 @@ async def read_clock(connection: Connection) -> float:
     row = await (await connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")).fetchone()
     assert row is not None
     return row[0]
+
+
+async def read_ended(connection: Connection, seconds: float, limit: int) -> list[str]:
+    """Return the oldest runs that are no children and ended more than `seconds` ago, by the clock of the database."""
+    cursor = await connection.execute(
+        "SELECT id FROM runs WHERE status = ANY(%s::text[]) AND parent = ''"
+        " AND last < extract(epoch FROM clock_timestamp()) - %s ORDER BY place LIMIT %s",
+        (list(FINAL), seconds, limit),
+    )
+    return [run_id for (run_id,) in await cursor.fetchall()]
