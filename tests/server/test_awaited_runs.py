@@ -13,42 +13,42 @@ def awaited(now: list[float]) -> AwaitedRuns:
 def test_who_comes_back_finds_the_run_and_who_was_answered_asks_anew() -> None:
     now = [0.0]
     runs = awaited(now)
-    first = runs.enter("x", is_kept=False, retries=0)
+    first = runs.enter("x", is_kept=False, is_retry=False)
     first.run_id = "r"
-    assert runs.enter("x", is_kept=False, retries=1) is first  # its client says that it asked before
-    assert runs.enter("x", is_kept=False, retries=None) is first
-    assert runs.enter("y", is_kept=False, retries=1) is not first
+    assert runs.enter("x", is_kept=False, is_retry=True) is first  # its client says that it asked before
+    assert runs.enter("x", is_kept=False, is_retry=None) is first
+    assert runs.enter("y", is_kept=False, is_retry=True) is not first
     for _ in range(3):
         runs.leave(first, answered=False)
-    assert runs.enter("x", is_kept=False, retries=0) is first  # nobody waits for it any more
+    assert runs.enter("x", is_kept=False, is_retry=False) is first  # its clients have left
     runs.leave(first, answered=True)
-    assert runs.enter("x", is_kept=False, retries=2) is first  # the answer was lost
-    assert runs.enter("x", is_kept=False, retries=None) is not first
+    assert runs.enter("x", is_kept=False, is_retry=True) is first  # the answer was lost
+    assert runs.enter("x", is_kept=False, is_retry=None) is not first
 
 
 def test_a_second_question_while_the_first_is_open_has_a_run_of_its_own() -> None:
     runs = awaited([0.0])
-    first = runs.enter("x", is_kept=False, retries=0)
+    first = runs.enter("x", is_kept=False, is_retry=False)
     first.run_id = "r"
-    assert runs.enter("x", is_kept=False, retries=0) is not first
+    assert runs.enter("x", is_kept=False, is_retry=False) is not first
 
 
 def test_a_run_is_forgotten_after_a_while_and_one_that_never_began_at_once() -> None:
     now = [0.0]
     runs = awaited(now)
-    kept, lost = runs.enter("x", is_kept=True, retries=None), runs.enter("y", is_kept=False, retries=None)
+    kept, lost = runs.enter("x", is_kept=True, is_retry=None), runs.enter("y", is_kept=False, is_retry=None)
     kept.run_id = "r"
     runs.leave(kept, answered=False)
     runs.leave(lost, answered=False)
-    assert runs.enter("y", is_kept=False, retries=None) is not lost
+    assert runs.enter("y", is_kept=False, is_retry=None) is not lost
     now[0] = RETURN_SECONDS + 1
-    assert runs.enter("x", is_kept=True, retries=1) is not kept
+    assert runs.enter("x", is_kept=True, is_retry=True) is not kept
 
 
 def test_a_restart_forgets_no_open_run() -> None:
     runs = awaited([0.0])
     runs.restore({"r": "x"})
-    found = runs.enter("x", is_kept=False, retries=None)
+    found = runs.enter("x", is_kept=False, is_retry=None)
     assert (found.run_id, found.is_kept) == ("r", True)
 
 

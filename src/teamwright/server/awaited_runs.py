@@ -41,7 +41,7 @@ class AwaitedRun:
 
 
 class AwaitedRuns:
-    """Finds runs by what was asked, and ends those that nobody waits for."""
+    """Finds runs by what was asked, and ends those that are no longer waited for."""
 
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
         self._engine, self._clock = engine, clock
@@ -62,14 +62,14 @@ class AwaitedRuns:
         for run_id, identity in requests.items():
             self._runs[identity] = AwaitedRun(identity, is_kept=True, run_id=run_id, left_at=self._clock())
 
-    def enter(self, identity: str, *, is_kept: bool, retries: int | None) -> AwaitedRun:
+    def enter(self, identity: str, *, is_kept: bool, is_retry: bool | None) -> AwaitedRun:
         """Let a client wait for the run of its request, which may be one that another request has started.
 
-        `retries` says how often the client has sent the request before, where it says so.
+        `is_retry` says whether the client has sent the request before, where it says so.
         """
         self._forget_old()
         found = self._runs.get(identity)
-        if found is None or not _is_same(found, retries):
+        if found is None or not _is_same(found, is_retry):
             found = self._runs[identity] = AwaitedRun(identity, is_kept)
         found.waiting += 1
         if found.ending is not None:
@@ -103,7 +103,7 @@ class AwaitedRuns:
             del self._runs[run.identity]
 
     def _forget_old(self) -> None:
-        """Forget runs that nobody came back to, in the order in which they were asked for."""
+        """Forget runs that no client came back to, in the order in which they were asked for."""
         now = self._clock()
         while self._runs:
             oldest = next(iter(self._runs.values()))
@@ -113,13 +113,13 @@ class AwaitedRuns:
             self._forget(oldest)
 
 
-def _is_same(run: AwaitedRun, retries: int | None) -> bool:
+def _is_same(run: AwaitedRun, is_retry: bool | None) -> bool:
     """Whether a request is the earlier one again, and not another one with the same words."""
-    if retries:
+    if is_retry:
         return True
     if run.is_answered:
         return False
-    return not run.waiting or retries is None
+    return not run.waiting or is_retry is None
 
 
 def identity_of(visitor: str, key: str | None, body: bytes) -> str:

@@ -24,6 +24,9 @@ from teamwright.errors import (
     UnknownName,
     UsageError,
 )
+from teamwright.errors import RunNotFound, TeamwrightError, UsageError
+from teamwright.server.client_presence import ClientGone
+from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.tokens import Role, Visitor
 from teamwright.values.secrets.patterns import mask_text
 
@@ -47,6 +50,8 @@ STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
 """The status and the code of each error; the first that fits counts."""
 
 
+CLIENT_GONE = 499
+"""A status for the audit alone: its client has left."""
 CODES = {404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
 
 
@@ -88,10 +93,17 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(TeamwrightError)
     async def _(_: Request, error: Exception) -> JSONResponse:
-        for kind, status, code in STATUSES:
-            if isinstance(error, kind):
-                return error_response(status, code, str(error))
-        return _internal()
+        assert isinstance(error, TeamwrightError)
+        return _refused(refusal_of(error))
+
+    @app.exception_handler(RefusedRequest)
+    async def _(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RefusedRequest)
+        return _refused(error)
+
+    @app.exception_handler(ClientGone)
+    async def _(_: Request, __: Exception) -> JSONResponse:
+        return error_response(CLIENT_GONE, "gone", "the client has left")
 
     @app.exception_handler(Exception)
     async def _(_: Request, __: Exception) -> JSONResponse:  # uvicorn logs it
@@ -135,7 +147,11 @@ async def require_run(engine: Engine, run_id: str) -> RunSummary:
 
 
 def _internal() -> JSONResponse:
-    return error_response(500, "internal", "the server failed; its log says why")
+    return error_response(*INTERNAL)
+
+
+def _refused(refusal: RefusedRequest) -> JSONResponse:
+    return error_response(refusal.status, refusal.code, str(refusal))
 
 
 def error_response(status: int, code: str, message: str) -> JSONResponse:

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import anyio
-
 from teamwright.runtime.engine import Engine
 from teamwright.server.awaited_runs import AwaitedRuns
 from teamwright.server.catalogue import Catalogue
@@ -16,6 +14,7 @@ from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feeds.feed import Feeds
 from teamwright.server.feeds.overview import Overview
 from teamwright.server.inbox import Inbox
+from teamwright.server.lab_pool import LabPool
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.rate_limit import RateLimit
 from teamwright.server.security.sessions import Sessions
@@ -24,8 +23,8 @@ from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotic
 
 STRANGERS = (0.5, 60.0)
 """Requests of one address without a valid token, per second and at once; after these, it has to wait."""
-LAB_THREADS = 2
-"""How many requests of the lab are computed at once; the others wait, and runs keep their threads."""
+MESSAGES = (20.0, 200.0)
+"""Messages of one visitor on all sockets, per second and at once; those that come faster wait in the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,8 @@ class ServerState:
     webhook_notices: WebhookNotices
     sessions: Sessions
     awaited: AwaitedRuns
-    lab_threads: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(LAB_THREADS))
+    lab: LabPool
+    messages: RateLimit = field(default_factory=lambda: RateLimit(*MESSAGES))
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
 
@@ -52,7 +52,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
-    overview, awaited = Overview(engine), AwaitedRuns(engine)
+    overview, awaited, lab = Overview(engine), AwaitedRuns(engine), LabPool(folders)
     tokens = Tokens(data / "server-tokens.json")
     webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE))
     state = ServerState(
@@ -67,7 +67,15 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         webhook_notices,
         Sessions(tokens, file=data / "server-sessions.json"),
         awaited,
+        lab,
     )
-    async with webhook_notices.opened(), driven.opened(), feeds.opened(), overview.opened(), awaited.opened():
+    async with (
+        webhook_notices.opened(),
+        driven.opened(),
+        feeds.opened(),
+        overview.opened(),
+        awaited.opened(),
+        lab.opened(),
+    ):
         awaited.restore(driven.requests)
         yield state

@@ -18,6 +18,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.server import state
 from teamwright.server.feeds import channel
 from teamwright.server.feeds.feed import Feed
 from teamwright.server.routes import sockets
@@ -294,3 +295,27 @@ async def test_who_comes_in_the_middle_of_a_reply_gets_its_masked_text_so_far(
             assert shown.startswith("The key: [redacted]")
             assert [item["offset"] for item in pieces] == [0]
             assert not [line for line in KEY.splitlines() if line in json.dumps(found)]
+
+
+async def test_messages_of_a_visitor_are_paced_and_nobody_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, burst = 0.0, 20
+    monkeypatch.setattr(state, "MESSAGES", (20.0, float(burst)))
+    async with serving(MemoryJournal(), tmp_path) as server:
+        monkeypatch.setattr(server.state.messages, "_clock", lambda: now)
+        async with connect(server, "/api/socket") as socket:
+            assert json.loads(await socket.recv())["kind"] == "ready"
+            for number in range(burst + 20):
+                await socket.send(json.dumps({"follow": f"nobody-{number}"}))
+            answered = [json.loads(await socket.recv())["kind"] for _ in range(burst)]
+            assert set(answered) == {"error"}
+            with pytest.raises(TimeoutError):  # no time passes for the limit
+                await asyncio.wait_for(socket.recv(), 0.3)
+            async with connect(server, "/api/socket") as other:  # of another visitor
+                assert json.loads(await other.recv())["kind"] == "ready"
+                await other.send(json.dumps({"follow": "nobody"}))
+                assert json.loads(await other.recv())["kind"] == "error"
+            now = 1.0
+            answered = [json.loads(await asyncio.wait_for(socket.recv(), 10))["kind"] for _ in range(20)]
+            assert set(answered) == {"error"}

@@ -1,7 +1,7 @@
 """What a client of `/v1` sees of a run while it goes on: the answer as content, what is said on the way as reasoning.
 
 The answer is known as such while it is written where one member gives it, the last of a sequence.
-Members who write at the same time are told one after the other. Texts arrive masked.
+Members who write at the same time come one after the other. Texts arrive masked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.server.feeds.projection import Frame
 from teamwright.strategies.handoffs import handoff_targets
+from teamwright.strategies.protocol import Members
 
 if TYPE_CHECKING:
     from teamwright.teams.team import Team
@@ -113,6 +114,6 @@ def _rest(text: str, passed: list[str]) -> str | None:
 def _answers_last(team: Team) -> bool:
     """Whether the reply of the last member, as it is written, is the answer of the team."""
     names = [member.name for member in team.members]
-    if team.strategy.name != "sequential" or names.count(names[-1]) > 1 or handoff_targets(team.members):
+    if team.strategy.name != "sequential" or names.count(names[-1]) > 1 or handoff_targets(Members(team.members)):
         return False
     return policy_of(team.members[-1]).approve is None and policy_of(team).approve is None

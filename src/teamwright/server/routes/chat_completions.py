@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
 from teamwright.server.awaited_runs import AwaitedRun, identity_of, run_id_of
+from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses
 from teamwright.server.feeds.completion_text import CompletionText, Piece
 from teamwright.server.feeds.event_stream import EventStream
@@ -48,7 +49,7 @@ COMPLETED: dict[int | str, Json] = {
     }
 }
 FINISHED = frozenset(("completed", "degraded"))
-NO_ANSWER, CLIENT_GONE = 422, 499
+NO_ANSWER = 422
 STOPS = frozenset(("run.ended", "run.paused", "run.interrupted"))
 """The events after which there may be nothing more to stream."""
 
@@ -129,13 +130,13 @@ async def complete(
 ) -> Response:
     """Let a team answer. The same request again finds its run; a client that leaves ends it, unless it has `store`.
 
-    Requests are the same if they have the same `Idempotency-Key`, or without one the same body while nobody has got the
+    Requests are the same if they have the same `Idempotency-Key`, or without one the same body before any client has got the
     answer. A run that ends without an answer has the status 422.
     """
     team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
     identity = identity_of(visitor.name, idempotency_key, await request.body())
-    retries = int(x_stainless_retry_count) if (x_stainless_retry_count or "").isdecimal() else None
-    run = server.awaited.enter(identity, is_kept=asked.is_kept, retries=retries)
+    is_retry = None if x_stainless_retry_count is None else x_stainless_retry_count != "0"
+    run = server.awaited.enter(identity, is_kept=asked.is_kept, is_retry=is_retry)
     call = _Call(server, request, asked, team, run)
     try:
         await call.start(None if idempotency_key is None else run_id_of(identity))
@@ -188,25 +189,7 @@ class _Call:
 
     async def answer(self) -> Response:
         """Wait for the end of the run and return its answer; a client that leaves earlier gets none."""
-        result: RunResult | None = None
-        failure: TeamwrightError | None = None
-        async with anyio.create_task_group() as tasks:
-
-            async def leave_with_client() -> None:
-                while (await self._request.receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(leave_with_client)
-            try:
-                result = await self._server.driven.wait(self._run.run_id)
-            except TeamwrightError as error:
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        if result is None:
-            return Response(status_code=CLIENT_GONE)
+        result = await while_connected(self._request, lambda: self._server.driven.wait(self._run.run_id))
         need(self._request, "run")  # the token may have been revoked meanwhile
         self._end(result)
         if result.status not in FINISHED:

@@ -5,20 +5,21 @@ A receipt says how far an intervention has come: `sent` to a run without a drive
 
 from __future__ import annotations
 
-import difflib
 import json
+from functools import partial
 from typing import Annotated
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers.receipt import Receipt
+from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import require_run, responses
 from teamwright.server.inbox import WaitingQuestion
 from teamwright.server.routes.runs import GivenLimits
-from teamwright.server.security.access import MAY_READ, Answerer, Runner, Server
+from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
 from teamwright.values.people.questions import EDIT, Answer
 from teamwright.values.record_checks import exact_json
@@ -201,10 +202,17 @@ async def read_plan(server: Server, run_id: str) -> PresentPlan:
     return PresentPlan.model_validate(masked({"plan": (await server.engine.runs.history(run_id)).plan()}))
 
 
-@router.post("/plan/difference", responses=responses(404, 409), dependencies=[MAY_READ])
-async def compare_plan(server: Server, run_id: str, given: GivenPlan) -> ShownDifference:
+@router.post("/plan/difference", responses=responses(404, 409))
+async def compare_plan(
+    server: Server, request: Request, visitor: Reader, run_id: str, given: GivenPlan
+) -> ShownDifference:
     """Return what a plan would change, without changing it."""
-    return await _difference(server, run_id, given.plan)
+    await require_run(server.engine, run_id)
+    present = (await server.engine.runs.history(run_id)).plan()
+    # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
+    shown = {"plan": mask_value(present), "edited": mask_value(given.plan)}
+    lines = await while_connected(request, partial(server.lab.compute, visitor, "difference", shown))
+    return ShownDifference.model_validate(masked({"plan": shown["plan"], "difference": lines}))
 
 
 @router.post("/plan", status_code=202, responses=responses(404, 409))
@@ -225,16 +233,6 @@ async def raise_budget(server: Server, visitor: Runner, run_id: str, given: Give
     if limits is None:
         raise UsageError("Say what to raise: tokens, usd, calls or seconds.")
     return _receipt(await server.engine.runs.raise_budget(run_id, limits, by=visitor.name))
-
-
-async def _difference(server: Server, run_id: str, plan: JsonValue) -> ShownDifference:
-    await require_run(server.engine, run_id)
-    present = (await server.engine.runs.history(run_id)).plan()
-    # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
-    shown, edited = mask_value(present), mask_value(plan)
-    before, after = (json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (shown, edited))
-    lines = difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2)
-    return ShownDifference.model_validate(masked({"plan": shown, "difference": list(lines)}))
 
 
 def _unmasked_answer(asked: WaitingQuestion, text: str, data: JsonValue) -> tuple[str, JsonValue]:

@@ -1,20 +1,21 @@
-"""The lab: what teams and topologies cost and achieve, computed without calling a model."""
+"""The lab: what teams and topologies cost and achieve, computed without calling a model, in processes of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
-import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.planning.topology.profiles import BudgetLevel, Degradation, Preference, Protocol, Workload
+from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import responses
-from teamwright.server.security.access import MAY_READ, Server
+from teamwright.server.security.access import MAY_READ, Reader, Server
 from teamwright.server.security.masked_json import masked
+from teamwright.server.security.tokens import Visitor
+from teamwright.server.state import ServerState
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])
 MOST_CELLS = 20_000
@@ -97,50 +98,46 @@ async def evaluate_topologies(options: EvaluationRequest) -> dict[str, JsonValue
     return evaluate(**options.model_dump(exclude_none=True)).to_json()
 
 
-@router.post("/sweep", responses=responses(), dependencies=[MAY_READ])
-async def sweep_dimensions(server: Server, options: SweepRequest) -> dict[str, JsonValue]:
+@router.post("/sweep", responses=responses())
+async def sweep_dimensions(
+    server: Server, request: Request, visitor: Reader, options: SweepRequest
+) -> dict[str, JsonValue]:
     """Evaluate every combination of the given values, as rows for heat maps."""
-    from teamwright.lab.parameter_sweep.sweep import sweep, sweep_axes
+    from teamwright.lab.parameter_sweep.sweep import sweep_axes
 
     given = options.model_dump(exclude_none=True)
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model
     if cells > MOST_CELLS:
         raise UsageError(f"The sweep has {cells} cells, and at most {MOST_CELLS} are served; name fewer values.")
-    return await _computed(server, lambda: sweep(**given).to_json())
+    return await _computed(server, request, visitor, "sweep", options)
 
 
-@router.post("/simulate", responses=responses(404), dependencies=[MAY_READ])
-async def simulate_team(server: Server, wanted: SimulationRequest) -> dict[str, JsonValue]:
+@router.post("/simulate", responses=responses(404))
+async def simulate_team(
+    server: Server, request: Request, visitor: Reader, wanted: SimulationRequest
+) -> dict[str, JsonValue]:
     """Run a team many times with simulated members, as declared and in other topologies."""
-    from teamwright.lab.simulation.simulate import simulate
-
-    team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
-    work = partial(simulate, team, wanted.task, runs=wanted.runs, seed=wanted.seed, topologies=wanted.topologies)
-    return await _computed(server, lambda: work().to_json())
+    return await _computed(server, request, visitor, "simulate", wanted)
 
 
-@router.post("/plan", responses=responses(404), dependencies=[MAY_READ])
-async def plan_team(server: Server, wanted: PlanRequest) -> dict[str, JsonValue]:
+@router.post("/plan", responses=responses(404))
+async def plan_team(server: Server, request: Request, visitor: Reader, wanted: PlanRequest) -> dict[str, JsonValue]:
     """Schedule the steps of a team before it runs: order, batches, token allotments, critical path and handoffs."""
-    from teamwright.lab.simulation.topologies import spec_of
-    from teamwright.planning.plan_bundle import prepare
-    from teamwright.teams.plan_preview import preview_plan
-
-    team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
-    plan, settings = preview_plan(wanted.team, spec_of(team), wanted.task or None)
-    return await _computed(server, lambda: prepare(plan, settings).to_json())
+    return await _computed(server, request, visitor, "plan", wanted)
 
 
-@router.post("/advise", responses=responses(404), dependencies=[MAY_READ])
-async def advise_topology(server: Server, wanted: AdviceRequest) -> dict[str, JsonValue]:
+@router.post("/advise", responses=responses(404))
+async def advise_topology(
+    server: Server, request: Request, visitor: Reader, wanted: AdviceRequest
+) -> dict[str, JsonValue]:
     """Recommend a topology for the work of a team, with the numbers behind it and how certain it is."""
-    from teamwright.lab.calibration.advise import advise
-
-    team = await anyio.to_thread.run_sync(server.catalogue.load, wanted.team)
-    options = wanted.model_dump(exclude={"team", "task"})
-    return await _computed(server, lambda: advise(team, wanted.task, **options).to_json())
+    return await _computed(server, request, visitor, "advise", wanted)
 
 
-async def _computed(server: Server, work: Callable[[], dict[str, JsonValue]]) -> dict[str, JsonValue]:
-    """Compute in one of the few threads of the lab, and mask what looks like a secret."""
-    return masked(await anyio.to_thread.run_sync(work, limiter=server.lab_threads))
+async def _computed(
+    server: ServerState, request: Request, visitor: Visitor, work: str, options: BaseModel
+) -> dict[str, JsonValue]:
+    """Compute in a process of the lab as long as the client is there, and mask what looks like a secret."""
+    given = options.model_dump(mode="json", exclude_none=work == "sweep")
+    found = await while_connected(request, partial(server.lab.compute, visitor, work, given))
+    return masked(cast("dict[str, JsonValue]", found))

@@ -214,10 +214,14 @@ class _Client:
         self._last = anyio.current_time()
 
     async def _until_disconnected(self, receive: Callable[[str], Awaitable[None]]) -> None:
+        """Pass on what the client sends, no faster than a visitor may: what comes too fast waits in the connection."""
+        pace, sender = state_of(self._socket).messages, self._socket.state.visitor.name
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message.get("code", 1000))
+            while seconds := pace.wait(sender):  # noqa: ASYNC110 - time is what it waits for
+                await anyio.sleep(seconds)
             await receive(message.get("text") or "")
 
     async def _beat(self) -> None:

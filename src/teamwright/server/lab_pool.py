@@ -1,0 +1,129 @@
+"""The processes that compute for the lab: few, so that runs keep the machine, each ended with its client.
+
+A visitor has one computation at a time, for as long as its role allows. A process is kept for the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+from pydantic import JsonValue
+
+from teamwright.server.refusals import RefusedRequest
+from teamwright.server.security.tokens import Role, Visitor
+
+PROCESSES = 2
+"""How many requests are computed at once; the others wait."""
+CEILINGS: Mapping[Role, float] = {"read": 20.0, "answer": 20.0, "run": 120.0, "admin": 600.0}
+"""The most seconds that a computation takes for a visitor with this role."""
+LONGEST_LINE = 64 * 1024 * 1024
+IDLE_SECONDS = 120.0
+"""How long a process is kept that has nothing to do."""
+
+
+class LabPool:
+    """Computes in other processes, which know the teams in some folders."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = [str(folder.resolve()) for folder in folders]
+        self._limiter = anyio.CapacityLimiter(PROCESSES)
+        self._visitors: dict[str, anyio.Lock] = {}
+        self._idle: list[tuple[asyncio.subprocess.Process, asyncio.TimerHandle]] = []
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Compute within this block."""
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                while self._idle:
+                    process, timer = self._idle.pop()
+                    timer.cancel()
+                    await _end(process)
+
+    async def compute(self, visitor: Visitor, work: str, options: Mapping[str, JsonValue]) -> JsonValue:
+        """Return the result of one of the works of the lab; raises `RefusedRequest`. Cancelled, its process ends."""
+        async with self._turn(visitor.name), self._limiter:
+            process = await self._process()
+            seconds, is_done = CEILINGS[visitor.role], False
+            try:
+                with anyio.fail_after(seconds):
+                    answer = await _ask(process, {"work": work, "options": dict(options)})
+                is_done = True
+            except TimeoutError:
+                raise RefusedRequest(
+                    400,
+                    "too_long",
+                    f"it takes more than {seconds:g} seconds, the most for the role {visitor.role!r}: ask for less",
+                ) from None
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._release(process) if is_done else await _end(process)
+        if "refused" in answer:
+            status, code, message = cast("tuple[int, str, str]", answer["refused"])
+            raise RefusedRequest(status, code, message)
+        return answer["result"]
+
+    @asynccontextmanager
+    async def _turn(self, name: str) -> AsyncGenerator[None]:
+        """Let the requests of one visitor wait for each other, so that no visitor takes all processes."""
+        lock = self._visitors.setdefault(name, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                self._visitors.pop(name, None)
+
+    async def _process(self) -> asyncio.subprocess.Process:
+        while self._idle:
+            process, timer = self._idle.pop()
+            timer.cancel()
+            if process.returncode is None:
+                return process
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "teamwright.server.lab_process",
+            *self._folders,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=LONGEST_LINE,
+        )
+
+    async def _release(self, process: asyncio.subprocess.Process) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(IDLE_SECONDS, self._close_idle, process)
+        self._idle.append((process, timer))
+
+    def _close_idle(self, process: asyncio.subprocess.Process) -> None:
+        self._idle = [one for one in self._idle if one[0] is not process]
+        if process.returncode is None:
+            process.kill()
+
+
+async def _ask(process: asyncio.subprocess.Process, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        await process.stdin.drain()
+        line = await process.stdout.readline()
+        return json.loads(line)
+    except (OSError, ValueError):  # it died, or its answer is too large
+        raise RefusedRequest(500, "internal", "the computation ended without a result") from None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()

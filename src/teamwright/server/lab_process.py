@@ -1,0 +1,114 @@
+"""Computes for the lab in a process of its own: `python -m teamwright.server.lab_process FOLDER…`.
+
+It reads one request per line and answers each with a line, both JSON. It ends with its server, which also ends it where
+a request takes too long or its client has left. What loaded code prints goes nowhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from teamwright.errors import TeamwrightError
+from teamwright.server.catalogue import Catalogue
+from teamwright.server.refusals import RefusedRequest, refusal_of
+
+Options = dict[str, Any]
+Work = Callable[[Catalogue, Options], JsonValue]
+PARENT_SECONDS = 1.0
+"""How often a process looks whether its server is still there."""
+NICENESS = 10
+"""The server comes first."""
+
+
+def _sweep(_: Catalogue, options: Options) -> JsonValue:
+    from teamwright.lab.parameter_sweep.sweep import sweep
+
+    return sweep(**options).to_json()
+
+
+def _simulate(catalogue: Catalogue, options: Options) -> JsonValue:
+    from teamwright.lab.simulation.simulate import simulate
+
+    team, task = catalogue.load(options.pop("team")), options.pop("task")
+    return simulate(team, task, **options).to_json()
+
+
+def _plan(catalogue: Catalogue, options: Options) -> JsonValue:
+    from teamwright.lab.simulation.topologies import spec_of
+    from teamwright.planning.plan_bundle import prepare
+    from teamwright.teams.plan_preview import preview_plan
+
+    team = catalogue.load(options["team"])
+    plan, settings = preview_plan(options["team"], spec_of(team), options["task"] or None)
+    return prepare(plan, settings).to_json()
+
+
+def _advise(catalogue: Catalogue, options: Options) -> JsonValue:
+    from teamwright.lab.calibration.advise import advise
+
+    team, task = catalogue.load(options.pop("team")), options.pop("task")
+    return advise(team, task, **options).to_json()
+
+
+def _difference(_: Catalogue, options: Options) -> JsonValue:
+    before, after = (
+        json.dumps(options[name], indent=2, ensure_ascii=False).splitlines() for name in ("plan", "edited")
+    )
+    return list(difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2))
+
+
+WORKS: Mapping[str, Work] = {
+    "sweep": _sweep,
+    "simulate": _simulate,
+    "plan": _plan,
+    "advise": _advise,
+    "difference": _difference,
+}
+
+
+def answer(catalogue: Catalogue, line: str) -> dict[str, JsonValue]:
+    """Return the result of a request, or why it is refused."""
+    request = json.loads(line)
+    try:
+        return {"result": WORKS[request["work"]](catalogue, request["options"])}
+    except RefusedRequest as refusal:
+        return {"refused": [refusal.status, refusal.code, str(refusal)]}
+    except TeamwrightError as error:
+        refusal = refusal_of(error)
+        return {"refused": [refusal.status, refusal.code, str(refusal)]}
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    catalogue = Catalogue([Path(one) for one in sys.argv[1:]])
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(catalogue, line)) + "\n")
+        answers.flush()
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
