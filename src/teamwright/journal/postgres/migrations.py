@@ -82,6 +82,12 @@ _PARENTS: LiteralString = """
     CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
 """
 
+_BUDGET_RIGHTS: LiteralString = """
+    -- A role that may submit runs may reserve and settle within a budget, and change no budget itself.
+    ALTER FUNCTION reserve_budget(text, text, numeric, numeric) SECURITY DEFINER;
+    ALTER FUNCTION settle_budget(text, numeric, numeric) SECURITY DEFINER;
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 0), _FIRST),
     Migration(Version(1, 1), PACE_TABLES),
@@ -89,6 +95,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 3), SCHEDULE_TABLES),
     Migration(Version(1, 4), WORKER_TABLES),
     Migration(Version(1, 5), _PARENTS),
+    Migration(Version(1, 7), _BUDGET_RIGHTS),
 )
 
 

@@ -83,8 +83,11 @@ class CommitRows:
         columns = (one.replace("\0", "\ufffd") if isinstance(one, str) else one for one in status.columns())
         self._statuses.append((run_id, *columns))
 
-    def statement(self) -> Statement:
-        """One statement for all rows, as one array per column: it succeeds or fails as a whole, in one round trip."""
+    def statement(self, *, is_new: bool = False) -> Statement:
+        """One statement for all rows, as one array per column: it succeeds or fails as a whole, in one round trip.
+
+        That of a run that `is_new` inserts its status and never changes one, which takes less rights.
+        """
         parameters: list[bytes | None] = []
         parts: list[str] = []
 
@@ -101,7 +104,7 @@ class CommitRows:
             parts.append(f"uses AS (INSERT INTO body_uses SELECT * FROM {rows} ORDER BY 2, 1 ON CONFLICT DO NOTHING)")
         if self._statuses:
             rows = unnest(self._statuses, _STATUS_TYPES)
-            parts.append(f"statuses AS ({_INTO_STATUSES} SELECT * FROM {rows}{_NEWER_STATUS})")
+            parts.append(f"statuses AS ({_INTO_STATUSES} SELECT * FROM {rows}{'' if is_new else _NEWER_STATUS})")
         text = f"{_INTO_EVENTS} {_AFTER_PREVIOUS.format(rows=unnest(self._events, _EVENT_TYPES))}"
         if self._claims:
             parts.append(f"events AS ({text})")
@@ -144,7 +147,7 @@ def first_commit(batch: Batch) -> tuple[str, list[str]]:
     rows.add(batch, ())
     fold(batch.events, status)
     rows.save(batch.run_id, status)
-    statement = rows.statement()
+    statement = rows.statement(is_new=True)
     return re.sub(r"\$\d+", "%s", statement.text), [one.decode() for one in statement.parameters if one is not None]
 
 

@@ -41,6 +41,11 @@ class RecentBodies:
         self._characters = 0
 
     @property
+    def wrapped(self) -> Journal:
+        """The journal inside."""
+        return self._journal
+
+    @property
     def budgets(self) -> Budgets | None:
         """The budgets of tenants, if the journal keeps them."""
         return budgets_of(self._journal)

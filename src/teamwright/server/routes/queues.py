@@ -1,0 +1,89 @@
+"""Queues of a cluster: submits runs, which workers on other machines drive. The journal must be in Postgres."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from teamwright.errors import UsageError
+from teamwright.server.errors import responses
+from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server.routes.runs import TeamTask
+from teamwright.server.security.access import MAY_RUN, Server
+
+if TYPE_CHECKING:
+    from teamwright.journal.postgres.journal import PostgresJournal
+    from teamwright.journal.protocol import Journal
+
+router = APIRouter(prefix="/api/queues", tags=["runs"])
+YEAR = 366 * 86_400.0
+
+
+class QueuedRun(TeamTask):
+    """A run to be put into a queue."""
+
+    run_id: str | None = Field(
+        default=None, max_length=64, description="an id of your own; a run that has it is left as it is"
+    )
+    priority: int = Field(default=0, ge=-999_999, le=999_999, description="runs with a higher number start first")
+    after: float = Field(default=0.0, ge=0, le=YEAR, allow_inf_nan=False, description="seconds before it starts")
+    budget: str | None = Field(default=None, max_length=64, description="the tenant's budget that the run draws on")
+
+
+class SubmittedRun(BaseModel):
+    """A run in a queue; `is_new` says whether this request has put it there."""
+
+    run_id: str
+    queue: str
+    is_new: bool
+
+
+@router.post("/{queue}/runs", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
+async def submit_run(server: Server, queue: str, new: QueuedRun) -> SubmittedRun:
+    """Put a run of a team into a queue, from which any worker takes it; it is in the journal when this returns.
+
+    The files that the manifest names travel with the run; code must be installed on the workers.
+    """
+    journal = _cluster_journal(server.engine.journal)
+    from teamwright.cluster.queue.client import QueueClient
+    from teamwright.cluster.queue.settings import check_own_queue
+    from teamwright.cluster.submission.prepared_team import prepare_team
+
+    check_own_queue(queue)
+    team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
+    assert team.declared is not None  # the catalogue loads manifests
+    prepared = await anyio.to_thread.run_sync(prepare_team, team.declared, server.engine.models)
+    batch = await server.engine.enqueue(
+        prepared.team,
+        new.task,
+        queue=queue,
+        run_id=new.run_id,
+        limits=new.limits.limits(),
+        budget=new.budget,
+        files=prepared.files,
+        starts=round(await journal.now() + new.after, 3) if new.after else None,
+    )
+    client = QueueClient(journal.address)
+    try:
+        await client.open()
+        is_new = await client.submit(batch, queue, priority=new.priority, delay=new.after)
+    finally:
+        await client.close()
+    return SubmittedRun(run_id=batch.run_id, queue=queue, is_new=is_new)
+
+
+def _cluster_journal(journal: Journal) -> PostgresJournal:
+    """The journal in Postgres of an engine; raises `UsageError` if it is another one."""
+    inner = journal.wrapped if isinstance(journal, RecentBodies) else journal
+    try:
+        from teamwright.journal.postgres.journal import PostgresJournal
+    except ModuleNotFoundError:
+        found = False
+    else:
+        found = isinstance(inner, PostgresJournal)
+    if not found:
+        raise UsageError("This server has no queues: they need a journal in Postgres, and its journal is a file.")
+    return inner  # pyright: ignore[reportReturnType]
