@@ -10,20 +10,6 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from teamwright.errors import (
-    BudgetUnavailable,
-    ConversationBusy,
-    InterventionRefused,
-    JournalError,
-    ManifestError,
-    NotResumable,
-    RunExists,
-    RunIsLive,
-    RunNotFound,
-    TeamwrightError,
-    UnknownName,
-    UsageError,
-)
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
 from teamwright.server.client_presence import ClientGone
 from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
@@ -33,22 +19,6 @@ from teamwright.values.secrets.patterns import mask_text
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunSummary
-
-STATUSES: tuple[tuple[type[TeamwrightError], int, str], ...] = (
-    (RunNotFound, 404, "run_not_found"),
-    (UnknownName, 404, "unknown_name"),
-    (RunIsLive, 409, "run_is_live"),
-    (NotResumable, 409, "not_resumable"),
-    (InterventionRefused, 409, "intervention_refused"),
-    (ConversationBusy, 409, "conversation_busy"),
-    (RunExists, 409, "run_exists"),
-    (ManifestError, 422, "manifest"),
-    (UsageError, 400, "usage"),
-    (BudgetUnavailable, 409, "budget"),
-    (JournalError, 503, "journal"),
-)
-"""The status and the code of each error; the first that fits counts."""
-
 
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""
