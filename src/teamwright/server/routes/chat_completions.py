@@ -130,8 +130,8 @@ async def complete(
 ) -> Response:
     """Let a team answer. The same request again finds its run; a client that leaves ends it, unless it has `store`.
 
-    Requests are the same if they have the same `Idempotency-Key`, or without one the same body before any client has got the
-    answer. A run that ends without an answer has the status 422.
+    Requests are the same if they have the same `Idempotency-Key`, or without one the same body before any client has
+    got the answer. A run that ends without an answer has the status 422.
     """
     team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
     identity = identity_of(visitor.name, idempotency_key, await request.body())
