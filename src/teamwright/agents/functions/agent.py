@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Literal, Unpack, cast
 
@@ -20,11 +20,13 @@ from teamwright.agents.contract.arguments import Mistakes, check_arguments, chec
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.functions.blocked_loop import await_steps, blocked_text
 from teamwright.agents.functions.import_path import Function, import_path
 from teamwright.agents.functions.threads import is_async, run_in_process, run_in_thread
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
+from teamwright.values.events.run import RunLogged
 from teamwright.values.limits.reply import MAX_BYTES, reply_cut_warning
 from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec
@@ -33,6 +35,8 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 EMPTY_SPEC = AgentSpec.model_construct()
+BLOCKED = "blocked-loop"
+"""The place of the log line about a function that held the event loop."""
 
 
 class FunctionAgent(PolicyAttributes):
@@ -106,7 +110,12 @@ class FunctionAgent(PolicyAttributes):
             pending = self._function(turn, ctx)
             if not inspect.isawaitable(pending):
                 raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
-            answer = await cast("Awaitable[object]", pending)
+            held: list[float] = []
+            try:
+                answer = await await_steps(cast("Awaitable[object]", pending), held.append)
+            finally:
+                if held:
+                    await ctx.emit(self._warning(held), key=BLOCKED)
             return self._reply(answer if type(answer) is str else self._recordable(answer), turn)
         effect = Effect(
             kind="function",
@@ -126,10 +135,17 @@ class FunctionAgent(PolicyAttributes):
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         argument = turn.prompt if self._wants_text else turn
+        held: list[float] = []
         try:
-            answer: object = await (self._function(argument) if self._async else self._call_off_loop(argument, ctx))
+            if self._async:
+                answer = await await_steps(cast("Awaitable[object]", self._function(argument)), held.append)
+            else:
+                answer = await self._call_off_loop(argument, ctx)
         except KeyboardInterrupt as error:  # raised by the function: Ctrl-C goes to the event loop, which cancels it
             raise AgentError(error_text(error)) from error
+        finally:
+            if held:
+                attempt.emit(self._warning(held))
         if type(answer) is str:
             return Returned(answer)
         if inspect.isawaitable(answer):  # of a lambda or a partial around an async function
@@ -147,6 +163,10 @@ class FunctionAgent(PolicyAttributes):
             await ctx.emit(AgentAbandoned(name=self.name, grace=grace))
 
         return await run_in_thread(partial(self._function, argument), f"agent {self.name}", abandoned)
+
+    def _warning(self, held: Sequence[float]) -> RunLogged:
+        """Return the log line about a function that held the event loop, for each of these times."""
+        return RunLogged(text=blocked_text("agent", self.name, max(held)), level="warning")
 
     def _recordable(self, answer: object) -> Reply | JsonValue:
         """Return the answer in a form that can be recorded and read back; raises if it is another agent's failure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
+from teamwright.agents.functions.blocked_loop import await_steps, blocked_text
 from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.import_path import import_path, load_function
 from teamwright.agents.functions.threads import run_in_thread
@@ -179,7 +180,10 @@ class PythonTool(ToolSource):
         else:
             result = await run_in_thread(call, f"tool {self.name}")
         if inspect.isawaitable(result):
-            result = cast("object", await result)
+            result = await await_steps(
+                cast("Awaitable[object]", result),
+                lambda seconds: context.log(blocked_text("tool", self.name, seconds), "warning"),
+            )
         result, files = find_files(result)
         if isinstance(result, bytes | bytearray) and len(result) > self._max_bytes:
             most = self._max_bytes

@@ -1,0 +1,144 @@
+"""An async function that blocks the event loop is named, and no other; cancelling it works as without the timing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
+from teamwright.agents.functions import blocked_loop
+from teamwright.agents.functions.blocked_loop import await_steps
+from teamwright.agents.scripted.agent import Rule, ToolRule
+from teamwright.journal.memory import MemoryJournal
+from teamwright.values.events.run import RunLogged
+from tests.kit.records import cut_and_resume
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked_loop, "MOST_SECONDS", 0.5)
+
+
+async def waits(prompt: str) -> str:
+    await asyncio.sleep(0.7)
+    return "waited"
+
+
+async def blocks(prompt: str) -> str:
+    await asyncio.sleep(0)
+    time.sleep(0.6)  # noqa: ASYNC251 - what the test is about
+    await asyncio.sleep(0)
+    return "blocked"
+
+
+async def blocks_with_context(turn: Turn, ctx: Context) -> str:
+    time.sleep(0.6)  # noqa: ASYNC251 - what the test is about
+    return "blocked"
+
+
+def blocks_in_thread(prompt: str) -> str:
+    time.sleep(0.6)
+    return "blocked a thread"
+
+
+async def logged(journal: MemoryJournal, run_id: str = "r") -> list[str]:
+    return [event.fact.text for event in await journal.read(run_id) if isinstance(event.fact, RunLogged)]
+
+
+@pytest.mark.parametrize("function", [blocks, blocks_with_context])
+async def test_an_agent_that_blocks_is_named_with_what_to_do(function: object) -> None:
+    journal = MemoryJournal()
+    team = Team("t", members=[FunctionAgent("bad", function)])  # pyright: ignore[reportArgumentType]
+    async with Engine(journal) as engine:
+        beside = await engine.start(FunctionAgent("good", waits), "go", run_id="beside")
+        result = await engine.run(team, "go", run_id="r")
+        await beside.result()
+    assert (result.status, result.warnings) == ("completed", ())
+    (text,) = await logged(journal)
+    assert text.startswith("the agent 'bad' blocked the event loop for ")
+    assert "plain  def " in text
+    assert await logged(journal, "beside") == []
+    again, kinds = await cut_and_resume(team, len(await journal.read("r")) - 1, journal)
+    assert (again.status, kinds.count("run.logged")) == ("completed", 1)
+
+
+@pytest.mark.parametrize("function", [waits, blocks_in_thread, lambda prompt: "at once"])
+async def test_an_agent_that_waits_or_works_in_a_thread_is_not_named(function: object) -> None:
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(FunctionAgent("good", function), "go", run_id="r")  # pyright: ignore[reportArgumentType]
+    assert await logged(journal) == []
+
+
+async def test_a_tool_that_blocks_is_named() -> None:
+    async def look() -> str:
+        """Look."""
+        time.sleep(0.6)  # noqa: ASYNC251 - what the test is about
+        return "seen"
+
+    journal = MemoryJournal()
+    rules = [Rule(match="seen", reply="Done."), Rule(tool=ToolRule(name="look", args={}))]
+    async with Engine(journal) as engine:
+        await engine.run(ScriptedAgent("ada", rules, tools=[look]), "go", run_id="r")
+    (text,) = await logged(journal)
+    assert text.startswith("the tool 'look' blocked the event loop for ")
+
+
+async def test_a_blocking_agent_that_fails_is_named_too() -> None:
+    async def fails(prompt: str) -> str:
+        time.sleep(0.6)  # noqa: ASYNC251 - what the test is about
+        raise ValueError("no")
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        assert (await engine.run(FunctionAgent("bad", fails), "go", run_id="r")).status == "failed"
+    assert len(await logged(journal)) == 1
+
+
+async def test_a_function_gets_its_cancellation_and_may_clean_up() -> None:
+    held: list[float] = []
+    seen: list[str] = []
+
+    async def work() -> str:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0.6)
+            seen.append("cleaned up")
+            raise
+        return "never"
+
+    async def watched() -> str:
+        return await await_steps(work(), held.append)
+
+    task = asyncio.create_task(watched())
+    await asyncio.sleep(0.6)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cancelled", "cleaned up"]
+    assert held == []
+
+
+async def test_an_awaitable_that_is_no_coroutine_is_awaited_and_an_abandoned_one_is_closed() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(5)
+    assert await await_steps(future, print) == 5
+    closed: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            closed.append("closed")
+
+    async def watched() -> None:
+        await await_steps(work(), print)
+
+    abandoned = watched()
+    abandoned.send(None)
+    abandoned.close()
+    assert closed == ["closed"]
