@@ -57,6 +57,7 @@ COVERED_BY = {
     "server/routes/session.py": "server/routes/test_page.py",
     "server/routes/teams.py": "server/routes/test_runs.py",
     "server/state.py": "server/routes/test_runs.py",
+    "server/plan_difference.py": "server/routes/test_interventions.py",
     "server/refusals.py": "server/routes/test_runs.py",
     "server/client_presence.py": "server/test_lab_pool.py",
     "server/lab_process.py": "server/test_lab_pool.py",

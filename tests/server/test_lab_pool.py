@@ -122,5 +122,5 @@ def test_what_is_refused_says_why(teams: Path) -> None:
     catalogue = Catalogue([teams])
     unknown = '{"work": "advise", "options": {"team": "piar", "task": ""}}'
     assert answer(catalogue, unknown)["refused"][:2] == [404, "unknown_name"]  # pyright: ignore[reportIndexIssue, reportOptionalSubscript, reportArgumentType, reportCallIssue]
-    same = '{"work": "difference", "options": {"plan": {"a": 1}, "edited": {"a": 1}}}'
+    same = '{"work": "difference", "options": {"before": ["a"], "after": ["a"]}}'
     assert answer(catalogue, same) == {"result": []}

@@ -6,7 +6,6 @@ a request takes too long or its client has left. What loaded code prints goes no
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -15,12 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.catalogue import Catalogue
+from teamwright.server.plan_difference import difference
 from teamwright.server.refusals import RefusedRequest, refusal_of
 
 Options = dict[str, Any]
@@ -62,10 +62,7 @@ def _advise(catalogue: Catalogue, options: Options) -> JsonValue:
 
 
 def _difference(_: Catalogue, options: Options) -> JsonValue:
-    before, after = (
-        json.dumps(options[name], indent=2, ensure_ascii=False).splitlines() for name in ("plan", "edited")
-    )
-    return list(difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2))
+    return cast("JsonValue", difference(options["before"], options["after"]))
 
 
 WORKS: Mapping[str, Work] = {

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.errors import UsageError
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.server.plan_difference import FEW_LINES
 from teamwright.values.people.interventions import AddMember, EditPlan
 from tests.cli.conftest import write_team
 from tests.experts.live.test_strategy import live
@@ -89,6 +90,16 @@ async def test_the_difference_of_a_plan_is_shown_before_it_is_sent(tmp_path: Pat
         assert "+{" in shown.json()["difference"]
         refused = await client.post(f"/api/runs/{run_id}/plan", json={"plan": {"steps": []}})
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "intervention_refused"), refused.text
+
+
+async def test_long_plans_are_compared_in_a_process_of_the_lab(tmp_path: Path, teams: Path) -> None:
+    async with serving(MemoryJournal(), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "pair", "task": "Go"})).json()["run_id"]
+        plan = {"steps": [{"id": f"s{number}"} for number in range(FEW_LINES)]}
+        shown = await client.post(f"/api/runs/{run_id}/plan/difference", json={"plan": plan}, timeout=60)
+        assert shown.json()["difference"].count("+    {") == FEW_LINES
+        assert vars(server.state.lab)["_idle"]
 
 
 async def test_a_forecast_names_the_ceiling_and_starts_nothing(tmp_path: Path, teams: Path) -> None:

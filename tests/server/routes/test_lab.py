@@ -12,6 +12,7 @@ from tests.kit.server import serving
 async def test_topologies_are_compared_and_swept(tmp_path: Path) -> None:
     async with serving(MemoryJournal(), tmp_path) as server:
         client = server.client("read")
+        client.timeout = 60  # the first request starts a process
         report = (
             await client.post("/api/lab/evaluate", json={"tasks": 12, "topologies": ["single", "star_team"]})
         ).json()
@@ -41,6 +42,7 @@ async def test_a_team_is_simulated_planned_and_advised(tmp_path: Path, teams: Pa
     write_team(teams / "steps", STEPS, "rules:\n  - {reply: one}\n")
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         client = server.client("read")
+        client.timeout = 60  # the first request starts a process
         simulated = await client.post("/api/lab/simulate", json={"team": "pair", "task": "Go", "runs": 3})
         assert simulated.status_code == 200, simulated.text
         assert simulated.json()["runs"] == 3

@@ -18,6 +18,7 @@ from teamwright.runtime.followers.receipt import Receipt
 from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import require_run, responses
 from teamwright.server.inbox import WaitingQuestion
+from teamwright.server.plan_difference import FEW_LINES, difference, lines_of
 from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
@@ -210,9 +211,14 @@ async def compare_plan(
     await require_run(server.engine, run_id)
     present = (await server.engine.runs.history(run_id)).plan()
     # Both are masked first: the difference to a guess would tell a reader whether it is the secret.
-    shown = {"plan": mask_value(present), "edited": mask_value(given.plan)}
-    lines = await while_connected(request, partial(server.lab.compute, visitor, "difference", shown))
-    return ShownDifference.model_validate(masked({"plan": shown["plan"], "difference": lines}))
+    shown = mask_value(present)
+    before, after = lines_of(shown), lines_of(mask_value(given.plan))
+    if len(before) + len(after) <= FEW_LINES:
+        lines: JsonValue = [*difference(before, after)]
+    else:
+        work: dict[str, JsonValue] = {"before": [*before], "after": [*after]}
+        lines = await while_connected(request, partial(server.lab.compute, visitor, "difference", work))
+    return ShownDifference.model_validate(masked({"plan": shown, "difference": lines}))
 
 
 @router.post("/plan", status_code=202, responses=responses(404, 409))
