@@ -156,7 +156,8 @@ class Served:
         address = json.loads(self.process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")
         self.client = httpx2.Client(base_url=base)
-        self.client.post("/api/session", json={"code": code})
+        session = self.client.post("/api/session", json={"code": code}).json()["session"]
+        self.client.headers["Authorization"] = f"Bearer {session}"
 
     def __enter__(self) -> Served:
         return self
