@@ -39,7 +39,7 @@ def failed_run(tmp_path: Path, call: Call) -> str:
     (tmp_path / "team.yaml").write_text(TEAM, encoding="utf-8")
     (tmp_path / "replies.yaml").write_text(REPLIES, encoding="utf-8")
     done = call("run", tmp_path / "team.yaml", "Does it rain?", "--run-id", "r")
-    assert done.code == 1
+    assert (done.code, done.out) == (1, "")
     assert "the work of writer is evaluated (attempt 2): revise, score 0.67" in done.err
     assert TOLD in done.err
     assert "asks critic to judge" in done.err
@@ -52,6 +52,7 @@ def test_a_verdict_can_be_read_wherever_a_run_is_shown(failed_run: str, call: Ca
     for command in (("runs", "show"), ("runs", "logs")):
         assert TOLD in call(*command, failed_run).out
     assert "Work did not pass its review" in call("runs", "show", failed_run).out
+    assert "Rejected: it did not pass its review" in call("runs", "show", failed_run).out
     assert "You judge the work below" in call("runs", "show", failed_run, "--full").out
     told = call("runs", "show", failed_run, "--json").json
     verdicts = [entry["verdict"] for entry in told["story"] if "verdict" in entry]

@@ -44,6 +44,9 @@ class Outcome(Record, frozen=True):
     """How the team ended, for strategies that derive it from the states of their steps; recorded with its ending."""
 
 
+OutputKind = Literal["answer", "partial", "rejected"]
+
+
 class RunResult(Record, frozen=True):
     """The result of a run."""
 
@@ -63,11 +66,20 @@ class RunResult(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `attachments` only where there are some."""
+        """All fields as JSON data, and what the output is; `attachments` only where there are some."""
         fields = super().to_json()
         if not self.attachments:
             del fields["attachments"]
-        return fields
+        return fields | {"output_kind": self.output_kind}
+
+    @property
+    def output_kind(self) -> OutputKind | None:
+        """What `output` is: the answer, the last that a stopped run has, or work that did not pass its review."""
+        if self.output is None:
+            return None
+        if self.status == "completed" or (self.status == "degraded" and self.stop_reason == "done"):
+            return "answer"
+        return "rejected" if self.stop_reason == "review_exceeded" else "partial"
 
     def data_as(self, form: type[T]) -> T:
         """Return the data as this type: a pydantic model, a dataclass or a TypedDict.

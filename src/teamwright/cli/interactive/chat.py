@@ -110,7 +110,7 @@ class ChatSession:
             write_json_line({**ended.to_json(), "conversation": self.name})
         elif can_stream():
             view.finish(ended.output)
-        elif ended.output:
+        elif ended.output and ended.status != "failed":
             write_result(ended.output)
         for warning in ended.warnings if ended.failure is None else ():
             say(f"warning: {warning}")

@@ -296,7 +296,7 @@ def _write_result(
         if forecast is not None:
             document["forecast"] = forecast.to_json()
         write_json(document, shown.out)
-    elif ended.output and (shown.out is not None or not shown.events):
+    elif ended.output and ended.status != "failed" and (shown.out is not None or not shown.events):
         if shown.out is None and not shown.quiet and result_stream().isatty() and sys.stderr.isatty():
             say(f"{output_heading(ended)}\n")
         write_result(ended.output, shown.out)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The counts that add up to `steps`; they are shown next to it."""
 
+IN_MARKS = ("judged", "assumed")
+"""Figures that have no row: a mark beside the pass rate and its gates says that steps were assumed to pass."""
 MOST_RUNS = 1000
-IF_ANY = ("cached_tokens", "saved_usd", "unmetered", "judged", "assumed")
+IF_ANY = ("cached_tokens", "saved_usd", "unmetered")
 """The figures that are shown only where they are not zero."""
 
 
@@ -117,7 +119,7 @@ def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) ->
     lines.append(("status", *(f"{one.status} ({one.stop_reason})" if one.stop_reason else one.status for one in runs)))
     for row in side_by_side(runs):
         shown = any(row.values) if row.figure in IF_ANY else any(value is not None for value in row.values)
-        if shown and row.figure not in PARTS:
+        if shown and row.figure not in (*PARTS, *IN_MARKS):
             cells = (_cell(row.figure, value, one) for value, one in zip(row.values, runs, strict=True))
             lines.append((row.figure, *cells))
     return columns([*lines, *(_gate_row(results) for results in zip(*checked, strict=True))])

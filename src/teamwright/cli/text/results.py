@@ -73,10 +73,12 @@ def failure_text(failure: Failure) -> str:
     return failure.error if failure.message == failure.error else f"{failure.error}: {failure.message}"
 
 
+OUTPUT_HEADINGS = {"answer": "Answer", "partial": "Partial result", "rejected": "Rejected: it did not pass its review"}
+
+
 def output_heading(result: RunResult) -> str:
     """The heading of a run's output, which is an answer only if the team finished."""
-    finished = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
-    return "Answer" if finished else "Partial result"
+    return OUTPUT_HEADINGS[result.output_kind or "partial"]
 
 
 def pending_answer_text(answer: Answer) -> str:
