@@ -11,7 +11,7 @@ VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_wa
 broke off or because nobody declared what to review, or a person accepted it."""
 PASSED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted"))
 """The outcomes of work that an evaluator or a person found good."""
-JUDGED: frozenset[VerdictOutcome] = PASSED | {"revise"}
+JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted", "revise"))
 """The outcomes of reviews that were completed."""
 
 

@@ -186,7 +186,7 @@ def test_whatever_an_evaluator_says_only_results_pass_work(
     rubric = tuple(Criterion(id=one, non_blank=True, required=required and one == "a") for one in "abc")
     found = completed(said, Evaluate(criteria=rubric, threshold=threshold))
     assert [one.id for one in found.criteria] == ["a", "b", "c"]
-    assert all(0 <= one.score <= 1 for one in (*found.criteria, found))
+    assert all(one.score is not None and 0 <= one.score <= 1 for one in (*found.criteria, found))
     passed = {one.id for one in found.criteria if one.passed}
     assert passed <= {one.id for one in said.criteria if one.passed}
     assert not passed & {one.id for one in said.criteria if not one.passed}

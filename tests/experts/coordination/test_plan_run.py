@@ -92,7 +92,8 @@ async def test_waits_for_a_provider_are_no_time_of_the_team_and_survive_a_crash(
 async def test_time_in_which_any_step_works_counts_whoever_else_waits() -> None:
     limited = RateLimited("slow down", retry_after=5)
     members = [FakeMembers().member("z", limited), FakeMembers().member("a", never)]
-    team = Team("t", members=members, strategy="expert", options={"steps": STEPS[:2], "timeout": 0.3})
+    options: dict[str, Any] = {"steps": STEPS[:2], "timeout": 0.3}
+    team = Team("t", members=members, strategy="expert", options=options)
     result, _ = await run(team)
     assert (result.status, result.stop_reason) == ("timeout", "deadline")
 

@@ -13,6 +13,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.errors import UsageError
 from teamwright.experts import CheckContext, CheckFile, Criterion, Evaluate, Rubric
 from teamwright.experts.evaluation.check_context import takes_context
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.turns.messages import Message
 
 HERE = "tests.experts.evaluation.test_check_context"
@@ -45,9 +47,9 @@ async def reviewed(criterion: Criterion) -> tuple[str, str]:
     team = Team("t", members=[FunctionAgent("writer", write, evaluate=Rubric(Evaluate(criteria=(criterion,))))])
     async with Engine("memory") as engine:
         result = await engine.run(team, "How many rooms?", run_id="r")
-        events = [event async for event in engine.runs.follow("r") if event.kind == "team.evaluation_result"]
-    (event,) = events
-    return result.status, json.dumps(event.fact.to_json())
+        items = [item async for item in engine.runs.follow("r")]
+    (fact,) = (one.fact for one in items if isinstance(one, Event) and isinstance(one.fact, TeamEvaluationResult))
+    return result.status, json.dumps(fact.to_json())
 
 
 @pytest.mark.parametrize(("expected", "status"), [({"rooms": 2}, "completed"), ({"rooms": 3}, "failed")])

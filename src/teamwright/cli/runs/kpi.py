@@ -75,7 +75,9 @@ def kpi(
         checked = [check_gates(gates, one) for one in found]
         if json:
             rows = [_as_json(one, gates) for one, gates in zip(found, checked, strict=True)]
-            write_json(rows[0] | {"runs": ids} if total else rows if len(rows) > 1 else rows[0], out)
+            if total:
+                rows[0]["runs"] = [*ids]
+            write_json(rows if len(rows) > 1 else rows[0], out)
         else:
             write_result(table(found, checked), out)
         if plot is not None:
