@@ -47,7 +47,7 @@ DEFAULTS = (
 class GateResult(Record, frozen=True):
     """A gate, the value it was checked against, and whether that passed.
 
-    `assumed` counts the steps behind the value that nobody reviewed, so that they are only assumed to have passed.
+    `assumed` counts the steps behind the value without a review, so that they are only assumed to have passed.
     """
 
     gate: KpiGate

@@ -8,7 +8,7 @@ from teamwright.values.models import Record
 
 VerdictOutcome = Literal["pass", "revise", "review_exceeded", "auto_pass_with_warning", "not_reviewed", "accepted"]
 """What becomes of the work: it counts, its author is asked again, a person is needed, it counts although its review
-broke off or because nobody declared what to review, or a person accepted it."""
+broke off or because no criterion is declared, or a person accepted it."""
 PASSED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted"))
 """The outcomes of work that an evaluator or a person found good."""
 JUDGED: frozenset[VerdictOutcome] = frozenset(("pass", "accepted", "revise"))
@@ -42,7 +42,7 @@ class JudgeRecord(Record, frozen=True):
 class EvaluationVerdict(Record, frozen=True):
     """A verdict. `score` is the weighted mean of its criteria, and `rubric` the digest of what they were.
 
-    Work that nobody reviewed has no score: all that is known of it is that it is not blank.
+    Work without a review has no score: all that is known of it is that it is not blank.
     `missing` are criteria that the evaluator left out, which are not passed; `unknown` are those that it invented,
     which do not count.
     """

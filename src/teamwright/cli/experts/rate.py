@@ -33,7 +33,7 @@ HEADS = (
 )
 EXPLAINED = (
     "PASSED is the share of judged work that an evaluator passed; ≥ is what is certain of it, with 95 %. ASSUMED is"
-    " work that nobody reviewed."
+    " work without a review."
 )
 UNJUDGED = "No work in these runs was judged: set  evaluate  on agents, teams or steps to learn who is good at what."
 

@@ -23,7 +23,7 @@ class Rating(Record, frozen=True):
 
     `pass_rate` is the share of judged work that passed, `first_time` that which passed without a revision, and
     `at_least` the pass rate that is certain with 95 %. `unreviewed` counts work whose review broke off, and `assumed`
-    work that ended well and that nobody reviewed. Prices are None where none is known.
+    work that ended well without a review. Prices are None where none is known.
     """
 
     name: str

@@ -50,7 +50,7 @@ class RatedWork:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether it ended well and nobody reviewed it, so that it is only assumed to be good."""
+        """Whether it ended well without a review, so that it is only assumed to be good."""
         return not (self.failed or self.is_judged or self.is_unreviewed)
 
     @property
