@@ -159,9 +159,7 @@ def submit(
         zone=zone,
         schedule=schedule,
     )
-    if after is not None:
-        parse_start(after)
-    _check_schedule(submission)
+    _check_times(submission)
     return _submit_guarded(submission, _view_options(json, events, quiet, out, full))
 
 
@@ -270,9 +268,11 @@ async def _team_and_task(engine: Engine, submission: Submission) -> tuple[Prepar
     return prepared, task
 
 
-def _check_schedule(submission: Submission) -> None:
+def _check_times(submission: Submission) -> None:
     from teamwright.errors import UsageError
 
+    if submission.after is not None:
+        parse_start(submission.after)
     if submission.every is None:
         if submission.schedule is not None:
             raise UsageError("--schedule names what --every makes, which is not given.")

@@ -17,6 +17,7 @@ from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
 
 if TYPE_CHECKING:
+    from teamwright.cluster.worker.log import WorkerLog
     from teamwright.cluster.worker.worker import Worker
 
 END_SECONDS = 5.0
@@ -29,6 +30,10 @@ CodeFolders = Annotated[
     typer.Option(
         "--code", metavar="DIR", help="A folder with code that manifests name; runs with the same code are driven."
     ),
+]
+Retain = Annotated[
+    str | None,
+    typer.Option("--retain", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."),
 ]
 QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The queue of the runs.")]
 
@@ -48,12 +53,7 @@ def worker(
             help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
         ),
     ] = None,
-    retain: Annotated[
-        str | None,
-        typer.Option(
-            "--retain", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."
-        ),
-    ] = None,
+    retain: Retain = None,
     log: Annotated[LogFormat, typer.Option("--log", help="What is printed: lines of text, or of JSON.")] = "text",
 ) -> int:
     """Drive the runs of a queue, until SIGTERM or Ctrl-C. Start as many workers as you like, on any machine.
@@ -67,7 +67,6 @@ def worker(
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
         from teamwright.cluster.worker.log import WorkerLog, silence_libraries
-        from teamwright.cluster.worker.monitor import monitoring
         from teamwright.cluster.worker.worker import Worker
         from teamwright.teams.file_cache import FileCache
     from anyio.to_thread import run_sync
@@ -80,35 +79,36 @@ def worker(
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
         report = WorkerLog(_write, as_json=log == "json")
-        made = Worker(
-            cluster_journal(),
-            queue=queue,
-            at_once=at_once,
-            name=name,
-            code=folders,
-            retain=None if retain is None else seconds_of(retain),
-            report=report,
-        )
-        stop.listen(made)
-        async with AsyncExitStack() as stack:
-            if metrics is not None:
-                address = await stack.enter_async_context(monitoring(made, report, metrics))
-                report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
-            if not await made.open(stop.requested):
-                return 0
-            stack.push_async_exit(made)
-            began = f"worker {made.worker_id} drives runs of the queue {queue!r}, {at_once} at a time"
-            report("starting", detail=began)
-            for one in folders:
-                report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
-            await stop.requested.wait()
-            report("stopping", detail="stopping: calls in flight finish, and runs go back to the queue")
-            await made.drain()
-            stop.end_soon(made)
-        return 0
+        age = None if retain is None else seconds_of(retain)
+        journal = cluster_journal()
+        made = Worker(journal, queue=queue, at_once=at_once, name=name, code=folders, retain=age, report=report)
+        for one in folders:
+            report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
+        return await _work(made, report, metrics, stop)
 
     with redirect_prints(), _Stop() as stop:
         return run_on_loop(work)
+
+
+async def _work(worker: Worker, report: WorkerLog, metrics: str | None, stop: _Stop) -> int:
+    """Let the worker drive runs until a signal, and hand them back."""
+    from teamwright.cluster.worker.monitor import monitoring
+
+    stop.listen(worker)
+    async with AsyncExitStack() as stack:
+        if metrics is not None:
+            address = await stack.enter_async_context(monitoring(worker, report, metrics))
+            report("starting", detail=f"metrics at {address}/metrics, health at /healthz and /readyz")
+        if not await worker.open(stop.requested):
+            return 0
+        stack.push_async_exit(worker)
+        drives = f"drives runs of the queue {worker.queue!r}, {worker.at_once} at a time"
+        report("starting", detail=f"worker {worker.worker_id} {drives}")
+        await stop.requested.wait()
+        report("stopping", detail="stopping: calls in flight finish, and runs go back to the queue")
+        await worker.drain()
+        stop.end_soon(worker)
+    return 0
 
 
 def _write(line: str) -> None:

@@ -72,7 +72,7 @@ class Worker:
         retain: float | None = None,
         report: WorkerLog,
     ) -> None:
-        """Make a worker; runs that ended more than `retain` seconds ago are deleted, whoever drove them."""
+        """Make a worker; runs that ended more than `retain` seconds ago are deleted, also those of other workers."""
         if at_once < 1:
             raise UsageError(f"A worker can't drive {at_once} runs at once; use 1 or more.")
         self.name = check_name("worker", name) if name else socket.gethostname()
