@@ -338,8 +338,8 @@ class Engine:
         self, run_id: str, asked: RunRequest, continues: str | None, conversation: str | None
     ) -> Handle:
         """Return the handle of a run that exists; raises `RunExists` if its team or task is not what is asked for."""
+        from teamwright.runtime.admission.same_run import require_same_run
         from teamwright.runtime.driver.run_input import RunInput
-        from teamwright.runtime.same_run import require_same_run
 
         files = await self._files_of(asked.team, asked.attachments, continues=continues is not None)
         origin = None if continues is None else Origin(run_id=continues, number=0, how="continue")

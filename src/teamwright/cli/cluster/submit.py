@@ -186,8 +186,8 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.queue.settings import check_own_queue, stored_priority
         from teamwright.cluster.status import has_worker
     from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.runtime.admission.same_run import require_same_run
     from teamwright.runtime.engine import Engine
-    from teamwright.runtime.same_run import require_same_run
 
     check_own_queue(submission.queue)
     stored_priority(submission.priority)

@@ -163,7 +163,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
 async def _follow(engine: Engine, run_id: str, task: str, shown: ViewOptions) -> int:
     """Report a run of this task that exists already: nothing is routed or formed again."""
     from teamwright.cli.interactive.drive import report_end
-    from teamwright.runtime.same_run import require_same_task
+    from teamwright.runtime.admission.same_run import require_same_task
 
     await require_same_task(engine.journal, run_id, task)
     say(f"run {run_id} exists already; nothing new is started")

@@ -77,7 +77,7 @@ class PlainLines:
         pulse: float | None = None,
     ) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
-        self._pulse, self._has_written = pulse, False
+        self._pulse, self._last_line = pulse, 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._now: Callable[[], float] = time.time
         self._tools = ToolLines(journal, full=full)
@@ -98,12 +98,13 @@ class PlainLines:
             return
         if self._pulse is not None and self._timer is None:
             self._now = steady_clock(time.time, time.monotonic, item.time)
-            self._set_timer(self._pulse)
+            self._set_timer(self._pulse, self._pulse)
         text = await self._line(item)
         self.board.apply(item)
         self._tools.apply(item)
         self._failures.apply(item)
-        self._has_written = self._has_written or bool(text)
+        if text and self._pulse is not None:
+            self._last_line = time.monotonic()
         if text and self._numbered:
             self._write(self._head(item) + text)
         elif text:
@@ -118,20 +119,22 @@ class PlainLines:
         for line in self._repeats.rest():
             self._write(line)
 
-    def _set_timer(self, pulse: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(pulse, self._beat, pulse)
+    def _set_timer(self, seconds: float, pulse: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._beat, pulse)
 
     def _beat(self, pulse: float) -> None:
-        """Say who is at work, unless a line was written since the last time."""
-        if not self._has_written:
-            at_work = [row for row in self.board.rows() if row.is_active and not row.is_team and row.state != "waiting"]
-            for row in at_work[:MOST_AT_WORK]:
-                elapsed = seconds_text(row.elapsed(self._now()))
-                self._write(f"{_name_column(row.member, row.depth)} … {row_words(row)}, for {elapsed} so far")
-            if len(at_work) > MOST_AT_WORK:
-                self._write(f"  and {len(at_work) - MOST_AT_WORK} more at work")
-        self._has_written = False
-        self._set_timer(pulse)
+        """Say who is at work, unless a line was written within the last seconds."""
+        silent = time.monotonic() - self._last_line
+        if silent < pulse:
+            self._set_timer(pulse - silent, pulse)
+            return
+        at_work = [row for row in self.board.rows() if row.is_active and not row.is_team and row.state != "waiting"]
+        for row in at_work[:MOST_AT_WORK]:
+            elapsed = seconds_text(row.elapsed(self._now()))
+            self._write(f"{_name_column(row.member, row.depth)} … {row_words(row)}, for {elapsed} so far")
+        if len(at_work) > MOST_AT_WORK:
+            self._write(f"  and {len(at_work) - MOST_AT_WORK} more at work")
+        self._set_timer(pulse, pulse)
 
     def _head(self, event: Event) -> str:
         if not self._numbered:

@@ -13,7 +13,7 @@ from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import RunExists, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.same_run import require_same_run, require_same_task
+from teamwright.runtime.admission.same_run import require_same_run, require_same_task
 from tests.kit.postgres import postgres_server, schema_url
 
 __all__ = ["postgres_server"]
