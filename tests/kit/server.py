@@ -22,6 +22,8 @@ from teamwright.server.state import ServerState, open_state
 
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of loopback: reading the certificates of the system takes longer than most tests."""
+PATIENCE = 50.0
+"""Seconds that a client waits for an answer: the five of the library are not enough on a busy machine."""
 
 
 @dataclass
@@ -45,7 +47,8 @@ class TestServer:
 
     def client(self, role: Role | None = "admin", **headers: str) -> httpx2.AsyncClient:
         shown = {} if role is None else {"Authorization": f"Bearer {self.token(role)}"}
-        client = httpx2.AsyncClient(base_url=self.url, headers={**shown, **headers}, verify=NO_CERTIFICATES)
+        headers = {**shown, **headers}
+        client = httpx2.AsyncClient(base_url=self.url, headers=headers, verify=NO_CERTIFICATES, timeout=PATIENCE)
         self.clients.append(client)
         return client
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from teamwright import Engine, FunctionAgent, Team
+from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.errors import UsageError
 from teamwright.runtime.background_tasks import BackgroundTasks
 from tests.kit.members import FakeMembers
@@ -134,15 +134,20 @@ def test_a_loop_that_ends_with_an_open_engine_ends_its_tasks() -> None:
 
 
 async def test_a_cancelled_block_closes_the_engine_and_passes_the_cancellation_on() -> None:
-    engine = Engine("memory")
+    engine, at_work = Engine("memory"), asyncio.Event()
+
+    async def work(turn: Turn) -> str:
+        at_work.set()
+        await anyio.sleep_forever()
+        return "never"
 
     async def main() -> None:
         async with engine:
-            await engine.start(FunctionAgent("a", lambda turn: anyio.sleep_forever()), "go", run_id="r")
+            await engine.start(FunctionAgent("a", work), "go", run_id="r")
             await anyio.sleep_forever()
 
     task = asyncio.create_task(main())
-    await asyncio.sleep(0.05)
+    await at_work.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

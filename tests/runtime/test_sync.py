@@ -38,8 +38,12 @@ async def test_inside_a_running_loop_a_run_has_a_loop_in_another_thread() -> Non
 
 
 async def test_inside_a_running_loop_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
+    async def answer(turn: object) -> str:
+        await asyncio.sleep(60)
+        return "never"
+
     async with Engine(tmp_path / "j.db") as engine:
-        handle = await engine.start(FunctionAgent("a", lambda turn: asyncio.sleep(60)), "go", run_id="r")
+        handle = await engine.start(FunctionAgent("a", answer), "go", run_id="r")
         handle.interrupt()
         assert (await handle.result()).status == "interrupted"
     resumed = resume_sync("r", team=FunctionAgent("a", lambda turn: "done"), journal=tmp_path / "j.db")

@@ -18,7 +18,7 @@ from teamwright.errors import UsageError
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.driven_runs import DrivenFile
 from tests.kit.program import Program
-from tests.kit.server import serving
+from tests.kit.server import PATIENCE, serving
 
 
 async def test_a_server_that_stops_resumes_its_runs_when_it_starts_again(tmp_path: Path, teams: Path) -> None:
@@ -155,7 +155,7 @@ class Served:
         assert self.process.stdout is not None
         address = json.loads(self.process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")
-        self.client = httpx2.Client(base_url=base)
+        self.client = httpx2.Client(base_url=base, timeout=PATIENCE)
         session = self.client.post("/api/session", json={"code": code}).json()["session"]
         self.client.headers["Authorization"] = f"Bearer {session}"
 

@@ -15,6 +15,7 @@ from teamwright.cli.main import main
 from teamwright.errors import install_command
 from tests.cli.conftest import TEAM, write_team
 from tests.kit.program import Program
+from tests.kit.server import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -28,7 +29,7 @@ def test_the_printed_address_opens_one_session_which_is_listed_and_ended(
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())["url"]
         base, _, code = address.partition("/?code=")
-        with httpx2.Client(base_url=base) as browser:
+        with httpx2.Client(base_url=base, timeout=PATIENCE) as browser:
             assert browser.get("/api/teams").status_code == 401
             begun = browser.post("/api/session", json={"code": code}).json()
             assert (begun["name"], begun["role"]) == ("owner", "admin")

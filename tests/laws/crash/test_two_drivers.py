@@ -20,7 +20,7 @@ from teamwright.testing.model_server import ModelServer
 from tests.laws.crash.driver import RUN_ID, KillingJournal
 from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.matrix import DRIVE
-from tests.laws.crash.scenarios import SCENARIOS, answer
+from tests.laws.crash.scenarios import SCENARIOS, TASK, answer
 
 
 class SlowFirst:
@@ -79,7 +79,7 @@ async def test_starting_the_same_run_twice_starts_it_once(fork_server: ForkServe
     with SlowFirst() as slow, in_background(fork_server, slow, journal) as first:
         slow.server.wait_for(2)
         async with Engine(journal) as engine:
-            handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), "again", run_id=RUN_ID)
+            handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), TASK, run_id=RUN_ID)
             assert (await engine.runs.result(RUN_ID)).status == "running"
             slow.released.set()
             assert (await handle.result()).status == "completed"
