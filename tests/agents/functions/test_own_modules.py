@@ -315,6 +315,12 @@ def test_a_shared_module_works_in_another_process_too(tmp_path: Path) -> None:
     assert done.stdout == "w\n", done.stderr
 
 
+def test_an_import_by_name_is_refused_with_the_form_that_finds_a_sibling(tmp_path: Path) -> None:
+    code = "from importlib import import_module\nimport_module('own_words')\n"
+    with pytest.raises(UsageError, match=r"No module named 'own_words'; it is beside.*'\.own_words', __package__"):
+        load_team(folder_with(tmp_path, own_tools=code, own_words=""))
+
+
 def test_a_folder_is_imported_once_however_often_its_team_is_loaded(tmp_path: Path) -> None:
     file = folder_with(tmp_path, own_tools=says("own"))
     load_team(file)

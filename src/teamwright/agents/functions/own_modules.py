@@ -147,8 +147,15 @@ def import_own(name: str) -> ModuleType:
             f"The module {top!r} in {own.folder!r} has the name of a module that Python or Teamwright needs;"
             " rename the file."
         )
-    with plain_import_errors():
-        return import_module(own.full_name(name))
+    try:
+        with plain_import_errors():
+            return import_module(own.full_name(name))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if not missing or missing in RESERVED or own.spec_beside(missing) is None:
+            raise
+        hint = f"it is beside the manifest: write  import {missing}  or  import_module('.{missing}', __package__)"
+        raise ModuleNotFoundError(f"{error}; {hint}", name=error.name) from error
 
 
 def is_importable(name: str) -> bool:
