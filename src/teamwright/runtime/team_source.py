@@ -45,8 +45,8 @@ class TeamSource:
                 raise
             raise NotResumable(
                 f"The folder {base!r} with the manifest of run {self.run_id!r} is gone. If it was moved or renamed, say"
-                f" where it is now:  teamwright runs resume {self.run_id} --code DIR  . Or resume with the team of"
-                f" another manifest: --team FILE. ({error})"
+                f" where it is now:  teamwright runs resume {self.run_id} --code DIR  (so does runs fork). Or take the"
+                f" team of another manifest: runs resume --team FILE, or run FILE --continue {self.run_id}. ({error})"
             ) from error
         team.stored_files, team.code, team.moved_to = self.files, self.code, self.moved_to
         return team
