@@ -29,3 +29,21 @@ def test_every_status_has_an_exit_code() -> None:
 
 def test_what_is_final_cannot_be_resumed() -> None:
     assert set(get_args(Status)) - FINAL == {"queued", "paused", "interrupted", "running"}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind", "shown"),
+    [
+        ("completed", "done", "answer", False),
+        ("degraded", "done", "answer", False),
+        ("degraded", "budget", "partial", True),
+        ("timeout", "deadline", "partial", True),
+        ("failed", "error", "partial", True),
+        ("failed", "review_exceeded", "rejected", True),
+    ],
+)
+def test_an_output_that_is_no_answer_is_marked(status: Status, reason: StopReason, kind: str, shown: bool) -> None:
+    result = RunResult(run_id="r", status=status, stop_reason=reason, output="a text")
+    assert result.output_kind == kind
+    assert result.to_json().get("output_kind") == (kind if shown else None)
+    assert result.changed(output=None).output_kind is None

@@ -66,11 +66,12 @@ class RunResult(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data, and what the output is; `attachments` only where there are some."""
+        """All fields as JSON data; `attachments` only where there are some, `output_kind` where it is no answer."""
         fields = super().to_json()
         if not self.attachments:
             del fields["attachments"]
-        return fields | {"output_kind": self.output_kind}
+        kind = self.output_kind
+        return fields if kind is None or kind == "answer" else fields | {"output_kind": kind}
 
     @property
     def output_kind(self) -> OutputKind | None:
