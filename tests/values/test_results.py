@@ -36,13 +36,15 @@ def test_what_is_final_cannot_be_resumed() -> None:
     [
         ("completed", "done", "answer", False),
         ("degraded", "done", "answer", False),
-        ("degraded", "budget", "partial", True),
-        ("timeout", "deadline", "partial", True),
-        ("failed", "error", "partial", True),
+        ("degraded", "budget", "partial", False),
+        ("timeout", "deadline", "partial", False),
+        ("failed", "error", "partial", False),
         ("failed", "review_exceeded", "rejected", True),
     ],
 )
-def test_an_output_that_is_no_answer_is_marked(status: Status, reason: StopReason, kind: str, shown: bool) -> None:
+def test_an_output_says_what_it_is_and_rejected_work_is_marked_in_json(
+    status: Status, reason: StopReason, kind: str, shown: bool
+) -> None:
     result = RunResult(run_id="r", status=status, stop_reason=reason, output="a text")
     assert result.output_kind == kind
     assert result.to_json().get("output_kind") == (kind if shown else None)

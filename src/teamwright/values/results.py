@@ -66,12 +66,11 @@ class RunResult(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `attachments` only where there are some, `output_kind` where it is no answer."""
+        """All fields as JSON data; `attachments` only where there are some, `output_kind` for rejected work."""
         fields = super().to_json()
         if not self.attachments:
             del fields["attachments"]
-        kind = self.output_kind
-        return fields if kind is None or kind == "answer" else fields | {"output_kind": kind}
+        return fields | {"output_kind": "rejected"} if self.output_kind == "rejected" else fields
 
     @property
     def output_kind(self) -> OutputKind | None:
