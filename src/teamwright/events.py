@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AgentReplied,
         AgentReturned,
         Tally,
+        TextRef,
     )
     from teamwright.values.events.body import MessageRef
     from teamwright.values.events.budget import (
@@ -186,6 +187,7 @@ __all__ = [
     "TeamStepFailed",
     "TeamTold",
     "TeamToldBack",
+    "TextRef",
     "ThinkingDelta",
     "TimerFired",
     "TimerSet",
@@ -201,6 +203,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.events.agent": """
             AgentAbandoned AgentAsked AgentCallFailed AgentCallRejected AgentCalled AgentChecked AgentCompacted
             AgentFailed AgentModeRefused AgentProgressed AgentRecovered AgentReplied AgentReturned Tally
+            TextRef
         """,
         "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
