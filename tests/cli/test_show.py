@@ -231,3 +231,11 @@ def test_agents_that_are_asked_as_tools_are_drawn() -> None:
     ]
     check_mermaid(mermaid(picture))
     assert '-->|"asks as a tool"|' in mermaid(picture)
+
+
+def test_show_lists_which_variable_goes_where(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text("agents: {a: {model: {url: 'http://other.example/v1', name: x, api_key: '${MY_KEY}'}}}")
+    assert "variable: MY_KEY goes to 'other.example' (agents.a.model.api_key)" in call("show", file).err
+    [one] = call("show", file, "--json").json["variables"]
+    assert one == {"variable": "MY_KEY", "to": "'other.example'", "by": "agents.a.model.api_key"}

@@ -113,6 +113,14 @@ def test_no_environment_is_needed_to_validate(call: Call, tmp_path: Path) -> Non
     assert call("validate", write_team(tmp_path / "team", text)).code == 0
 
 
+def test_a_key_that_would_go_to_another_provider_is_refused_with_its_place(call: Call, tmp_path: Path) -> None:
+    text = "agents: {a: {model: m}}\nmodels: {m: {url: 'http://other.example', name: x, api_key: '${OPENAI_API_KEY}'}}"
+    done = call("validate", write_team(tmp_path / "team", text))
+    assert done.code == 2
+    assert "team.yaml:2:61: models.m.api_key would send OPENAI_API_KEY" in done.err
+    assert "TEAMWRIGHT_ALLOW_HOSTS=OPENAI_API_KEY@other.example" in done.err  # what can be typed is not masked
+
+
 def test_warnings_go_to_stderr(call: Call) -> None:
     done = call("validate", Path("examples/ark/banking"))
     assert done.code == 0

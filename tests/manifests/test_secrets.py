@@ -12,7 +12,7 @@ def test_references_are_replaced_everywhere() -> None:
     manifest = Manifest(
         agents={"a": AgentSpec(model="${MODEL}", instructions="Hi ${WHO}, pay $5 or $${WHO}")},
         models={"m": ServerModel(url="http://${HOST}/v1", name="x", api_key="${KEY}")},
-        tools={"t": McpSpec(mcp=McpTool(command="run", args=("--key=${KEY}",), env={"PLACE": "${HOST}"}))},
+        tools={"t": McpSpec(mcp=McpTool(command="run", args=("--place=${HOST}",), env={"PLACE": "${HOST}"}))},
     )
     environment = {"MODEL": "openai:x", "WHO": "Ann", "HOST": "h", "KEY": "s3cret"}
     resolved, secrets = resolve_secrets(manifest, environment)
@@ -21,7 +21,7 @@ def test_references_are_replaced_everywhere() -> None:
     assert resolved.models["m"] == ServerModel(url="http://h/v1", name="x", api_key="s3cret")
     tool = resolved.tools["t"]
     assert isinstance(tool, McpSpec)
-    assert (tool.mcp.args, tool.mcp.env) == (("--key=s3cret",), {"PLACE": "h"})
+    assert (tool.mcp.args, tool.mcp.env) == (("--place=h",), {"PLACE": "h"})
     assert secrets == {"s3cret"}
     assert manifest.models["m"] == ServerModel(url="http://${HOST}/v1", name="x", api_key="${KEY}")
 
@@ -146,3 +146,32 @@ def test_an_escaped_text_is_read_as_it_was_written(text: str) -> None:
     escaped = escape_references(Source(manifest=Manifest(agents=agents), team="").to_json())
     resolved, _ = resolve_secrets(Source.model_validate(escaped).manifest, {})
     assert resolved.agents == agents
+
+
+def test_a_recorded_manifest_is_checked_like_a_file() -> None:
+    manifest = Manifest(agents={"a": AgentSpec(instructions="Use ${SHOP_API_KEY}")})
+    with pytest.raises(ManifestError, match=r"agents\.a\.instructions may not read 'SHOP_API_KEY', which is a secret"):
+        resolve_secrets(manifest, {"SHOP_API_KEY": "abcdef-0123456789"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["postgresql://ann:pa55word-1234@db/x", "redis://:pa55word-1234@h:6379", "host=db password=pa55word-1234"],
+)
+def test_a_connection_string_is_a_secret_by_its_value_and_never_part_of_a_prompt(value: str) -> None:
+    with pytest.raises(ManifestError, match="may not read 'PLACE', which holds a password") as caught:
+        resolve_secrets(Manifest(agents={"a": AgentSpec(instructions="Look at ${PLACE}")}), {"PLACE": value})
+    assert "pa55word" not in str(caught.value)
+    server = McpSpec(mcp=McpTool(command="run", env={"PLACE": "${PLACE}"}))
+    _, secrets = resolve_secrets(Manifest(tools={"t": server}), {"PLACE": value})
+    assert secrets == {value}
+
+
+@pytest.mark.parametrize("name", ["TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS", "TEAMWRIGHT_WEBHOOK"])
+def test_no_manifest_reads_the_variables_of_teamwright_itself(name: str) -> None:
+    model = ServerModel(url=f"https://x.example/${{{name}}}", name="x", api_key=f"${{{name}}}")
+    server = McpSpec(mcp=McpTool(command="run", env_allow=(name,)))
+    with pytest.raises(ManifestError) as caught:
+        resolve_secrets(Manifest(models={"m": model}, tools={"t": server}), {name: "postgresql://a:b@c/d"})
+    places = ["models.m.url", "models.m.api_key", "tools.t.mcp.env_allow"]
+    assert [one.message for one in caught.value.problems] == [f"{place} may not read {name!r}" for place in places]

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.options import ManifestPath, Mermaid, Model, TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.values.specs.manifest import Manifest
+
+MOST_VARIABLES = 20
+"""At most so many uses of variables are listed one by one."""
 
 
 def show(
@@ -19,7 +28,8 @@ def show(
 ) -> int:
     """Draw a team: its members, and how work flows between them.
 
-    Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded.
+    Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded, and so are the environment
+    variables that a run would send, with the hosts, providers and programs that receive them.
     """
     check_out(out)
     return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
@@ -56,8 +66,21 @@ def draw(
         made = Builder(source.manifest, loaded.base).team(source.team)
         picture = picture_of(made)
     code = report_unloaded_code(source.manifest)
+    variables = _report_variables(source.manifest)
     if json:
-        write_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code}, out)
+        write_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code, "variables": variables}, out)
     else:
         write_result(chart(picture) if mermaid else draw_picture(picture), out)
     return 0
+
+
+def _report_variables(manifest: Manifest) -> list[JsonValue]:
+    """Print which environment variables a run would send where, and return them as data."""
+    from teamwright.manifests.variable_uses import sent_variables
+
+    found = sent_variables(manifest)
+    for one in found[:MOST_VARIABLES]:
+        say(f"variable: {one}")
+    if len(found) > MOST_VARIABLES:
+        say(f"variable: {len(found) - MOST_VARIABLES} more; see  --json")
+    return [one.to_json() for one in found]

@@ -25,6 +25,7 @@ from teamwright.manifests.declarations import Declaration, Declarations, Query
 from teamwright.manifests.experts import expand_experts
 from teamwright.manifests.native import read_native
 from teamwright.manifests.relocation import relocate
+from teamwright.manifests.secrets import misdirected_keys_in
 from teamwright.manifests.task_file import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
@@ -71,7 +72,9 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     order = [str(file) for file, _ in files]
     if not report.problems:
         manifest = _build(declared, base, report)
-        if manifest is not None:
+        if manifest is not None and thorough:
+            _check_keys(manifest, declared, report)
+        if manifest is not None and not report.problems:
             found = tuple(file for file, _ in files)
             places = {one.name: one.place for one in (*declared.agents.values(), *declared.teams.values())}
             return Loaded(manifest, sort_problems(report.warnings, order), declared.queries, base, found, places)
@@ -178,6 +181,15 @@ def _build(declared: Declarations, base: Path, report: ProblemReport) -> Manifes
             place = place_at(owner.node, one.at[2:]) if owner else Place("")
             report.problem(place, str(one))
         return None
+
+
+def _check_keys(manifest: Manifest, declared: Declarations, report: ProblemReport) -> None:
+    """Report each key of a provider that a run would send elsewhere; a run refuses it as well, without a position."""
+    sections = {"agents": declared.agents, "teams": declared.teams, "models": declared.models, "tools": declared.tools}
+    for use, problem in misdirected_keys_in(manifest):
+        owner = sections[use.path[0]].get(use.path[1])
+        place = place_at(owner.node, [int(key) if key.isdecimal() else key for key in use.path[2:]]) if owner else None
+        report.problem(place or Place(""), problem.message, problem.suggestion)
 
 
 def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:

@@ -12,8 +12,27 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, Problem
-from teamwright.manifests.checks.variables import FULL_ADDRESS, is_address, not_an_address, variables_of
-from teamwright.values.secrets.classification import HIDDEN, NOTIFY, REFERENCE, is_header, is_secret, is_secret_name
+from teamwright.manifests.checks.variables import (
+    FULL_ADDRESS,
+    OWN_HINT,
+    SECRETS_HINT,
+    is_address,
+    not_an_address,
+    variables_of,
+)
+from teamwright.manifests.variable_uses import VariableUse, misdirected_keys
+from teamwright.values.secrets.classification import (
+    HIDDEN,
+    NOTIFY,
+    OWN_SECRETS,
+    REFERENCE,
+    has_password,
+    is_header,
+    is_secret,
+    is_secret_name,
+    may_hold_secret,
+)
+from teamwright.values.secrets.provider_keys import PROVIDER_KEYS, KeyGrants
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.web_address import is_web_address
 
@@ -28,10 +47,15 @@ def resolve_secrets(
 
     Those are the texts of key, header and webhook fields, and variables whose names mark them as secrets. Other
     variables are settings. Raises `NotResumable` for a recorded manifest with literal secrets, because the record holds
-    only a mark in their place.
+    only a mark in their place. A key of a provider that would go elsewhere is refused, unless an `environment` is
+    given: that is for teams that are never called.
     """
     resolver = _Resolver(os.environ if environment is None else environment)
-    data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
+    written: dict[str, JsonValue] = manifest.model_dump(mode="json", exclude_unset=True)
+    data = resolver.value(written, ())
+    if environment is None and resolver.keys:
+        grants = KeyGrants.from_environment(os.environ)
+        resolver.problems += (problem for _, problem in misdirected_keys(resolver.keys, written, data, grants))
     if resolver.hidden:
         raise NotResumable(
             f"The value of {', '.join(resolver.hidden)} is a secret, and records do not store secrets: pass the team"
@@ -55,6 +79,14 @@ def lenient_environment(manifest: Manifest) -> dict[str, str]:
     return {name: f"${{{name}}}" for name in variables_in(manifest)} | os.environ
 
 
+def misdirected_keys_in(manifest: Manifest) -> list[tuple[VariableUse, Problem]]:
+    """Return each key of a provider that a run would send elsewhere, as far as the environment tells; never raises."""
+    resolver = _Resolver(lenient_environment(manifest))
+    written: dict[str, JsonValue] = manifest.model_dump(mode="json", exclude_unset=True)
+    data = resolver.value(written, ())
+    return list(misdirected_keys(resolver.keys, written, data, KeyGrants.from_environment(os.environ)))
+
+
 def secrets_of(recorded: JsonValue, environment: Mapping[str, str] | None = None) -> frozenset[str]:
     """The secrets of a recorded source, as far as the environment has them; never raises."""
     resolver = _Resolver(os.environ if environment is None else environment)
@@ -69,6 +101,8 @@ class _Resolver:
     secrets: set[str] = field(default_factory=set[str])
     hidden: list[str] = field(default_factory=list[str])
     problems: list[Problem] = field(default_factory=list[Problem])
+    keys: list[VariableUse] = field(default_factory=list[VariableUse])
+    """Where the manifest uses keys of providers."""
 
     def value(self, value: JsonValue, path: tuple[str, ...]) -> JsonValue:
         if not value:  # most agents of a large team declare nothing
@@ -78,15 +112,17 @@ class _Resolver:
                 return self._text(value, path)
             case list():
                 if path[-1:] == ("env_allow",):
-                    self._add_inherited(value)
+                    self._add_inherited(value, path)
                 return [self.value(item, (*path, str(index))) for index, item in enumerate(value)]
             case dict():
                 return {key: self.value(item, (*path, key)) for key, item in value.items()}
             case _:
                 return value
 
-    def _add_inherited(self, names: list[JsonValue]) -> None:
+    def _add_inherited(self, names: list[JsonValue], path: tuple[str, ...]) -> None:
         """Add the secrets among the variables that an MCP server inherits."""
+        for name in names:
+            self._check(str(name), self.environment.get(str(name), ""), path, inherits=True)
         found = (self.environment.get(name, "") for name in names if isinstance(name, str) and is_secret_name(name))
         self.secrets.update(value for value in found if value.strip())
 
@@ -112,10 +148,26 @@ class _Resolver:
             self.problems.append(Problem(message, suggestion=f"set it, or write $${{{name}}} for the text itself"))
             return ""
         value = self.environment[name]
+        self._check(name, value, path)
         field, above = path[-1], _above(path)
         if value.strip() and (is_secret_name(name) or is_secret(above, field) or is_header(above, field)):
             self.secrets.add(value)
         return value
+
+    def _check(self, name: str, value: str, path: tuple[str, ...], *, inherits: bool = False) -> None:
+        """Check what a field reads: recorded manifests too, since others may have written the record."""
+        if name in PROVIDER_KEYS:
+            self.keys.append(VariableUse(name, path))
+        is_connection = name not in OWN_SECRETS and has_password(value)
+        if is_connection:
+            self.secrets.add(value)
+        if name in OWN_SECRETS:
+            self.problems.append(Problem(f"{'.'.join(path)} may not read {name!r}", suggestion=OWN_HINT))
+        elif (is_connection or is_secret_name(name)) and not (inherits or may_hold_secret(path[2:])):
+            kind = "holds a password" if is_connection else "is a secret by its name"
+            self.problems.append(
+                Problem(f"{'.'.join(path)} may not read {name!r}, which {kind}", suggestion=SECRETS_HINT)
+            )
 
 
 def _above(path: tuple[str, ...]) -> str:

@@ -138,14 +138,31 @@ def test_a_secret_that_is_written_on_a_command_line_is_refused(argument: str, tm
     assert (problem.line, problem.suggestion) == (8, "put it under env, and let the server read it from there")
 
 
-def test_a_recorded_manifest_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_manifest_is_refused_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "abcdef-0123456789")
     loaded = load([written(tmp_path, TEAM.replace("Do it.", "'Use NAME'"))])
     source = source_of(loaded)
     agent = loaded.manifest.agents["a"].model_copy(update={"instructions": "Use ${SHOP_API_KEY}"})
     manifest = source.manifest.model_copy(update={"agents": {"a": agent}})
-    team = team_from_source(source.model_copy(update={"manifest": manifest}))
-    assert "abcdef-0123456789" in team.secrets
+    with pytest.raises(ManifestError, match=r"agents\.a\.instructions may not read 'SHOP_API_KEY'"):
+        team_from_source(source.model_copy(update={"manifest": manifest}), recorded=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Do it.", "'${TEAMWRIGHT_JOURNAL}'"),
+        ("args: [now]", "env: {ANYTHING: '${TEAMWRIGHT_JOURNAL}'}"),
+        ("args: [now]", "env_allow: [TEAMWRIGHT_JOURNAL]"),
+        ("https://x.example/v1", "https://x.example/${TEAMWRIGHT_JOURNAL}"),
+    ],
+)
+def test_a_variable_of_teamwright_itself_is_refused_everywhere(before: str, after: str, tmp_path: Path) -> None:
+    with pytest.raises(ManifestError) as caught:
+        load([written(tmp_path, TEAM.replace(before, after))])
+    [problem] = caught.value.problems
+    assert "may not read 'TEAMWRIGHT_JOURNAL'" in problem.message
+    assert problem.line > 0
 
 
 def test_a_mapping_that_many_agents_share_is_looked_through_once(tmp_path: Path) -> None:

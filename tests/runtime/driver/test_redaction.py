@@ -326,3 +326,13 @@ async def test_any_text_survives_the_journal(tmp_path: Path, text: str) -> None:
         result = await engine.run(FunctionAgent("a", echo), text, run_id="r")
         with anyio.fail_after(5):
             assert (await engine.runs.result("r")).output == result.output == text
+
+
+def test_connection_strings_of_the_environment_are_known_by_their_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_JOURNAL", "postgresql://ann:pa55word-1234@db.example/runs")
+    monkeypatch.setenv("SHOP_CACHE", "redis://:0ther-5678-9@cache.example:6379")
+    redactor = Redactor()
+    said = redactor.text("at postgresql://ann:pa55word-1234@db.example/runs, with pa55word-1234 and 0ther-5678-9")
+    assert said == "at [redacted], with [redacted] and [redacted]"
+    monkeypatch.setenv("TEAMWRIGHT_JOURNAL", "postgresql://db.example/runs")
+    assert "db.example" in Redactor().text("at postgresql://db.example/runs")

@@ -1,7 +1,7 @@
 """Checks the variables of a manifest: secrets are only in fields for secrets, never in a prompt or on a command line.
 
-`validate` also checks the values that the environment has here. Only files are checked: a run whose manifest an
-earlier version recorded continues with it unchanged.
+`validate` also checks the values that the environment has here. A recorded manifest is checked again, without
+positions, when its variables are resolved.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.manifests.declarations import Declaration, Declarations, Kind
-from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
+from teamwright.values.secrets.classification import OWN_SECRETS, REFERENCE, is_secret_name, may_hold_secret
 from teamwright.values.secrets.patterns import secret_spans
 from teamwright.values.text.display import cut
 from teamwright.values.text.web_address import is_web_address
 
-FOR_SECRETS = frozenset(("api_key", "url"))
-SCHEMAS = frozenset(("input_schema", "output_schema"))
 MODELS = frozenset(("model", "economy", "fallback"))
 """The fields of an agent that declare models."""
 ON_COMMAND_LINES = frozenset(("command", "args"))
+OWN_HINT = "it holds an address or a secret of Teamwright itself, which no manifest may use"
+SECRETS_HINT = "secrets go into api_key, headers, env, url and webhook; if it is not a secret, rename the variable"
 FULL_ADDRESS = "write it in full, for example http://localhost:8000/v1"
 LONGEST_KEY = 64
 """The most characters of a field's name that a message shows."""
@@ -38,8 +38,6 @@ def check_variables(declared: Declarations, report: ProblemReport) -> None:
             found: list[tuple[Path, Scalar]] = []
             _collect(one.node, (), found, plain)
             for path, scalar in found:
-                if may_hold_secret(path):
-                    continue
                 _check_references(one, path, scalar, report)
             _check_command_lines(one, found, report)
 
@@ -106,21 +104,18 @@ def not_an_address(path: Sequence[str], names: Sequence[str]) -> str:
     return f"{_shown(tuple(path))} is not an http address with the value of {' and '.join(map(repr, names))}"
 
 
-def may_hold_secret(path: Path) -> bool:
-    """Whether the field at a path is for a key, header, environment variable, address or webhook."""
-    if not path or path[0] in SCHEMAS:
-        return False
-    *_, around, name = "", *path
-    return name in FOR_SECRETS or around in NAMED_BY_OTHERS or (around == "notify" and name in NOTIFY)
-
-
 def _check_references(owner: Declaration, path: Path, text: Scalar, report: ProblemReport) -> None:
-    for name in variables_of(str(text.value)):
-        if is_secret_name(name):
+    names = dict.fromkeys(variables_of(str(text.value)))
+    if path[-1:] == ("env_allow",) and text.value in OWN_SECRETS:
+        names[str(text.value)] = None
+    for name in names:
+        if name in OWN_SECRETS:
+            report.problem(text.place, f"{owner.words}: {_shown(path)} may not read {name!r}", OWN_HINT)
+        elif is_secret_name(name) and not may_hold_secret(path):
             report.problem(
                 text.place,
                 f"{owner.words}: {_shown(path)} may not read {name!r}, which is a secret by its name",
-                "secrets go into api_key, headers, env, url and webhook; if it is not a secret, rename the variable",
+                SECRETS_HINT,
             )
 
 

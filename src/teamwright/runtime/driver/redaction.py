@@ -17,6 +17,7 @@ from teamwright.values.events.event import Fact
 from teamwright.values.secrets.classification import (
     HIDDEN,
     SHORTEST,
+    has_password,
     is_maskable,
     known_forms,
 )
@@ -220,9 +221,11 @@ def replace_lone_surrogates(text: str) -> str:
 
 
 def environment_secrets(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return the values of environment variables whose names say that they hold a credential; no file paths."""
+    """Return the values of environment variables that hold a credential, by their names or as addresses with a
+    password; no file paths, and no address of a journal or server without one.
+    """
     variables = os.environ if environment is None else environment
-    found = (value for name, value in variables.items() if CREDENTIALS.search(name.upper()))
+    found = (value for name, value in variables.items() if CREDENTIALS.search(name.upper()) or has_password(value))
     return [value for value in found if is_maskable(value) and not _is_file(value)]
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -32,6 +32,11 @@ NAMED_BY_OTHERS = HEADER_FIELDS | {"env"}
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable in a manifest, or its escape."""
 
+FOR_SECRETS = frozenset(("api_key", "url"))
+SCHEMAS = frozenset(("input_schema", "output_schema"))
+OWN_SECRETS = frozenset(("TEAMWRIGHT_JOURNAL", "TEAMWRIGHT_REDIS", "TEAMWRIGHT_WEBHOOK", "TEAMWRIGHT_WEBHOOK_SECRET"))
+"""Variables of Teamwright itself with addresses and credentials, which no manifest needs."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
     (
@@ -49,6 +54,8 @@ _STORES = frozenset(
         "rabbitmq", "redis", "sql",
     )
 )  # fmt: skip
+_PASSWORD = re.compile(r"(?:^|[\s;])(?:password|pwd)\s{0,8}=\s{0,8}('[^']*'|[^\s;]+)", re.IGNORECASE)
+"""The password of a connection string such as `host=db password=…`, or `Server=db;Pwd=…`."""
 _ADDRESSES = frozenset(("url", "uri"))
 _FOLDERS = frozenset(("PWD", "OLDPWD"))
 _PLAIN_HEADERS = frozenset(("accept", "content-type", "user-agent", "host", "origin", "referer"))
@@ -57,6 +64,8 @@ _PLAIN_HEADERS = frozenset(("accept", "content-type", "user-agent", "host", "ori
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether a variable, header or field is a secret by its name: SHOP_API_KEY, dbPassword, X-Auth-Token."""
+    if name in OWN_SECRETS:
+        return True
     if name in _FOLDERS or len(name) > 256:
         return False
     words = {word.lower() for word in _WORD.findall(name)}
@@ -66,7 +75,27 @@ def is_secret_name(name: str) -> bool:
         return True
     if "tokens" in words:
         return not words.isdisjoint(_TOKEN_LISTS)
+    if "connection" in words and not words.isdisjoint(("string", "str")):
+        return True
     return not words.isdisjoint(_ADDRESSES) and not words.isdisjoint(_STORES)
+
+
+def may_hold_secret(path: Sequence[str]) -> bool:
+    """Whether the field at a path in a declaration is for a key, header, variable, address or webhook."""
+    if not path or path[0] in SCHEMAS:
+        return False
+    *_, around, name = "", *path
+    return name in FOR_SECRETS or around in NAMED_BY_OTHERS or (around == "notify" and name in NOTIFY)
+
+
+def has_password(value: str) -> bool:
+    """Whether a value is the address of a server with a password, or a connection string with one."""
+    if "://" not in value:
+        return _PASSWORD.search(value) is not None
+    try:
+        return bool(urlsplit(value).password)
+    except ValueError:
+        return False
 
 
 def is_secret(parent: str, name: str) -> bool:
@@ -131,6 +160,8 @@ def _parts(value: str) -> Iterator[str]:
         yield cookie.partition("=")[2].strip()
     if "://" in value:
         yield from _of_address(value)
+    elif found := _PASSWORD.search(value):
+        yield found[1].strip("'")
 
 
 def _user_and_password(encoded: str) -> Iterator[str]:
