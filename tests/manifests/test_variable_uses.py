@@ -78,7 +78,7 @@ def test_what_the_message_suggests_allows_it(tmp_path: Path, monkeypatch: pytest
             assert load_team(written(tmp_path, **ELSEWHERE[case]))
 
 
-def test_the_key_of_nobodys_provider_goes_to_any_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_no_known_provider_goes_to_any_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SERVER_KEY", "a-0123456789")
     model = "{url: 'http://localhost:8000/v1', name: x, api_key: '${MY_SERVER_KEY}'}"
     assert load_team(written(tmp_path, model))

@@ -14,8 +14,11 @@ Move = Callable[[str, str], str]
 """Returns the new path for what names it, `scripted`, `local` or a kind of tool, and for the path as written."""
 
 
-def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Path]) -> JsonValue:
-    """Return the declaration of an agent, a model or a tool with its paths moved; `folder` resolves a moved path."""
+def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Path] | None = None) -> JsonValue:
+    """Return the declaration of an agent, a model or a tool with its paths moved; `folder` resolves a moved path.
+
+    Without a `folder`, nothing is recorded of the files at these paths.
+    """
     if kind == "model":
         return _relocate_model(value, move)
     if kind == "tool":
@@ -44,11 +47,12 @@ def _relocate_model(model: JsonValue, move: Move) -> JsonValue:
     return model
 
 
-def _relocate_tool(tool: JsonValue, move: Move, folder: Callable[[str], Path]) -> JsonValue:
+def _relocate_tool(tool: JsonValue, move: Move, folder: Callable[[str], Path] | None) -> JsonValue:
     if not isinstance(tool, dict):
         return tool
     moved = dict(tool)
     for name in kinds_in(tool):
         kind = find_kind(name)
-        moved[name] = kind.pin(kind.relocate(tool[name], lambda file, name=name: move(name, file)), folder)
+        settings = kind.relocate(tool[name], lambda file, name=name: move(name, file))
+        moved[name] = settings if folder is None else kind.pin(settings, folder)
     return moved

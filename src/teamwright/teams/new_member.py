@@ -27,7 +27,10 @@ def build_new_member(team: Team, name: str, declared: JsonValue) -> AgentLike:
     if spec.model is None and spec.function is None and spec.scripted is None and spec.expert is None:
         spec = spec.model_copy(update={"model": _shared_model(team, name)})
     agents = {**source.manifest.agents, name: spec}
-    manifest, secrets = resolve_secrets(source.manifest.model_copy(update={"agents": agents}))
+    declared_with = source.manifest.model_copy(update={"agents": agents})
+    if team.permit is not None:
+        team.permit(declared_with)
+    manifest, secrets = resolve_secrets(declared_with)
     if not secrets <= team.secrets:
         raise UsageError(f"The new member {name!r} names a secret that the team does not use; declare it in the team.")
     with modules_of(source.module_folder):

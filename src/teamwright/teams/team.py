@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, cast
@@ -77,6 +77,8 @@ class Team(PolicyAttributes):
     """The digest of the folder with the team's code; empty if it needs installed packages alone."""
     moved_to: str = ""
     """The folder of its manifest, if that is another one now than the record of the run says."""
+    permit: Callable[[Manifest], None] | None = None
+    """Raises `UsageError` if its manifest with a new member uses what this process does not allow."""
 
     @checked_call("team")
     def __init__(

@@ -50,9 +50,15 @@ def test_a_path_leads_to_its_function() -> None:
         ("json.dumps", "write it as module:function"),
         ("no_such_module:f", "can't be imported"),
         ("json:dump_s", "did you mean 'dumps'"),
-        ("json:__name__", "is not a function"),
+        ("json:JSONDecodeError.args", "is not a function"),
+        ("json:__loader__.get_data", "'__loader__' is a name of Python's own"),
     ],
 )
 def test_a_wrong_import_path_is_reported_clearly(path: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_function(path, "the tool")
+
+
+def test_a_path_does_not_lead_through_another_module() -> None:
+    with pytest.raises(UsageError, match=r"'os' in 'shutil:os\.system' is a module; write  os:…"):
+        load_function("shutil:os.system", "the tool")

@@ -1,19 +1,22 @@
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.prepared_team import prepare_team
-from teamwright.cluster.submission.team_loader import Lacks, TeamLoader, source_on_worker
+from teamwright.cluster.submission.team_loader import NOTHING, Lacks, TeamLoader, source_on_worker
+from teamwright.errors import UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch
 from teamwright.manifests.load import load
 from teamwright.runtime.engine import Engine
 from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import source_of
+from teamwright.teams.new_member import build_new_member
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import McpSpec
@@ -39,9 +42,16 @@ async def submit(engine: Engine, folder: Path, manifest: str, code: Path | None 
     shutil.rmtree(folder)
 
 
-def loader(engine: Engine, tmp_path: Path, *code: Path) -> TeamLoader:
+def loader(engine: Engine, tmp_path: Path, *code: Path, allow: Permissions = NOTHING) -> TeamLoader:
     cache = FileCache(tmp_path / "cache")
-    return TeamLoader(engine.journal, engine.models, code=[CodeFolder(one) for one in code], cache=cache)
+    folders = [CodeFolder(one) for one in code]
+    return TeamLoader(engine.journal, engine.models, code=folders, allow=allow, cache=cache)
+
+
+def allowed(
+    *, modules: Sequence[str] = (), programs: Sequence[str] = (), env: Sequence[str] = (), roots: Sequence[Path] = ()
+) -> Permissions:
+    return Permissions.parse(modules, programs, env, roots)
 
 
 async def test_a_team_is_built_from_the_files_of_its_run(engine: Engine, tmp_path: Path) -> None:
@@ -93,6 +103,8 @@ async def test_a_file_of_a_run_is_never_imported_as_code(engine: Engine, tmp_pat
     files = {"hostile.py": CODE.encode()}
     await commit(engine.journal, await engine.enqueue(prepared.team, "x", queue="q", run_id="one", files=files))
     found = await loader(engine, tmp_path, folder).load("one")
+    assert str(found) == "waits for a worker with the Python module 'hostile' allowed (--allow-module hostile)"
+    found = await loader(engine, tmp_path, folder, allow=allowed(modules=["hostile"])).load("one")
     assert str(found) == "waits for a worker with the Python module 'hostile'"
 
 
@@ -120,7 +132,7 @@ async def test_a_run_of_another_version_of_a_strategy_is_left_to_others(engine: 
     assert isinstance(first.fact, RunStarted)
     newer = structs.replace(first, fact=first.fact.changed(strategies={"sequential": 77}))
     await commit(engine.journal, Batch([newer, *rest], batch.bodies))
-    found = await loader(engine, tmp_path).load("one")
+    found = await loader(engine, tmp_path, allow=allowed(modules=["textwrap"])).load("one")
     assert str(found) == "waits for a worker with strategy 'sequential' version 77"
 
 
@@ -132,7 +144,44 @@ async def test_a_variable_that_this_machine_lacks_is_named(
     manifest = "agents: {one: {model: {url: '${PLACE}/v1', name: x, api_key: '${HOUSE_KEY}'}}}"
     await submit(engine, folder, manifest)
     monkeypatch.setenv("PLACE", "http://localhost:1")
-    found = await loader(engine, tmp_path).load("one")
+    permissions = allowed(env=["PLACE", "HOUSE_KEY@localhost"])
+    found = await loader(engine, tmp_path, allow=permissions).load("one")
+    assert str(found) == (
+        "waits for a worker with the environment variable 'HOUSE_KEY' allowed (--allow-env HOUSE_KEY)"
+    )  # without a value, its host is not known
+    found = await loader(engine, tmp_path, allow=allowed(env=["PLACE", "HOUSE_KEY"])).load("one")
     assert str(found) == "waits for a worker with the environment variable 'HOUSE_KEY'"
     monkeypatch.setenv("HOUSE_KEY", "s3cret-0123456789")
-    assert isinstance(await loader(engine, tmp_path).load("one"), Team)
+    assert isinstance(await loader(engine, tmp_path, allow=permissions).load("one"), Team)
+    found = await loader(engine, tmp_path).load("one")
+    assert str(found) == (
+        "waits for a worker with the environment variable 'PLACE' allowed (--allow-env PLACE),"
+        " the environment variable 'HOUSE_KEY' allowed (--allow-env HOUSE_KEY)"
+    )
+
+
+async def test_the_folders_that_a_record_allows_itself_are_not_allowed(engine: Engine, tmp_path: Path) -> None:
+    folder, secret = tmp_path / "team", tmp_path / "elsewhere"
+    folder.mkdir()
+    secret.mkdir()
+    (folder / "team.yaml").write_text(
+        f"agents: {{one: {{model: 'openai:x', tools: [{{files: {{root: '{secret}'}}}}]}}}}"
+    )
+    source = source_of(load([folder / "team.yaml"]), allow_roots=[secret])
+    prepared = prepare_team(source, engine.models)
+    assert prepared.options == (f"--allow-root {secret}",)
+    await commit(engine.journal, await engine.enqueue(prepared.team, "x", queue="q", run_id="one"))
+    found = await loader(engine, tmp_path).load("one")
+    assert str(found) == f"waits for a worker with the path {str(secret)!r} allowed (--allow-root {secret})"
+    assert await loader(engine, tmp_path, allow=allowed(roots=[tmp_path])).lacks("one") is None
+
+
+async def test_a_new_member_of_a_run_is_held_to_what_the_worker_allows(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    await submit(engine, folder, "agents: {one: {function: 'textwrap:dedent'}}")
+    team = await loader(engine, tmp_path, allow=allowed(modules=["textwrap"])).load("one")
+    assert isinstance(team, Team)
+    with pytest.raises(UsageError, match="needs a worker with the Python module 'os' allowed"):
+        build_new_member(team, "late", {"function": "os:system"})
+    assert build_new_member(team, "late", {"function": "textwrap:indent"}).name == "late"

@@ -12,12 +12,15 @@ from anyio.to_thread import run_sync
 
 from teamwright.cli.main import main
 from teamwright.cluster.queue.client import QueueClient, QueueLimits
+from teamwright.cluster.status import SetAside, read_set_aside
+from teamwright.cluster.submission.permissions import Permissions
+from teamwright.cluster.submission.prepared_team import prepare_team
 from teamwright.cluster.worker.log import WorkerLog
 from teamwright.cluster.worker.take_over import TakeOver
 from teamwright.cluster.worker.worker import Worker
 from teamwright.events import Event
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.teams.load import load_team
+from teamwright.teams.load import load_team, read_manifest, source_of
 from tests.kit.workers import Cluster, eventually
 
 ASKING = """
@@ -166,12 +169,39 @@ async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_ov
     monkeypatch.setattr("teamwright.cluster.worker.take_over.LOAD_SECONDS", 0.0)
     await _submit_asking(cluster)
     said: list[str] = []
-    async with Worker(PostgresJournal(cluster.url), report=WorkerLog(said.append)) as worker:
+    allow = Permissions(modules=frozenset(("tests",)))
+    async with Worker(PostgresJournal(cluster.url), allow=allow, report=WorkerLog(said.append)) as worker:
         await eventually(lambda: any("takes over asks" in line for line in said), "the entry is taken over")
         await eventually(lambda: said.count("paused asks") == 2, "the run is paused again")
         await worker.drain()
     assert {"ValueError: park", "ValueError: look"} <= set(said)
     assert [one.run_id for one in await cluster.client.entries("parked")] == ["asks"]
+
+
+async def test_a_submitted_manifest_starts_no_program_that_the_worker_does_not_allow(cluster: Cluster) -> None:
+    mark = cluster.folder / "mark"
+    shell = f'[sh, -c, "touch {mark}; exit 0"]'
+    (cluster.folder / "replies.yaml").write_text("rules: [{reply: done}]\n")
+    (cluster.folder / "hostile.yaml").write_text(
+        f"agents: {{a: {{scripted: replies.yaml, evaluate: {{criteria: [{{id: c, command: {shell}}}]}}}}}}"
+    )
+    source = source_of(read_manifest([cluster.folder / "hostile.yaml"]))
+    prepared = prepare_team(source, cluster.engine.models)
+    assert prepared.options == ("--allow-program sh",)
+    batch = await cluster.engine.enqueue(
+        prepared.team, "go", queue="default", run_id="hostile", files=prepared.files, code=prepared.code
+    )
+    assert await cluster.client.submit(batch, "default")
+    worker = cluster.start()
+    reason = "waits for a worker with the program 'sh' allowed (--allow-program sh)"
+    await eventually(lambda: worker.has_said(reason), "the worker leaves the run")
+    assert not mark.exists()
+    while not (aside := await read_set_aside(cluster.client)):  # noqa: ASYNC110 - it is in the database
+        await asyncio.sleep(0.02)
+    assert aside == [SetAside("hostile", reason)]
+    cluster.start("--allow-program", "sh")
+    await cluster.completed("hostile")
+    assert mark.exists()
 
 
 async def _pause(cluster: Cluster, *run_ids: str) -> None:

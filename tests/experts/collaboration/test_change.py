@@ -17,11 +17,15 @@ from teamwright.experts.collaboration.change import (
 )
 from teamwright.experts.collaboration.difference import plan_difference
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
+from teamwright.values.specs.evaluation import Criterion, Evaluate
 
 TEAM = Roster(("lead", "a", "b", "c", "d"), "lead")
 PLAN = CollaborationPlan(
     steps=(Phase(id="a", status="completed"), Phase(id="b", needs=("a",)), Phase(id="c", needs=("b",)), Phase(id="d"))
 )
+
+
+SHELL = Evaluate(criteria=(Criterion(id="x", command=("sh", "-c", "true")),))
 
 
 def problems(change: PlanChange, plan: CollaborationPlan = PLAN) -> list[str]:
@@ -50,6 +54,7 @@ def test_a_change_adds_replaces_and_removes_and_is_numbered() -> None:  # A-07
         (PlanChange(put=(Phase(id="b", needs=("c",)),)), "in a circle"),
         (PlanChange(put=(Phase(id="e", agent="z"),)), "not of the team"),
         (PlanChange(put=(Phase(id="d", status="completed"),)), "a run keeps the status"),
+        (PlanChange(put=(Phase(id="d", evaluate=SHELL),)), "would run 'sh -c true', and a manifest alone names code"),
     ],
 )
 def test_a_change_that_can_not_be_made_says_why(change: PlanChange, text: str) -> None:

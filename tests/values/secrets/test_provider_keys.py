@@ -1,4 +1,4 @@
-"""A provider's key goes to its provider, or where somebody allowed it by name."""
+"""A provider's key goes to its provider, or where a user allowed it by name."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_the_hosts_of_a_provider_and_their_subdomains_are_its_own(url: str) -> N
 @pytest.mark.parametrize(
     "url",
     [
-        "http://api.openai.com/v1",  # anybody on the way reads it
+        "http://api.openai.com/v1",  # not encrypted on its way
         "https://api.openai.com@evil.example/v1",
         "https://evil.example/api.openai.com",
         "https://evil.example#@api.openai.com",

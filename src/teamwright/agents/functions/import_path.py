@@ -58,6 +58,11 @@ def load_function(path: str, what: str, form: str = "module:function") -> Functi
         known = [one for one in dir(found) if not one.startswith("_")]
         if (found := getattr(found, name, None)) is None:
             raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}")
+        # Who allows a module allows neither all that it imports, nor the loader that Python gives it.
+        if isinstance(found, types.ModuleType):
+            raise UsageError(f"{name!r} in {path!r} is a module; write  {found.__name__}:…")
+        if name.startswith("__"):
+            raise UsageError(f"{path!r} is not a function of its module: {name!r} is a name of Python's own.")
     if not callable(found):
         raise UsageError(f"{path!r} is not a function.")
     return found

@@ -228,6 +228,8 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             place = await _place_of(engine, batch.run_id)
         elif not shown.quiet and not await has_worker(journal, place.queue):
             say(f"no worker of this queue runs now; start one with: teamwright worker --queue {place.queue}")
+        if is_new and prepared.options and not shown.quiet:
+            say(f"only workers with these options drive it: {' '.join(prepared.options)}")
         if submission.wait:
             return await _wait(engine, batch.run_id, place, shown)
         await _report_submitted(engine, batch.run_id, place, shown)

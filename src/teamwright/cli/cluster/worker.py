@@ -31,6 +31,30 @@ CodeFolders = Annotated[
         "--code", metavar="DIR", help="A folder with code that manifests name; runs with the same code are driven."
     ),
 ]
+AllowModule = Annotated[
+    list[str] | None,
+    typer.Option("--allow-module", metavar="NAME", help="A Python package whose functions runs may name."),
+]
+AllowProgram = Annotated[
+    list[str] | None,
+    typer.Option("--allow-program", metavar="NAME", help="A program that runs may start, with any arguments."),
+]
+AllowEnv = Annotated[
+    list[str] | None,
+    typer.Option("--allow-env", metavar="NAME[@HOST]", help="A variable that runs may use, or send to this host."),
+]
+AllowedRoot = Annotated[
+    list[Path] | None,
+    typer.Option("--allow-root", metavar="DIR", help="A folder that file tools of runs may read and write."),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
+    ),
+]
 Retain = Annotated[
     str | None,
     typer.Option("--retain", metavar="AGE", help="Delete runs of this journal that ended longer ago: 12h, 30d, 8w."),
@@ -40,19 +64,17 @@ QueueName = Annotated[str, typer.Option("--queue", metavar="NAME", help="The que
 
 def worker(
     queue: QueueName = "default",
+    *,
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="How many runs to drive at a time.")] = 4,
     name: Annotated[
         str, typer.Option("--name", help="The name of the worker in messages; by default that of the machine.")
     ] = "",
     code: CodeFolders = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="[HOST:]PORT",
-            help="Serve metrics, health and readiness over HTTP, on loopback unless a host is named.",
-        ),
-    ] = None,
+    allow_module: AllowModule = None,
+    allow_program: AllowProgram = None,
+    allow_env: AllowEnv = None,
+    allow_root: AllowedRoot = None,
+    metrics: Metrics = None,
     retain: Retain = None,
     log: Annotated[LogFormat, typer.Option("--log", help="What is printed: lines of text, or of JSON.")] = "text",
 ) -> int:
@@ -60,12 +82,14 @@ def worker(
 
     A worker that is stopped lets calls in flight finish and hands its runs back to the queue; a second signal cuts them
     off, and ends the worker within seconds. A run that needs what this worker lacks, such as a version of a strategy,
-    is left to others, and says for what it waits. The runs of a worker that dies are taken over by others within
-    seconds. The journal must be in Postgres.
+    is left to others, and says for what it waits. A run uses none of the modules, programs, variables and folders of
+    this machine that the options don't allow by name; keys of model providers go to their providers. The runs of a
+    worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
     with needs_extra("cluster", "queues and workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
+        from teamwright.cluster.submission.permissions import Permissions
         from teamwright.cluster.worker.log import WorkerLog, silence_libraries
         from teamwright.cluster.worker.worker import Worker
         from teamwright.teams.file_cache import FileCache
@@ -79,9 +103,17 @@ def worker(
         folders = [CodeFolder(one) for one in code or ()]
         await run_sync(FileCache().remove_unused)
         report = WorkerLog(_write, as_json=log == "json")
-        age = None if retain is None else seconds_of(retain)
-        journal = cluster_journal()
-        made = Worker(journal, queue=queue, at_once=at_once, name=name, code=folders, retain=age, report=report)
+        allow = Permissions.parse(allow_module or (), allow_program or (), allow_env or (), allow_root or ())
+        made = Worker(
+            cluster_journal(),
+            queue=queue,
+            at_once=at_once,
+            name=name,
+            code=folders,
+            allow=allow,
+            retain=None if retain is None else seconds_of(retain),
+            report=report,
+        )
         for one in folders:
             report("starting", detail=f"it has the code {one.digest[:12]} in {str(one.folder)!r}")
         return await _work(made, report, metrics, stop)

@@ -11,6 +11,7 @@ from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.needs import VARIABLE
 from teamwright.cluster.submission.packed_source import PackedSource, pack
+from teamwright.cluster.submission.permissions import ROOTLESS, Permissions
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.cluster.submission.team_loader import source_on_worker
 from teamwright.errors import NotResumable, UsageError
@@ -29,6 +30,8 @@ class PreparedTeam:
     team: Team
     files: Mapping[str, bytes]
     code: str = ""
+    options: tuple[str, ...] = ()
+    """The options that workers need to drive the run, because it uses more than models."""
 
 
 def prepare_team(
@@ -49,7 +52,13 @@ def prepare_team(
     _check_resumable(packed.source)
     _check_elsewhere(packed, models, code)
     team.declared = packed.source
-    return PreparedTeam(team, packed.files, "" if code is None else code.digest)
+    refused = Permissions().refusals(packed.source.manifest, None if code is None else code.folder)
+    if ROOTLESS in refused:
+        raise UsageError(
+            "The files tool has no root, and workers have no folder for it: name an absolute path that each one has,"
+            " such as  files: {root: /srv/shared}"
+        )
+    return PreparedTeam(team, packed.files, "" if code is None else code.digest, tuple(one.option for one in refused))
 
 
 def _check_elsewhere(packed: PackedSource, models: Models, code: CodeFolder | None) -> None:
@@ -59,7 +68,7 @@ def _check_elsewhere(packed: PackedSource, models: Models, code: CodeFolder | No
             place = Path(folder, path)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
-        local = source_on_worker(packed.source, Path(folder), code)
+        local = source_on_worker(packed.source, Path(folder), code, packed.source.roots)
         try:
             team_from_source(local, models, environment=lenient_environment(local.manifest), recorded=True)
         except UsageError as error:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.needs import VARIABLE, missing_here, needs_of
+from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.team_code import place_in_code
 from teamwright.errors import NotResumable
 from teamwright.journal.decoder import decode_body
@@ -24,6 +25,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source, ToolSpec
 from teamwright.values.text.validation_messages import misfits_of
+
+NOTHING = Permissions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,20 @@ class Lacks:
 
 
 class TeamLoader:
-    """Builds teams of recorded runs. `code` are the folders with code that this worker has."""
+    """Builds teams of recorded runs. `code` are the folders with code that this worker has, `allow` what else runs may
+    use of it.
+    """
 
     def __init__(
-        self, journal: JournalReader, models: Models, *, code: Sequence[CodeFolder] = (), cache: FileCache | None = None
+        self,
+        journal: JournalReader,
+        models: Models,
+        *,
+        code: Sequence[CodeFolder] = (),
+        allow: Permissions = NOTHING,
+        cache: FileCache | None = None,
     ) -> None:
-        self._journal, self._models = journal, models
+        self._journal, self._models, self._allow = journal, models, allow
         self._code = {one.digest: one for one in code}
         self._cache = cache or FileCache()
 
@@ -59,8 +70,10 @@ class TeamLoader:
         if (lacks := await self._lacks(started, source)) is not None:
             return lacks
         folder = await self._cache.unpack(started.files, self._journal.bodies)
-        local = source_on_worker(source, folder, self._code.get(started.code))
+        code = self._code.get(started.code)
+        local = source_on_worker(source, folder, code, self._allow.roots)
         team = await anyio.to_thread.run_sync(partial(team_from_source, local, self._models, recorded=True))
+        team.permit = partial(self._allow.check, None if code is None else code.folder)
         await check_ready(team, self._models)
         return team
 
@@ -78,19 +91,29 @@ class TeamLoader:
             raise NotResumable(f"The team of run {run_id!r} can't be read from its record: {wrong}") from error
 
     async def _lacks(self, started: RunStarted, source: Source) -> Lacks | None:
-        code = self._code.get(started.code)
-        missing = await anyio.to_thread.run_sync(lambda: missing_here(needs_of(started, source.manifest), code))
+        missing = await anyio.to_thread.run_sync(self._missing, started, source.manifest)
         return Lacks(missing) if missing else None
 
+    def _missing(self, started: RunStarted, manifest: Manifest) -> tuple[str, ...]:
+        """Return what is not allowed, or else what is not there: looking for it may import packages."""
+        code, needs = self._code.get(started.code), needs_of(started, manifest)
+        if started.code and code is None:
+            return missing_here(needs, None)
+        refused = self._allow.refusals(manifest, None if code is None else code.folder)
+        return tuple(map(str, refused)) or missing_here(needs, code)
 
-def source_on_worker(source: Source, folder: Path, code: CodeFolder | None) -> Source:
-    """The source with its files in `folder`, its modules in the folder with code, and commands beside the code."""
-    update: dict[str, object] = {"base": str(folder), "modules": ""}
+
+def source_on_worker(source: Source, folder: Path, code: CodeFolder | None, roots: Sequence[str] | None = ()) -> Source:
+    """The source with its files in `folder`, its modules in the folder with code, and commands beside the code.
+
+    The folders that its record allows are those of another machine, as its submitter claims; `roots` replace them.
+    """
+    update: dict[str, object] = {"base": str(folder), "modules": "", "roots": roots}
     if code is not None:
         update["modules"] = str(code.folder)
         if (beside := place_in_code(source)) is not None:
             update["manifest"] = _with_commands_in(source.manifest, code.folder / beside)
-            update["roots"] = None if source.roots is None else (*source.roots, str(code.folder))
+            update["roots"] = None if roots is None else (*roots, str(code.folder))
     return source.model_copy(update=update)
 
 

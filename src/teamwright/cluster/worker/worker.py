@@ -24,8 +24,9 @@ from teamwright.cluster.queue.runner import QueueRunner
 from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
+from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.scheduler import Scheduler
-from teamwright.cluster.submission.team_loader import Lacks, TeamLoader
+from teamwright.cluster.submission.team_loader import NOTHING, Lacks, TeamLoader
 from teamwright.cluster.submission.wait import record_pause, record_wait
 from teamwright.cluster.worker.log import Happening, WorkerLog
 from teamwright.cluster.worker.presence import Presence
@@ -69,6 +70,7 @@ class Worker:
         at_once: int = 4,
         name: str = "",
         code: Sequence[CodeFolder] = (),
+        allow: Permissions = NOTHING,
         retain: float | None = None,
         report: WorkerLog,
     ) -> None:
@@ -93,7 +95,7 @@ class Worker:
         self._take_over = TakeOver(journal, self._client, self._claimed, self._tell, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
         self._presence = Presence(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
-        self._teams = TeamLoader(journal, self._engine.models, code=code)
+        self._teams = TeamLoader(journal, self._engine.models, code=code, allow=allow)
         self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, self._tell)
         self._retention = None if retain is None else Retention(journal, retain, self._tell)
         self._claims: dict[str, Handle | None] = {}

@@ -16,6 +16,7 @@ from teamwright.experts.collaboration.difference import PlanDifference, phase_fi
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Pins, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems
 from teamwright.values.models import Value
+from teamwright.values.specs.evaluation import code_of_evaluation
 from teamwright.values.text.display import name_text
 
 Author = Literal["person", "lead", "expert"]
@@ -135,6 +136,11 @@ def _impossible(plan: CollaborationPlan, change: PlanChange) -> Iterator[str]:
     phases, put = plan.phases, [phase.id for phase in change.put]
     if not change:
         yield "the change changes nothing"
+    planned = {one for phase in plan.steps for one in code_of_evaluation(phase.evaluate)}
+    for phase in change.put:
+        for code in code_of_evaluation(phase.evaluate):
+            if code not in planned:  # models propose changes, and so do clients of a server
+                yield f"the phase {name_text(phase.id)} would run {code!r}, and a manifest alone names code"
     twice = [id_ for id_, count in Counter((*put, *change.remove)).items() if count > 1]
     for id_ in twice:
         yield f"the change names the phase {name_text(id_)} twice"

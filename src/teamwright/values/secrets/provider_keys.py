@@ -1,6 +1,6 @@
 """The keys of model providers by the names of their variables, and the hosts that a manifest may send each of them to.
 
-A host is listed only if nobody but the provider runs programs there. A variable that is not listed belongs to no
+A host is listed only if the provider alone runs programs there. A variable that is not listed belongs to no
 provider: a manifest may send it to any server.
 """
 
@@ -77,7 +77,7 @@ PROVIDER_KEYS: Final[Mapping[str, ProviderKey]] = _read_table()
 class Destination:
     """Where a value goes: to a `host`, to a `provider` of models, to a `program`, or to a `tool` of another kind.
 
-    `secure` tells whether nobody reads it on its way.
+    `secure` tells whether it is encrypted on its way.
     """
 
     kind: str
@@ -90,7 +90,7 @@ class Destination:
 
 
 def address_destination(url: str) -> Destination:
-    """Return the host of an address. One that programs might read in different ways is no host of anybody."""
+    """Return the host of an address. One that programs might read in different ways belongs to no provider."""
     try:
         address = urlsplit(url)
         host, port = (address.hostname or "").rstrip("."), address.port
@@ -142,6 +142,6 @@ class KeyGrants:
         return self.granted.get(variable) == frozenset()
 
     def names(self, variable: str, to: Destination) -> bool:
-        """Whether a variable may go to this destination because somebody named both."""
+        """Whether a variable may go to this destination because both were named."""
         hosts = self.granted.get(variable, frozenset())
         return to.name.lower() in hosts or (to.port is not None and f"{to.name.lower()}:{to.port}" in hosts)

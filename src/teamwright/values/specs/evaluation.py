@@ -6,6 +6,7 @@ How work is evaluated lies in the evaluator, which may be of another package.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
@@ -79,6 +80,19 @@ class Criterion(Value):
         if self.expected is not None and self.python is None and self.command is None:
             raise ValueError(f"expected of the criterion {self.id!r} is for checks by  python  and  command  alone")
         return self
+
+
+def code_of_evaluation(evaluate: Evaluate | None) -> Iterator[str]:
+    """Return the functions, programs and evaluators of other packages that an evaluation runs."""
+    if evaluate is None:
+        return
+    if ":" in evaluate.evaluator:
+        yield evaluate.evaluator
+    for one in evaluate.criteria:
+        if one.python is not None:
+            yield one.python
+        if one.command is not None:
+            yield " ".join(one.command)
 
 
 DEFAULT_CRITERIA = (Criterion.model_construct(id=NOT_BLANK, non_blank=True),)
