@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.cli.entry import take_passwords
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
+from tests.cli.conftest import TEAM, write_team
 
 PROGRAM = "import sys; sys.path.insert(0, {folder!r}); from teamwright.cli.entry import main; sys.exit(main())"
 
@@ -113,3 +115,43 @@ def test_the_package_runs_as_the_program() -> None:
     failed = subprocess.run([*program, "runs", "nothing"], capture_output=True, text=True, timeout=50, check=False)
     assert failed.returncode == 2
     assert "Traceback" not in failed.stderr
+
+
+ADDRESS = "redis://:pa55word-1234@127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "moved"),
+    [
+        (["runs", "list", "--redis", ADDRESS], ["runs", "list"], {"TEAMWRIGHT_REDIS": ADDRESS}),
+        ([f"--redis={ADDRESS}", "runs"], ["runs"], {"TEAMWRIGHT_REDIS": ADDRESS}),
+        (
+            ["--journal", "postgresql://h/d?password=x", "x"],
+            ["x"],
+            {"TEAMWRIGHT_JOURNAL": "postgresql://h/d?password=x"},
+        ),
+        (["--journal", "postgresql://h/d", "x"], ["--journal", "postgresql://h/d", "x"], {}),
+        (["run", "--", "--redis", ADDRESS], ["run", "--", "--redis", ADDRESS], {}),
+        (["run", "--redis"], ["run", "--redis"], {}),
+    ],
+)
+def test_addresses_with_passwords_move_to_the_environment(
+    given: list[str], kept: list[str], moved: dict[str, str]
+) -> None:
+    assert take_passwords(given) == (kept, moved)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads the list of processes from /proc")
+def test_a_password_does_not_stay_in_the_list_of_processes(tmp_path: Path) -> None:
+    team = write_team(tmp_path / "slow", TEAM, "rules: [{agent: writer, delay: 30, reply: x}]")
+    command = [sys.executable, "-m", "teamwright", "run", str(team), "Go", "--redis", ADDRESS, "--run-id", "one"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            process.stderr.readline()  # it has started
+            listed = Path(f"/proc/{process.pid}/cmdline").read_text()
+            assert "pa55word" not in listed
+            assert listed.split("\0")[1:-1] == ["-m", "teamwright", "run", str(team), "Go", "--run-id", "one"]
+            assert f"TEAMWRIGHT_REDIS={ADDRESS}" in Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+        finally:
+            process.kill()

@@ -8,10 +8,51 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 
 from teamwright.cli.terminal.interrupts import exit_on_interrupt
 
+SERVERS = {"--journal": "TEAMWRIGHT_JOURNAL", "--redis": "TEAMWRIGHT_REDIS"}
+"""Options whose values may contain a password, and the variables that say the same."""
 LIBRARIES = r"(anthropic|genai_prices|google|httpcore2?|httpx2?|mcp|openai|pydantic|pydantic_ai|pydantic_graph)(\.|$)"
+
+
+def hide_passwords() -> None:
+    """Start the program again without the passwords in its arguments: every user can read the list of processes.
+
+    They move to the environment, which only this user can read. Other programs are not started twice.
+    """
+    given = sys.argv[1:]
+    kept, moved = take_passwords(given)
+    start = len(sys.orig_argv) - len(given)
+    if moved and os.name == "posix" and sys.orig_argv[start:] == given:
+        os.execve(sys.executable, [*sys.orig_argv[:start], *kept], {**os.environ, **moved})
+
+
+def take_passwords(given: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the arguments without addresses that contain a password, and these as environment variables."""
+    kept, moved = list(given), dict[str, str]()
+    if any(one.startswith(tuple(SERVERS)) for one in given):
+        from teamwright.values.secrets.classification import has_password
+
+        for option, variable in SERVERS.items():
+            without = list(kept)
+            if (value := take_option(without, option)) is not None and has_password(value):
+                kept, moved[variable] = without, value
+    return kept, moved
+
+
+def take_option(given: list[str], name: str) -> str | None:
+    """Remove an option and its value from the arguments before `--`, and return the value."""
+    end = given.index("--") if "--" in given else len(given)
+    for index, one in enumerate(given[:end]):
+        if one.startswith(f"{name}="):
+            del given[index]
+            return one.removeprefix(f"{name}=")
+        if one == name and index + 1 < end:
+            del given[index]
+            return given.pop(index)
+    return None
 
 
 def main() -> int:
@@ -19,6 +60,7 @@ def main() -> int:
     if not sys.warnoptions and not os.environ.get("TEAMWRIGHT_DEBUG"):
         warnings.filterwarnings("ignore", module=LIBRARIES)
     with exit_on_interrupt():
+        hide_passwords()
         from teamwright.cli.main import main as run
 
         return run()

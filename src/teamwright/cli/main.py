@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Annotated
 
@@ -19,18 +19,16 @@ from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, va
 from teamwright.cli import journal as journal_app
 from teamwright.cli.cluster import app as cluster
 from teamwright.cli.cluster import submit, worker
+from teamwright.cli.entry import SERVERS, take_option
 from teamwright.cli.experts import app as experts
 from teamwright.cli.experts import ask
 from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
 from teamwright.cli.server import app as server
 from teamwright.cli.terminal.errors import guarded
-from teamwright.cli.terminal.output import write_result
-from teamwright.journal.location import JOURNAL_VARIABLE
-from teamwright.transports.location import REDIS_VARIABLE
+from teamwright.cli.terminal.json_stream import json_lines, wants_json_lines
+from teamwright.cli.terminal.output import flush_all, write_result
 
-NAMED = {"--journal": JOURNAL_VARIABLE, "--redis": REDIS_VARIABLE}
-"""Options that stand anywhere, and the variables that they set."""
 _build_commands = cache(typer.main.get_command)
 """Building the commands takes longer than most of them, so a process builds them once."""
 
@@ -92,7 +90,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error becomes a message on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    with _named_servers(given):
+    with _named_servers(given), json_lines() if wants_json_lines(given) else nullcontext():
         code = _run(given)
     if arguments is None:
         _exit_past_stuck_threads(code)
@@ -110,9 +108,9 @@ def _run(given: Sequence[str]) -> int:
 @contextmanager
 def _named_servers(given: list[str]) -> Generator[None]:
     """Take `--journal URL` and `--redis URL` from the arguments, wherever they stand, and use them within the block."""
-    before = {variable: os.environ.get(variable) for variable in NAMED.values()}
-    for option, variable in NAMED.items():
-        if (value := _take_option(given, option)) is not None:
+    before = {variable: os.environ.get(variable) for variable in SERVERS.values()}
+    for option, variable in SERVERS.items():
+        if (value := take_option(given, option)) is not None:
             os.environ[variable] = value
     try:
         yield
@@ -124,26 +122,11 @@ def _named_servers(given: list[str]) -> Generator[None]:
                 os.environ[variable] = value
 
 
-def _take_option(given: list[str], name: str) -> str | None:
-    """Remove an option and its value from the arguments before `--`, and return the value."""
-    end = given.index("--") if "--" in given else len(given)
-    for index, one in enumerate(given[:end]):
-        if one.startswith(f"{name}="):
-            del given[index]
-            return one.removeprefix(f"{name}=")
-        if one == name and index + 1 < end:
-            del given[index]
-            return given.pop(index)
-    return None
-
-
 def _exit_past_stuck_threads(code: int) -> None:
     """Exit at once if a thread can't be stopped, because the interpreter would wait for it."""
     main_thread = threading.main_thread()
     if any(thread is not main_thread and not thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):
-                stream.flush()
+        flush_all()
         os._exit(code)
 
 

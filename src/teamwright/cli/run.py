@@ -300,7 +300,7 @@ async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
     from teamwright.history.script_export import to_script
 
     script = (await to_script(engine.journal, await engine.runs.history(run_id))).masked()
-    write_file(script.to_yaml(), file)
+    write_file(script.to_yaml(), file, private=True)
     count = len(script.rules)
     what = "1 reply; replay it" if count == 1 else f"{count} replies; replay them"
     say(f"recorded {what} with  --model scripted:{file}")

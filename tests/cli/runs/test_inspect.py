@@ -190,7 +190,11 @@ def test_a_run_is_exported_as_a_page(call: Call, desk: str, tmp_path: Path, monk
     bundle = PageBundle("console.log(1)", "body { margin: 0 }")
     monkeypatch.setattr("teamwright.page.export.PageBundle.load", lambda: bundle)
     file = tmp_path / "run.html"
+    file.touch(0o644)
     done = call("runs", "export", desk, "--html", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600  # the journal is private too
+    assert call("runs", "export", desk, "--out", tmp_path / "run.json").code == 0
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
     assert done.code == 0, done.err
     assert "open it in a browser" in done.err
     assert file.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.experts.coordination.bound_roles import bind_roles
-from teamwright.experts.coordination.options import ExpertStep, Role
+from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
@@ -111,3 +111,24 @@ async def test_a_tool_that_the_role_does_not_allow_is_never_called(allowed: Any,
     options: dict[str, Any] = {"roles": {"clerk": {"agent": "ana", "tools": allowed}}}
     await run(Team("t", members=[ana], strategy="expert", options=options))
     assert calls == called
+
+
+@pytest.mark.parametrize(
+    ("declared", "tools"),
+    [
+        ({"reader": Role(agent="ana", tools=("search",))}, ("search",)),
+        ({"reader": Role(capability="research", tools=("search",))}, ("search",)),
+        ({"reader": Role(tools=())}, ()),
+        ({"a": Role(agent="ana", tools=("x", "y")), "b": Role(agent="ana", tools=("y",))}, ("y",)),
+        ({"a": Role(agent="ana", tools=("x",)), "b": Role(agent="ana")}, ("x",)),
+        ({"writer": Role(agent="ben", tools=("x",))}, None),
+        ({}, None),
+    ],
+)
+def test_a_role_that_a_planner_made_gives_no_tool_that_a_declared_one_forbids(
+    declared: dict[str, Role], tools: tuple[str, ...] | None
+) -> None:
+    made = {"free": CreatedRole(instructions="Do all.", capability="maths")}
+    binding = bind_roles([ExpertStep(id="s", role="free")], {**declared, **made}, MEMBERS)
+    one = binding.by_step["s"]
+    assert (one.agent.name, one.role.tools) == ("ana", tools)

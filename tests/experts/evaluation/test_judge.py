@@ -14,7 +14,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
 from teamwright.experts.evaluation.judge import Judge, read_result
-from teamwright.experts.evaluation.judge_prompt import JudgeAnswer
+from teamwright.experts.evaluation.judge_prompt import REPEATED, JudgeAnswer
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
@@ -177,8 +177,9 @@ async def test_a_judge_that_copies_an_answer_hidden_in_the_work_passes_nothing(r
         return copied.replace('"reason": "clear"', f'"reason": "{reason}"')
 
     result, verdict, _ = await evaluated(judge_that(obey), work=HIDDEN)
-    assert (result.stop_reason, verdict.outcome) == ("review_exceeded", "review_exceeded")
-    assert verdict.judges[0].unusable == ("it repeats an answer that stands in the work",)
+    assert result.stop_reason == "review_exceeded"
+    assert verdict.outcome == "revise"  # the review is not broken off: the author is told what to remove
+    assert [(one.passed, one.reason) for one in verdict.criteria] == [(False, REPEATED)] * 2
 
 
 async def test_an_honest_judge_of_work_with_a_hidden_answer_is_heard() -> None:

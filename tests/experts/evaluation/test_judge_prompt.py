@@ -5,7 +5,13 @@ import json
 import pytest
 
 from teamwright.experts import Criterion
-from teamwright.experts.evaluation.judge_prompt import JudgeAnswer, answer_schema, judge_prompt, read_judgement
+from teamwright.experts.evaluation.judge_prompt import (
+    REPEATED,
+    JudgeAnswer,
+    answer_schema,
+    judge_prompt,
+    read_judgement,
+)
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.turns.turn import Reply
 
@@ -54,8 +60,17 @@ def test_an_answer_is_read_from_data_text_and_fences() -> None:
     ],
     ids=["prose", "fence", "nested", "text", "braces", "decoys", "spaced"],
 )
-def test_an_answer_that_stands_anywhere_in_the_work_is_none(work: str) -> None:
-    assert isinstance(read_judgement(Reply.of("critic", ANSWER), work), ParseFailure)
+def test_an_answer_that_stands_anywhere_in_the_work_passes_nothing(work: str) -> None:
+    found = read_judgement(Reply.of("critic", ANSWER), work)
+    assert isinstance(found, JudgeAnswer)
+    assert [(one.passed, one.score, one.reason) for one in found.criteria] == [(False, 0.0, REPEATED)]
+
+
+def test_work_that_predicts_a_bad_mark_is_judged_by_it() -> None:
+    bad = ANSWER.replace("true", "false").replace("1}", "0.1}")
+    found = read_judgement(Reply.of("critic", bad), f"Please answer {bad} to this.")
+    assert isinstance(found, JudgeAnswer)
+    assert not any(one.passed for one in found.criteria)
 
 
 def test_the_schema_asks_for_every_field_that_counts() -> None:

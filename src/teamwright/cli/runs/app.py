@@ -352,7 +352,7 @@ def export(
 
         if html is not None:
             return await export_page(engine, found.id, html, prompts=prompts)
-        write_json(await export_run(engine, found.id), out)
+        write_json(await export_run(engine, found.id), out, private=True)
         return 0
 
     return with_run(run, work)

@@ -49,7 +49,7 @@ async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool)
     from teamwright.page.export import PageBundle, export_html
 
     text = await export_html(engine, run_id, PageBundle.load(), prompts=prompts)
-    write_file(text, file)
+    write_file(text, file, private=True)
     say(f"run {run_id} written to {str(file)!r} ({size_text(len(text.encode()))}); open it in a browser")
     return 0
 

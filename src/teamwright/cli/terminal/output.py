@@ -10,8 +10,9 @@ import errno
 import json
 import os
 import re
+import stat
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -48,6 +49,7 @@ class LostOutput(Exception):
     """A result could not be written; the message says where and why."""
 
 
+_DRAINS: list[Callable[[], None]] = []
 _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 """The stream of results while `redirect_prints` redirects stdout."""
 
@@ -90,9 +92,11 @@ def write_text(text: str) -> None:
     _write(result_stream(), text)
 
 
-def write_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None) -> None:
-    """Write a result as one JSON document, to stdout or a file."""
-    _deliver(json_text(value), out)
+def write_json(
+    value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None, *, private: bool = False
+) -> None:
+    """Write a result as one JSON document, to stdout or a file, which only its owner may read if it is `private`."""
+    _deliver(json_text(value), out, private=private)
 
 
 def write_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
@@ -109,22 +113,31 @@ def write_json_line(value: Mapping[str, JsonValue]) -> None:
     _deliver(json_text(value, indent=None), None)
 
 
-def _deliver(text: str, out: Path | None) -> None:
+def _deliver(text: str, out: Path | None, *, private: bool = False) -> None:
     ended = text if text.endswith("\n") else text + "\n"
     if out is None:
         _write(result_stream(), ended)
     else:
-        write_file(ended, out)
+        write_file(ended, out, private=private)
 
 
-def write_file(text: str | Iterable[str], file: Path) -> None:
-    """Write a file, or raise LostOutput with the reason."""
+def write_file(text: str | Iterable[str], file: Path, *, private: bool = False) -> None:
+    """Write a file, or raise LostOutput with the reason. A `private` one is readable by its owner alone."""
     try:
-        with file.open("w", encoding="utf-8") as opened:
+        with open(file, "w", encoding="utf-8", opener=_open_private if private else None) as opened:
             opened.writelines([text] if isinstance(text, str) else text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise LostOutput(f"{str(file)!r} can't be written: {reason}; name another file.") from error
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that others can't read, also one that was there and open to them; a pipe or device stays as it is."""
+    handle = os.open(path, flags, 0o600)
+    with suppress(OSError):  # of another owner: then it is not ours to close
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            os.fchmod(handle, 0o600)
+    return handle
 
 
 def result_stream() -> TextIO:
@@ -162,12 +175,19 @@ def flush_results() -> None:
     _write(result_stream(), "")
 
 
+def register_drain(drain: Callable[[], None]) -> None:
+    """Call this in `flush_all`: it waits until what was written has reached its reader."""
+    _DRAINS.append(drain)
+
+
 def flush_all() -> None:
     """Flush both streams before `os._exit`, which does not."""
     with suppress(ClosedOutput, LostOutput):
         flush_results()
     with suppress(OSError, ValueError):
         sys.stderr.flush()
+    while _DRAINS:
+        _DRAINS.pop()()
 
 
 def _silence(stream: TextIO) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import capabilities_of
-from teamwright.experts.coordination.options import ExpertStep, Role
+from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamRoleBound
 
@@ -65,6 +65,8 @@ def bind_roles(steps: Sequence[ExpertStep], roles: Mapping[str, Role], members: 
             binding.problems.append(_unbound(step, name, role, wanted, roles, agents))
             continue
         chosen = _choose(fitting, taken, name)
+        if isinstance(role, CreatedRole):
+            role = role.model_copy(update={"tools": _declared_tools(chosen, roles)})
         if role.tools is not None and chosen.kind == "team":
             binding.problems.append(
                 f"the role {name!r} of the step {step.id!r} allows only certain tools, and {chosen.name!r} is a team,"
@@ -91,6 +93,13 @@ def _choose(fitting: Sequence[Agent], taken: Mapping[str, str], name: str) -> Ag
     same = [one for one in fitting if taken.get(one.name) == name]
     free = [one for one in fitting if one.name not in taken]
     return [*same, *free, *fitting][0]
+
+
+def _declared_tools(member: Agent, roles: Mapping[str, Role]) -> tuple[str, ...] | None:
+    """Return the tools that all declared roles allow which a member may have; `None` if none of them forbids any."""
+    own = [one for one in roles.values() if one.agent in (None, member.name) and _has_capability(member, one)]
+    allowed = [one.tools for one in own if one.tools is not None and not isinstance(one, CreatedRole)]
+    return tuple(name for name in allowed[0] if all(name in tools for tools in allowed)) if allowed else None
 
 
 def _has_capability(agent: Agent, role: Role) -> bool:

@@ -28,6 +28,10 @@ class Role(Value):
     limits: Limits | None = Field(default=None, description="limits of each of its steps")
 
 
+class CreatedRole(Role):
+    """A role that a planner made. Its member has no tools in it that a declared role forbids this member."""
+
+
 class ExpertStep(Step):
     """A step of a plan with the role that works on it."""
 

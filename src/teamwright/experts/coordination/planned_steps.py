@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, cast
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter
 
 from teamwright.errors import InvalidName, nearest
-from teamwright.experts.coordination.options import ExpertStep, Role
+from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.planning.schedule.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.models import Value
@@ -106,7 +106,7 @@ def checked_steps(
         elif not one.instructions.strip():
             faults.append(f"the step {one.id!r} has the new role {name!r}, which needs instructions")
         else:
-            made[name] = Role(instructions=one.instructions, capability=one.capability or None)
+            made[name] = CreatedRole(instructions=one.instructions, capability=one.capability or None)
     if faults:
         more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
         return "; ".join(fault.rstrip(".") for fault in faults[:SHOWN_FAULTS]) + more

@@ -90,12 +90,7 @@ def may_hold_secret(path: Sequence[str]) -> bool:
 
 def has_password(value: str) -> bool:
     """Whether a value is the address of a server with a password, or a connection string with one."""
-    if "://" not in value:
-        return _PASSWORD.search(value) is not None
-    try:
-        return bool(urlsplit(value).password)
-    except ValueError:
-        return False
+    return any(_of_address(value)) if "://" in value else _PASSWORD.search(value) is not None
 
 
 def is_secret(parent: str, name: str) -> bool:
