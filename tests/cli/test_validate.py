@@ -121,6 +121,21 @@ def test_a_key_that_would_go_to_another_provider_is_refused_with_its_place(call:
     assert "TEAMWRIGHT_ALLOW_HOSTS=OPENAI_API_KEY@other.example" in done.err  # what can be typed is not masked
 
 
+def test_a_file_that_is_not_ours_is_named_and_not_quoted(call: Call, tmp_path: Path) -> None:
+    (secret := tmp_path / "shadow").write_text("root:$6$S3CRET:19000:0:99999:7:::\n")
+    team = write_team(tmp_path / "team", f"agents: {{a: {{scripted: '{secret}'}}}}")
+    ours = write_team(tmp_path / "ours", "agents: {a: {model: local}}")
+    commands = (
+        ("validate", team), ("run", team, "Go"), ("validate", ours, "--with", secret), ("plan", secret),
+        ("validate", ours, "--model", f"scripted:{secret}"), ("lab", "advise", ours, "Go", "--profile", secret),
+    )  # fmt: skip
+    for command in commands:
+        done = call(*command)
+        assert done.code == 2, command
+        assert "shadow" in done.err
+        assert "S3CRET" not in done.out + done.err
+
+
 def test_warnings_go_to_stderr(call: Call) -> None:
     done = call("validate", Path("examples/ark/banking"))
     assert done.code == 0

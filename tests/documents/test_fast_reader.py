@@ -13,10 +13,12 @@ from pydantic import JsonValue
 from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import plain
 from teamwright.documents.problems import ProblemReport
-from teamwright.documents.reader import MANIFEST, ReadLimits, read_file
+from teamwright.documents.reader import MANIFEST, FileForm, ReadLimits, read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.task_file import read_plan
 from tests.paths import EXAMPLES
+
+ANY = FileForm(lambda _: True, "")
 
 DATA = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
@@ -37,7 +39,7 @@ def carefully(text: str, folder: Path) -> JsonValue | None:
     file = folder / "file.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     report = ProblemReport()
-    documents = read_file(file, report)
+    documents = read_file(file, report, form=ANY)
     return plain(documents[0]) if len(documents) == 1 and not report.problems else None
 
 

@@ -10,21 +10,23 @@ from pydantic import JsonValue
 from teamwright.documents import reader
 from teamwright.documents.nodes import Fields, plain
 from teamwright.documents.problems import ProblemReport
-from teamwright.documents.reader import MAX_BYTES, read_file
+from teamwright.documents.reader import MAX_BYTES, FileForm, mapping_form, read_file
+
+ANY = FileForm(lambda _: True, "")
 
 
 def read(folder: Path, text: str | bytes) -> tuple[list[JsonValue], list[str]]:
     file = folder / "a.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     report = ProblemReport()
-    documents = [plain(node) for node in read_file(file, report)]
+    documents = [plain(node) for node in read_file(file, report, form=ANY)]
     return documents, [str(one).removeprefix(f"{file}:").removeprefix(" ") for one in report.problems]
 
 
 def test_documents_and_positions_are_read(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("a: 1\n---\n# nothing\n---\nb:\n  - x\n")
-    first, second = read_file(file, ProblemReport())
+    first, second = read_file(file, ProblemReport(), form=ANY)
     assert (plain(first), plain(second)) == ({"a": 1}, {"b": ["x"]})
     assert isinstance(second, Fields)
     item = second.entries["b"]
@@ -118,7 +120,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> Non
 def test_a_missing_file_is_reported_with_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("a: 1")
     report = ProblemReport()
-    assert read_file(tmp_path / "taem.yaml", report) == []
+    assert read_file(tmp_path / "taem.yaml", report, form=ANY) == []
     assert report.incomplete
     assert (report.problems[0].message, report.problems[0].suggestion) == (
         "There is no such file",
@@ -130,7 +132,7 @@ def test_a_value_that_is_no_file_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     for path in (tmp_path / "pipe.yaml", tmp_path / "a\0b.yaml", tmp_path / ("x" * 300), Path()):
         report = ProblemReport()
-        assert read_file(path, report) == []
+        assert read_file(path, report, form=ANY) == []
         assert len(report.problems) == 1
 
 
@@ -149,3 +151,34 @@ def test_the_bounds_leave_room_for_large_manifests(tmp_path: Path) -> None:
     assert not found
     assert len(documents) == 1
     assert reader.MAX_NODES > 5000 * 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:$6$S3CRET:19000:0:99999:7:::\n", "PASSWORD=S3CRET\nOTHER=S3CRET\n", "S3CRET: 1\nS3CRET: 2\n",
+        "- S3CRET\n", "a: *S3CRET\n", "a: !!S3CRET x\n", "{S3CRET: 1}: 2\n", "a: 'S3CRET\n", "a: S3CRET: b\n",
+        "[S3CRET]\nk = S3CRET\n", "%S3CRET 1\n---\na\n", "<<: S3CRET\n", "S3CRET", "a:\n\tS3CRET\n",
+        "1234567890: S3CRET\n", "---\nS3CRET\n---\nS3CRET\n",
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_ours_is_never_quoted(text: str, tmp_path: Path) -> None:
+    (file := tmp_path / "file").write_text(text)
+    report = ProblemReport()
+    form = mapping_form(("agents",), "This is not a manifest")
+    assert read_file(file, report, form=form) == []
+    assert report.problems
+    assert report.incomplete
+    said = "".join(f"{one.message} {one.suggestion}" for one in report.problems)
+    assert "S3CRET" not in said
+    assert "1234567890" not in said
+    assert all((one.file, one.line > 0) == (str(file), True) for one in report.problems)
+
+
+@pytest.mark.parametrize("text", ["agents: {}\nb: *gone\n", "agnets: {}\nb: 1\nb: 2\n"])
+def test_a_file_of_ours_with_a_mistake_is_quoted(text: str, tmp_path: Path) -> None:
+    (file := tmp_path / "file").write_text(text)
+    report = ProblemReport()
+    form = mapping_form(("agents",), "This is not a manifest")
+    read_file(file, report, form=form)
+    assert [one.message for one in report.problems] in (["There is no anchor &gone"], ["The key 'b' is duplicated"])

@@ -63,8 +63,8 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
     [
         ("agent: {}", "'agent' is not a section of a manifest (did you mean 'agents'", 1, 1),
         ("agents: [a]", "'agents' expects a mapping of names, found a list", 1, 9),
-        ("[a]", "A manifest is a mapping with agents and teams, and this is a list", 1, 1),
-        ("hello", "this is the text 'hello'", 1, 1),
+        ("[a]", "This is not a manifest: a manifest is a mapping with agents and teams", 1, 1),
+        ("hello", "This is not a manifest", 1, 1),
         (
             "agents:\n  a: {modle: local, model: local}",
             "agent 'a': 'modle' is not a field here (did you mean 'model'",

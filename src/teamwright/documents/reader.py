@@ -7,8 +7,10 @@ becomes a problem, never an exception.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,6 +26,10 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 200_000
 MAX_CHARACTERS = 4 << 20
+MOST_KEYS, LONGEST_KEY = 50, 40
+"""How many keys of a document say what it is, and how long a misspelt one may be."""
+NOT_YAML = "This is not YAML"
+"""The beginning of messages about syntax, which say where and why, and quote nothing."""
 COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
@@ -71,21 +77,51 @@ class ReadLimits(NamedTuple):
 MANIFEST = ReadLimits()
 
 
+class FileForm(NamedTuple):
+    """What files of one kind have in common. The content of any other file is never part of a message.
+
+    A manifest can name every file that its user may read, and messages reach others: logs, records, clients.
+    """
+
+    is_ours: Callable[[Node], bool]
+    """Whether a document, or the part of it before a mistake, is of this kind."""
+    message: str
+    hint: str = ""
+
+
+def has_key_like(node: Node, known: Collection[str]) -> bool:
+    """Whether a mapping has one of these keys, or one that is spelt almost like it."""
+    keys = list(node.entries)[:MOST_KEYS] if isinstance(node, Fields) else ()
+    return any(key in known or (len(key) < LONGEST_KEY and get_close_matches(key, known, 1, 0.75)) for key in keys)
+
+
+def mapping_form(known: Collection[str], message: str, hint: str = "") -> FileForm:
+    """Return the form of files that are mappings with some of these keys."""
+    return FileForm(partial(has_key_like, known=known), message, hint)
+
+
 class _Unreadable(Exception):
     """The rest of the file can't be read; the problem is reported already."""
 
 
 def read_file(
-    path: Path, report: ProblemReport, limits: ReadLimits = MANIFEST, *, may_be_empty: bool = False
+    path: Path, report: ProblemReport, limits: ReadLimits = MANIFEST, *, form: FileForm, may_be_empty: bool = False
 ) -> list[Node]:
-    """Read the documents of one file, without empty ones."""
+    """Read the documents of one file, without empty ones; none of a file that is not of this form."""
     file = Place(str(path))
     text = read_text(path, report, limits)
     if text is None:
         report.incomplete = True
         return []
     before = len(report.problems)
-    documents = parse_documents(text, file, report, limits)
+    documents, rest = _parse(text, file, report, limits)
+    roots = [*documents, *rest]
+    if not any(map(form.is_ours, roots)) and (roots or len(report.problems) > before):
+        report.incomplete = True
+        report.problems[before:] = [one for one in report.problems[before:] if one.message.startswith(NOT_YAML)]
+        if len(report.problems) == before:
+            report.problem(roots[0].place if roots else file, form.message, form.hint)
+        return []
     if not documents and not may_be_empty and len(report.problems) == before:
         report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
     return documents
@@ -147,6 +183,11 @@ def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:
 
 def parse_documents(text: str, file: Place, report: ProblemReport, limits: ReadLimits = MANIFEST) -> list[Node]:
     """Parse the documents of a text, without empty ones; `file` is where it stands."""
+    return _parse(text, file, report, limits)[0]
+
+
+def _parse(text: str, file: Place, report: ProblemReport, limits: ReadLimits) -> tuple[list[Node], list[Node]]:
+    """Parse a text into its documents, and the part of one that a mistake breaks off."""
     import yaml
 
     composer = _Composer(file.file, report, limits)
@@ -160,8 +201,8 @@ def parse_documents(text: str, file: Place, report: ProblemReport, limits: ReadL
         _note_syntax(error, text, file, report)
     except (yaml.YAMLError, ValueError):
         report.incomplete = True
-        report.problem(file, "This is not YAML: a character or number in it can't be read")
-    return composer.documents
+        report.problem(file, f"{NOT_YAML}: a character or number in it can't be read")
+    return composer.documents, composer.unfinished()
 
 
 def parse_events(text: str) -> Iterator[yaml.Event]:
@@ -185,7 +226,7 @@ def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: Pr
         hint = "put a text that contains ': ' in quotes"
     elif mark and line[mark.column : mark.column + 1] in {"@", "`", "%"}:
         hint = "put a text that starts like this in quotes"
-    report.problem(place, f"This is not YAML: {_syntax_text(error)}", hint)
+    report.problem(place, f"{NOT_YAML}: {_syntax_text(error)}", hint)
 
 
 def _syntax_text(error: yaml.MarkedYAMLError) -> str:
@@ -256,6 +297,13 @@ class _Composer:
                 self.anchors.clear()
             case _:
                 pass
+
+    def unfinished(self) -> list[Node]:
+        """Return the outermost list or mapping that has no end."""
+        if not self.open:
+            return []
+        root = self.open[0]
+        return [Fields(root.entries, root.place) if root.items is None else Items(tuple(root.items), root.place)]
 
     def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
         text = str(event.value)

@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
 from teamwright.documents.problems import ProblemReport, sort_problems
-from teamwright.documents.reader import read_file
+from teamwright.documents.reader import mapping_form, read_file
 from teamwright.errors import ManifestError, Problem
 from teamwright.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
 from teamwright.manifests.ark.names import ArkNames
@@ -23,7 +23,7 @@ from teamwright.manifests.checks.references import ANSWERERS, check, default_mod
 from teamwright.manifests.checks.variables import check_environment, check_variables
 from teamwright.manifests.declarations import Declaration, Declarations, Query
 from teamwright.manifests.experts import expand_experts
-from teamwright.manifests.native import read_native
+from teamwright.manifests.native import SECTIONS, read_native
 from teamwright.manifests.relocation import relocate
 from teamwright.manifests.secrets import misdirected_keys_in
 from teamwright.manifests.task_file import TASKS, team_for_tasks
@@ -32,6 +32,12 @@ from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.validation_messages import misfits_of
 
 SUFFIXES = {".yaml", ".yml"}
+PARTS = (*SECTIONS, TASKS, "rules", "apiVersion", "kind")
+FORM = mapping_form(
+    PARTS,
+    "This is not a manifest: a manifest is a mapping with agents and teams",
+    f"its sections are {', '.join(SECTIONS)}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,7 @@ def _read_declarations(
     planned: list[tuple[Fields, Path]] = []
     for file, in_folder in files:
         before = len(report.problems)
-        documents = read_file(file, report)
+        documents = read_file(file, report, form=FORM)
         _downgrade_foreign_problems(documents, report, before)
         for document in documents:
             root = _root(document, report, in_folder=in_folder)

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport, sort_problems
-from teamwright.documents.reader import ReadLimits, read_file, read_text
+from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
 from teamwright.manifests.declarations import Declaration, Declarations
@@ -32,6 +32,7 @@ TASKS = "tasks"
 LIMITS = ReadLimits(size=32 << 20, nodes=4_000_000, characters=64 << 20)
 MANIFEST_PARTS = {*SECTIONS, "apiVersion"}
 HINT = "a task file has  tasks: [{id: …, needs: […]}]"
+FORM = mapping_form((TASKS, *MANIFEST_PARTS), "This is neither a task file nor a manifest", HINT)
 
 
 def read_plan(path: Path) -> Plan | None:
@@ -59,7 +60,7 @@ def _read_fast(path: Path) -> Plan | None:
 def _read_with_places(path: Path) -> Plan | None:
     """The plan of a file, read with places, so that mistakes can be reported."""
     report = ProblemReport()
-    documents = read_file(path, report, LIMITS)
+    documents = read_file(path, report, LIMITS, form=FORM)
     holders = [one for one in documents if isinstance(one, Fields) and TASKS in one.entries]
     if not report.problems and not holders:
         if any(isinstance(one, Fields) and one.entries.keys() & MANIFEST_PARTS for one in documents):

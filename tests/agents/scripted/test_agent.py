@@ -293,12 +293,12 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hello", "1:1: A script is a list of rules"),
+        ("hello", "1:1: This is not a script of replies: a script is a list of rules"),
         ("a: [", "This is not YAML"),
-        ("rules: 5", "1:8: the script: 'rules' expects a list, found the number 5"),
+        ("rules: 5", "1:1: This is not a script of replies"),
         ("rules: []\nstrikt: true", "2:1: 'strikt' is not a part of a script (did you mean 'strict'?)"),
         ("- reply: x\n---\n- reply: y", "3:1: A script is one document, and this is a second one"),
-        ("- 5", "1:3: rule 1: expected a mapping, found the number 5"),
+        ("- 5", "1:1: This is not a script of replies"),
         ("- {reply: x}\n- {reply: x, json: 1}", "2:3: rule 2: a rule needs exactly one of"),
         ("- {match: x}", "1:3: rule 1: a rule needs exactly one of"),
         ("- {reply: x, times: 0}", "1:21: rule 1: 'times' must be at least 1, and 0 is not"),

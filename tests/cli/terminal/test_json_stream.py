@@ -1,4 +1,4 @@
-"""A log of JSON lines holds nothing else, whoever writes."""
+"""A log of JSON lines holds nothing else, whatever writes to it."""
 
 from __future__ import annotations
 

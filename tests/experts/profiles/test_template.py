@@ -39,7 +39,7 @@ def test_a_template_has_the_fields_of_an_agent_and_of_a_profile(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[a]", "1: A template is a mapping with the fields of an expert, not a list"),
+        ("[a]", "1: This is not a template: a template is a mapping with the fields of an expert"),
         ("name: other", "1: template 'critic' is called 'other'"),
         ("expert: reviewer", "1: template 'critic': 'expert' is not a field here"),
         ("persona: x\ncolor: red", "2: template 'critic': color: 'red' is no colour"),

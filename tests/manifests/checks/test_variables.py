@@ -13,7 +13,7 @@ from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declarations
-from teamwright.manifests.load import load
+from teamwright.manifests.load import FORM, load
 from teamwright.manifests.native import read_native
 from teamwright.teams.load import source_of, team_from_source
 from tests.growth import assert_linear_calls, count_calls
@@ -173,7 +173,7 @@ def test_a_mapping_that_many_agents_share_is_looked_through_once(tmp_path: Path)
         many = "".join(f"  a{number}: {{model: local, output_schema: *schema}}\n" for number in range(agents))
         text = f"agents:\n  a: {{model: local, output_schema: &schema {{properties: {{{properties}}}}}}}\n{many}"
         found = Declarations()
-        for document in read_file(written(tmp_path, text), ProblemReport()):
+        for document in read_file(written(tmp_path, text), ProblemReport(), form=FORM):
             assert isinstance(document, Fields)
             read_native(document, tmp_path, found, ProblemReport())
         return found

@@ -6,6 +6,7 @@ It takes the schema of a script from the given class, and must not know what rul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -13,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, described, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport, sort_problems
-from teamwright.documents.reader import ReadLimits, read_file
+from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file
 from teamwright.documents.scalars import resolve
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, Problem
@@ -21,6 +22,10 @@ from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import misfits_of
 
 RULES = "rules"
+NO_SCRIPT = "This is not a script of replies: a script is a list of rules, or has them under 'rules'"
+HINT = "a rule is a mapping with a reply"
+MOST_RULES = 50
+"""So many rules say whether a file is a script."""
 ROOM = ReadLimits(size=32 << 20, nodes=1_000_000, characters=64 << 20, escapes=True)
 
 S = TypeVar("S", bound=Value)
@@ -29,7 +34,8 @@ S = TypeVar("S", bound=Value)
 def read_script(path: Path, kind: type[S]) -> S:
     """Read a script of this class; raises `ManifestError` with every problem."""
     report = ProblemReport()
-    documents = read_file(path, report, ROOM, may_be_empty=True)
+    form = FileForm(partial(_is_script, kind=kind), NO_SCRIPT, HINT)
+    documents = read_file(path, report, ROOM, form=form, may_be_empty=True)
     script: S | None = None
     if len(documents) > 1:
         report.problem(documents[1].place, "A script is one document, and this is a second one", "remove it")
@@ -40,6 +46,26 @@ def read_script(path: Path, kind: type[S]) -> S:
     if report.problems or script is None:
         raise ManifestError(sort_problems(_first_at_each_place(report.problems), [str(path)]))
     return script
+
+
+@cache
+def _schema(kind: type[Value]) -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", kind.model_json_schema(by_alias=True))
+
+
+def _is_script(document: Node, kind: type[Value]) -> bool:
+    """Whether a document is a script, though perhaps one with mistakes: its rules look like rules."""
+    parts = cast("Mapping[str, Mapping[str, JsonValue]]", _schema(kind)["properties"])
+    if isinstance(document, Fields):
+        if not has_key_like(document, parts):
+            return False
+        document = document.get(RULES) or Items((), document.place)
+    if not isinstance(document, Items):
+        return False
+    definitions = cast("Mapping[str, Mapping[str, JsonValue]]", _schema(kind)["$defs"])
+    rule = str(cast("Mapping[str, JsonValue]", parts[RULES]["items"])["$ref"]).rpartition("/")[2]
+    known = cast("Mapping[str, JsonValue]", definitions[rule]["properties"])
+    return not document.items or any(has_key_like(one, known) for one in document.items[:MOST_RULES])
 
 
 def _root(document: Node, report: ProblemReport) -> Fields | None:
@@ -54,7 +80,7 @@ def _root(document: Node, report: ProblemReport) -> Fields | None:
 
 
 def _build_script(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
-    schema = cast("Mapping[str, JsonValue]", kind.model_json_schema(by_alias=True))
+    schema = _schema(kind)
     parts = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     definitions = cast("Mapping[str, JsonValue]", schema["$defs"])
     for name, entry in root.entries.items():

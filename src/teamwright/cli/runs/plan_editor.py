@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from teamwright.cli.interactive.editor import edit_text, editor_command
 from teamwright.documents.nodes import Node, Place, plain
 from teamwright.documents.problems import ProblemReport
-from teamwright.documents.reader import parse_documents, read_file
+from teamwright.documents.reader import mapping_form, parse_documents, read_file
 from teamwright.errors import ManifestError, UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
 
 NAME = "plan.json"
+FORM = mapping_form(("steps", "version"), "This is not a plan: a plan has steps")
 
 
 async def edited_plan(history: RunHistory, file: Path | None, *, ask: bool) -> JsonValue:
@@ -52,7 +53,7 @@ async def _edit(text: str) -> JsonValue:
 def _read(file: Path) -> JsonValue:
     """Read a plan from a file, as YAML or JSON."""
     report = ProblemReport()
-    return _plan(read_file(file, report), report)
+    return _plan(read_file(file, report, form=FORM), report)
 
 
 def _plan(documents: list[Node], report: ProblemReport) -> JsonValue:

@@ -125,9 +125,7 @@ class Permissions:
                     yield MissingPermission(f"the program {use.name!r}", f"--allow-program {quote(use.name)}")
             case _:
                 if use.name not in self.variables.granted:
-                    yield MissingPermission(
-                        f"the variable {use.name!r} for a program", f"--allow-env {quote(use.name)}"
-                    )
+                    yield MissingPermission(f"the variable {use.name!r} of programs", f"--allow-env {quote(use.name)}")
 
     def _folders(self, data: Mapping[str, JsonValue]) -> Iterator[MissingPermission]:
         """Return the paths outside the files of the run that it names, and file tools without a folder."""

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
 from teamwright.documents.problems import ProblemReport
-from teamwright.documents.reader import read_file
+from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.manifests.native import expand_tools
 from teamwright.manifests.schema import definitions, part
@@ -21,6 +21,11 @@ from teamwright.values.text.validation_messages import misfits_of
 
 NAME, TEMPLATE, EXPERT, SKILLS = "name", "template", "expert", "skills"
 PROFILE_FIELDS = tuple(field for field in ExpertProfile.model_fields if field != TEMPLATE)
+
+FORM = mapping_form(
+    (NAME, *PROFILE_FIELDS, *AgentSpec.model_fields),
+    "This is not a template: a template is a mapping with the fields of an expert",
+)
 
 
 class ExpertTemplate(Value):
@@ -51,7 +56,7 @@ class ExpertTemplate(Value):
 def read_template(path: Path, report: ProblemReport, *, built_in: bool = False) -> ExpertTemplate | None:
     """Read a template from a file; returns `None` if a mistake was reported."""
     before = len(report.problems)
-    documents = read_file(path, report)
+    documents = read_file(path, report, form=FORM)
     if len(documents) != 1:
         if len(report.problems) == before:
             report.problem(Place(str(path)), "A template is one document", "put each template into a file of its own")

@@ -6,6 +6,7 @@ A file that is not a calibration, or that a newer version wrote, is rejected wit
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -51,7 +52,9 @@ def read_profile(wanted: str) -> Calibration:
         data = from_json(file.read_bytes())
         found = Calibration.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"{str(file)!r} is not a calibration: {misfits_text(misfits_of(error, data))}.") from error
+        is_ours = isinstance(data, dict) and "topologies" in data  # another file is not quoted
+        wrong = f": {misfits_text(misfits_of(error, cast('object', data)))}" if is_ours else ""
+        raise UsageError(f"{str(file)!r} is not a calibration{wrong}.") from error
     except ValueError as error:
         raise UsageError(f"{str(file)!r} is not a calibration: it is not JSON.") from error
     except OSError as error:
