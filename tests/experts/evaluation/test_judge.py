@@ -178,7 +178,7 @@ async def test_a_judge_that_copies_an_answer_hidden_in_the_work_passes_nothing(r
 
     result, verdict, _ = await evaluated(judge_that(obey), work=HIDDEN)
     assert result.stop_reason == "review_exceeded"
-    assert verdict.outcome == "revise"  # the review is not broken off: the author is told what to remove
+    assert verdict.outcome == "revise"  # the review is not broken off: the author learns what to remove
     assert [(one.passed, one.reason) for one in verdict.criteria] == [(False, REPEATED)] * 2
 
 
