@@ -123,14 +123,20 @@ def _is_same(run: AwaitedRun, is_retry: bool | None) -> bool:
 
 
 def identity_of(visitor: str, key: str | None, body: bytes) -> str:
-    """Return what makes two requests the same: who sends them, and the key that they name, or else their body."""
-    parts = (b"key", key.encode()) if key is not None else (b"body", body)
+    """Return what makes two requests the same: who sends them, the key that they name, and their body."""
+    return _digest(visitor.encode(), b"" if key is None else b"key:" + key.encode(), body)
+
+
+def run_id_of(visitor: str, key: str) -> str:
+    """Return the id of the run of a request that names a key: the same one after a restart, too.
+
+    A request with the same key and another body finds a run with another task, and is refused.
+    """
+    return f"v1-{_digest(visitor.encode(), key.encode())[:32]}"
+
+
+def _digest(*parts: bytes) -> str:
     digest = hashlib.sha256()
-    for part in (visitor.encode(), *parts):
+    for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
-
-
-def run_id_of(identity: str) -> str:
-    """Return the id of the run of a request that names a key: the same one after a restart, too."""
-    return f"v1-{identity[:32]}"

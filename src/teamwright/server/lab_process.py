@@ -27,8 +27,8 @@ Options = dict[str, Any]
 Work = Callable[[Catalogue, Options], JsonValue]
 PARENT_SECONDS = 1.0
 """How often a process looks whether its server is still there."""
-NICENESS = 10
-"""The server comes first."""
+NICENESS = 3
+"""The server comes first, but a busy machine must not starve the lab."""
 
 
 def _sweep(_: Catalogue, options: Options) -> JsonValue:

@@ -295,6 +295,23 @@ async def test_requests_with_one_key_have_one_run_also_after_a_restart(tmp_path:
     assert len(found) == 1
 
 
+async def test_a_key_of_another_question_is_refused_and_starts_nothing(tmp_path: Path, teams: Path) -> None:
+    async with default_client(tmp_path, teams) as (server, official):
+        asked = partial(official.chat.completions.create, model="pair", extra_headers={"Idempotency-Key": "k"})
+        first = await asked(messages=[{"role": "user", "content": "Go"}])
+        with pytest.raises(openai.ConflictError, match="task"):
+            await asked(messages=[{"role": "user", "content": "Stop"}])
+        assert await runs_of(server) == [first.id]
+        slow = partial(official.chat.completions.create, model="slow", extra_headers={"Idempotency-Key": "open"})
+        one, two = (asyncio.create_task(slow(messages=[{"role": "user", "content": "Go"}])) for _ in range(2))
+        async with asyncio.timeout(20):
+            while len(await runs_of(server)) < 2:  # noqa: ASYNC110 - the server starts it
+                await asyncio.sleep(0.02)
+        with pytest.raises(openai.ConflictError, match="task"):  # also while the first is open
+            await slow(messages=[{"role": "user", "content": "Stop"}])
+        assert (await one).id == (await two).id
+
+
 async def test_a_call_over_a_restart_finds_its_run(tmp_path: Path, teams: Path) -> None:
     journal, asked = tmp_path / "journal.db", {"model": "slow", "messages": [GO]}
     async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:

@@ -135,11 +135,12 @@ async def complete(
     """
     team = await anyio.to_thread.run_sync(server.catalogue.load, asked.model)
     identity = identity_of(visitor.name, idempotency_key, await request.body())
-    is_retry = None if x_stainless_retry_count is None else x_stainless_retry_count != "0"
+    counted = None if x_stainless_retry_count is None else x_stainless_retry_count != "0"
+    is_retry = idempotency_key is not None or counted
     run = server.awaited.enter(identity, is_kept=asked.is_kept, is_retry=is_retry)
     call = _Call(server, request, asked, team, run)
     try:
-        await call.start(None if idempotency_key is None else run_id_of(identity))
+        await call.start(None if idempotency_key is None else run_id_of(visitor.name, idempotency_key))
         note_started(request, run.run_id)
         if asked.stream:
             return EventStream(call.chunks(), ended=call.leave)
