@@ -96,7 +96,7 @@ def test_a_known_secret_is_nowhere_in_what_was_written(
 
 
 # S-06
-@pytest.mark.parametrize("text", [KEYS[1], KEYS[5], KEYS[11], IN_PLACE[0][0], IN_PLACE[7][0], IN_PLACE[-4][0]])
+@pytest.mark.parametrize("text", [KEYS[1], KEYS[5], KEYS[11], IN_PLACE[0][0], IN_PLACE[7][0], IN_PLACE[8][0]])
 def test_what_looks_like_a_secret_is_kept_and_masked_at_every_exit(
     text: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
