@@ -174,6 +174,9 @@ def test_a_decision_that_is_put_off_pauses_the_run(model: str) -> None:  # A-12 
 
 def test_a_model_at_a_server_answers(call: Call) -> None:
     with ModelServer(lambda request: Say(text=f"I am {request.model}.")) as server:
-        done = call("ask", "What is it?", "-m", f"{server.url}#tiny", "--run-id", "r", "-q")
-    assert done.code == 0
-    assert "I am tiny." in done.out
+        for _ in range(2):
+            done = call("ask", "What is it?", "-m", f"{server.url}#tiny", "--run-id", "r", "-q")
+            assert done.code == 0
+            assert "I am tiny." in done.out
+        other = call("ask", "What is it?", "-m", f"{server.url}#large", "--run-id", "r", "-q")
+    assert (other.code, "its model, 'tiny' there and 'large' here" in other.err) == (2, True)

@@ -14,6 +14,7 @@ from teamwright.errors import RunExists, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.admission.same_run import require_same_run, require_same_task
+from teamwright.values.specs.manifest import AgentSpec, Manifest, ServerModel, Source
 from tests.kit.postgres import postgres_server, schema_url
 
 __all__ = ["postgres_server"]
@@ -118,10 +119,15 @@ async def test_a_batch_for_a_queue_is_compared_with_the_run_of_its_id() -> None:
             await require_same_run(engine.journal, await engine.enqueue(team(name="u"), "Go.", queue="q", run_id="r"))
 
 
-async def test_only_the_task_is_compared_where_a_team_is_formed_for_it() -> None:
+async def test_only_task_and_model_are_compared_where_a_team_is_formed_for_the_task() -> None:
+    manifest = Manifest(agents={"writer": AgentSpec(model="scripted:replies.yaml")})
+    formed = team()
+    formed.declared = Source(manifest=manifest, team="t")
     async with Engine("memory") as engine:
-        await engine.run(team(), "Go.", run_id="r")
-        await require_same_task(engine.journal, "r", "Go.")
-        await require_same_task(engine.journal, "nobody", "Go.")
+        await engine.run(formed, "Go.", run_id="r")
+        await require_same_task(engine.journal, "r", "Go.", "scripted:replies.yaml")
+        await require_same_task(engine.journal, "nobody", "Go.", "local")
         with pytest.raises(RunExists, match=r"its task, 'Go.' there and 'x+…' here"):
-            await require_same_task(engine.journal, "r", "x" * 1000)
+            await require_same_task(engine.journal, "r", "x" * 1000, "scripted:replies.yaml")
+        with pytest.raises(RunExists, match=r"its model, 'scripted:replies.yaml' there and 'm' here"):
+            await require_same_task(engine.journal, "r", "Go.", ServerModel(url="http://x/v1", name="m"))

@@ -135,6 +135,7 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, report_end
     from teamwright.cli.interactive.open import new_engine
+    from teamwright.runtime.admission.same_run import require_same_task
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
@@ -145,7 +146,8 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     async with new_engine() as engine:
         router = _router(engine, options)
         if options.run_id is not None and await engine.journal.find(options.run_id) is not None:
-            return await _follow(engine, options.run_id, request.task, shown)
+            await require_same_task(engine.journal, options.run_id, request.task, options.model)
+            return await _follow(engine, options.run_id, shown)
         await check_ready(team_from_source(router.agent(), engine.models), engine.models)
         routed = await _routed_task(router, request, options)
         confirm: bool | Confirmer = options.confirm
@@ -160,12 +162,10 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
         return await report_end(engine, ended, shown, more={"routing": routed.to_json()})
 
 
-async def _follow(engine: Engine, run_id: str, task: str, shown: ViewOptions) -> int:
-    """Report a run of this task that exists already: nothing is routed or formed again."""
+async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
+    """Report a run that exists already: nothing is routed or formed again."""
     from teamwright.cli.interactive.drive import report_end
-    from teamwright.runtime.admission.same_run import require_same_task
 
-    await require_same_task(engine.journal, run_id, task)
     say(f"run {run_id} exists already; nothing new is started")
     return await report_end(engine, await engine.runs.result(run_id), shown)
 

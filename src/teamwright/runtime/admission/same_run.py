@@ -18,6 +18,7 @@ from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal
+    from teamwright.values.specs.manifest import AnyModel
 
 LONGEST_TASK = 60
 MOST_PARTS = 3
@@ -49,11 +50,36 @@ async def require_same_run(journal: Journal, asked: Batch) -> None:
         raise RunExists(asked.run_id, differs)
 
 
-async def require_same_task(journal: Journal, run_id: str, task: str) -> None:
-    """Raise `RunExists` if the run of this id has another task; its team is formed for it, so it is not compared."""
+async def require_same_task(journal: Journal, run_id: str, task: str, model: AnyModel) -> None:
+    """Raise `RunExists` if the run of this id has another task, or if no agent of it has this model.
+
+    Nothing else of its team is compared, since it was formed for the task.
+    """
     started = await _started(journal, run_id)
-    if started is not None and (recorded := await _text(journal, started.task)) != Redactor().text(task):
-        raise RunExists(run_id, [_task_text(recorded, task)])
+    if started is None:
+        return
+    differs: list[str] = []
+    if (recorded := await _text(journal, started.task)) != Redactor().text(task):
+        differs.append(_task_text(recorded, task))
+    written = model if isinstance(model, str) else model.model_dump(mode="json", exclude_unset=True)
+    if written not in (models := _models_in(await _value(journal, started.manifest))):
+        differs.append(
+            f"its model, {_model_name(models[0]) if models else 'none'} there and {_model_name(written)} here"
+        )
+    if differs:
+        raise RunExists(run_id, differs)
+
+
+def _models_in(declared: JsonValue) -> list[JsonValue]:
+    match declared:
+        case {"manifest": {"agents": dict() as agents}}:
+            return [one["model"] for one in agents.values() if isinstance(one, dict) and one.get("model")]
+        case _:
+            return []
+
+
+def _model_name(written: JsonValue) -> str:
+    return repr(written["name"] if isinstance(written, dict) and "name" in written else written)
 
 
 async def _started(journal: Journal, run_id: str) -> RunStarted | None:
