@@ -35,6 +35,7 @@ async def test_a_run_is_submitted_with_a_token_and_driven_by_a_worker(
             ("default.branches", {}, 400, "child runs"),
             ("no such queue", {}, 400, "queue"),
             ("default", {"team": "nobody"}, 404, "nobody"),
+            ("default", {"task": "Stay"}, 409, "its task, 'Go' there and 'Stay' here"),
             ("default", {"run_id": "x", "budget": "none"}, 400, "There is no budget"),
         ):
             refused = await client.post(f"/api/queues/{path}/runs", json={**new, **changed})

@@ -26,7 +26,9 @@ class QueuedRun(TeamTask):
     """A run to be put into a queue."""
 
     run_id: str | None = Field(
-        default=None, max_length=64, description="an id of your own; a run that has it is left as it is"
+        default=None,
+        max_length=64,
+        description="an id of your own; a run of this team and task that has it is left as it is",
     )
     priority: int = Field(default=0, ge=-999_999, le=999_999, description="runs with a higher number start first")
     after: float = Field(default=0.0, ge=0, le=YEAR, allow_inf_nan=False, description="seconds before it starts")
@@ -45,12 +47,14 @@ class SubmittedRun(BaseModel):
 async def submit_run(server: Server, queue: str, new: QueuedRun) -> SubmittedRun:
     """Put a run of a team into a queue, from which any worker takes it; it is in the journal when this returns.
 
-    The files that the manifest names travel with the run; code must be installed on the workers.
+    The files that the manifest names travel with the run; code must be installed on the workers. A `run_id` that
+    belongs to a run of another team or task is an error with the code `run_exists`.
     """
     journal = _cluster_journal(server.engine.journal)
     from teamwright.cluster.queue.client import QueueClient
     from teamwright.cluster.queue.settings import check_own_queue
     from teamwright.cluster.submission.prepared_team import prepare_team
+    from teamwright.runtime.admission.same_run import require_same_run
 
     check_own_queue(queue)
     team = await anyio.to_thread.run_sync(server.catalogue.load, new.team)
@@ -72,6 +76,8 @@ async def submit_run(server: Server, queue: str, new: QueuedRun) -> SubmittedRun
         is_new = await client.submit(batch, queue, priority=new.priority, delay=new.after)
     finally:
         await client.close()
+    if not is_new:
+        await require_same_run(journal, batch)
     return SubmittedRun(run_id=batch.run_id, queue=queue, is_new=is_new)
 
 
