@@ -64,7 +64,7 @@ class Prune:
         if self.dry_run or not ids:
             return Pruned(ids, 0, self.dry_run)
         if not self.yes:
-            _confirm(len(ids))
+            _confirm(len(ids), "add --yes to do it, or --dry-run to see which")
         return Pruned(ids, await journal.delete(ids), dry_run=False)
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
@@ -94,7 +94,7 @@ async def delete_run(journal: Journal, run: RunSummary, *, yes: bool) -> Pruned:
     if running := next((one for one in family if one.status == "running"), None):
         raise RunIsLive(running.id)
     if not yes:
-        _confirm(len(family))
+        _confirm(len(family), "add --yes to do it")
     ids = tuple(one.id for one in family)
     return Pruned(ids, await journal.delete(ids), dry_run=False)
 
@@ -118,8 +118,9 @@ def _started(run: RunSummary) -> float:
     return datetime.fromisoformat(run.started_at).timestamp() if run.started_at else 0.0
 
 
-def _confirm(count: int) -> None:
+def _confirm(count: int, how: str) -> None:
+    """Ask a person at a terminal; elsewhere raise `UsageError`, which says how to confirm."""
     if not sys.stdin.isatty():
-        raise UsageError(f"{count_text(count, 'run')} would be deleted; add --yes to do it, or --dry-run to see which.")
+        raise UsageError(f"{count_text(count, 'run')} would be deleted; {how}.")
     with raise_on_interrupt():
         typer.confirm(f"Delete {count_text(count, 'run')} permanently?", abort=True, err=True)
