@@ -5,7 +5,7 @@ from teamwright.events import AgentAsked, AgentReplied, TeamEvaluationResult, Te
 from teamwright.experts import ExpertOptions, ExpertStep, Role
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from tools.pictures.lanes import Lanes, TurnBar
-from tools.pictures.svg import AMBER, MARGIN, MUTED, TEAL, TITLE_HEIGHT, arrow, document, text
+from tools.pictures.svg import AMBER, MARGIN, MUTED, SLATE, TEAL, TITLE_HEIGHT, arrow, document, text
 
 REVIEW = "review"
 MEMBERS = ("ana", "ben")
@@ -68,4 +68,5 @@ def _step(key: str) -> str:
 def _review(start: int, result: Event) -> TurnBar:
     assert isinstance(result.fact, TeamEvaluationResult)
     outcome = result.fact.verdict.outcome
-    return TurnBar(REVIEW, start, result.number, outcome, TEAL if outcome == "pass" else AMBER)
+    colour = {"pass": TEAL, "not_reviewed": SLATE}.get(outcome, AMBER)
+    return TurnBar(REVIEW, start, result.number, outcome.replace("_", " "), colour)
