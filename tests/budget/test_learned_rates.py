@@ -31,7 +31,7 @@ def words_and_bytes(text: str) -> int:
     return sum(1 if one.isascii() else 5 * len(one.encode()) for one in text) // 5
 
 
-def test_nothing_is_known_before_fifty_requests_have_reported_their_usage() -> None:
+def test_nothing_is_known_before_a_few_requests_have_reported_their_usage() -> None:
     assert learnt_from(words_and_bytes, ("english",), FEWEST_SAMPLES - 1).bound(TextProfile(words=100)) is None
     assert learnt_from(words_and_bytes, ("english",), FEWEST_SAMPLES).bound(TextProfile(words=100)) is not None
 

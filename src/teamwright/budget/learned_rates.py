@@ -6,43 +6,74 @@ reservations, and a reservation is recorded, so a replay never needs the rates a
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from math import ceil
 from typing import Final
 
 from teamwright.budget.token_estimate import TextProfile
 
-FEWEST_SAMPLES: Final = 50
+FEWEST_SAMPLES: Final = 3
 """Until as many requests have reported their usage, a prompt counts as its bytes."""
+FEW: Final = 0.3
+"""What is added to the margin for few samples, divided by their number."""
 WINDOW: Final = 200
 """The number of recent requests that rates are fitted to."""
 REFIT_EVERY: Final = 25
-LEAST_MARGIN: Final = 1.1
-MARGIN: Final = 1.05
+"""After how many requests rates are fitted again; until then, after each."""
+LEAST_MARGIN: Final = 1.05
+MARGIN: Final = 1.03
 """What is added to the largest excess over the fit."""
 USUAL: Final = (1 / 4.5, 1 / 1.5, 1 / 3, 1 / 1.4, 1 / 3, 1 / 2, 4.0, 64.0)
 """Usual tokens per byte of each class, per message, and per request with its hidden lines: where the fit starts."""
 CLASSES: Final = 6
 """How many of these rates are per byte; a token has at least one byte, so none of them exceeds 1."""
-INERTIA: Final = 0.5
+INERTIA: Final = 0.1
 """How many requests the usual rates count for in the fit."""
 RANGE: Final = ((0.25, 4.0),) * CLASSES + ((0.0, 16.0),) * 2
 """The smallest and largest factor on each usual rate."""
-ENOUGH: Final = 1.0
+ENOUGH: Final = 0.25
 """The least evidence of a class, in requests that consist of it alone; else its bytes count in full."""
 
 
 class LearnedRates:
     """The rates of one model, fitted again now and then."""
 
-    __slots__ = ("_count", "_margin", "_rates", "_samples")
+    __slots__ = ("_count", "_margin", "_rates", "_samples", "_saved")
 
     def __init__(self) -> None:
         self._samples: deque[tuple[tuple[int, ...], int]] = deque(maxlen=WINDOW)
-        self._count = 0
+        self._count = self._saved = 0
         self._rates: list[float] | None = None
         self._margin = 1.0
+
+    @classmethod
+    def load(cls, text: str | None) -> LearnedRates:
+        """Return the rates from what `dump` returned; those of a text that can't be read have no samples."""
+        rates = cls()
+        for sizes, tokens in _read_samples(text):
+            rates._samples.append((sizes, tokens))
+        rates._count = rates._saved = len(rates._samples)
+        if rates._count >= FEWEST_SAMPLES:
+            rates._fit()
+        return rates
+
+    def dump(self) -> str:
+        """Return the samples as a text, which `load` reads."""
+        self._saved = self._count
+        return json.dumps([[*sizes, tokens] for sizes, tokens in self._samples], separators=(",", ":"))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are so many samples that a few more change little."""
+        return len(self._samples) >= 2 * REFIT_EVERY
+
+    @property
+    def is_worth_saving(self) -> bool:
+        """Whether samples have been added that are not saved: any at first, later only several at once."""
+        return self._count - self._saved >= (REFIT_EVERY if self.is_settled else 1)
 
     def learn(self, profile: TextProfile, tokens: int) -> None:
         """Add a request: what its prompt was made of, and the input tokens that its provider reported."""
@@ -50,7 +81,7 @@ class LearnedRates:
             return
         self._samples.append(((*profile, 1), tokens))
         self._count += 1
-        if self._count >= FEWEST_SAMPLES and self._count % REFIT_EVERY == 0:
+        if self._count >= FEWEST_SAMPLES and (self._count <= REFIT_EVERY or self._count % REFIT_EVERY == 0):
             self._fit()
 
     def bound(self, profile: TextProfile) -> int | None:
@@ -72,10 +103,21 @@ class LearnedRates:
             usual * min(max(factor, least), most)
             for usual, factor, (least, most) in zip(USUAL, factors, RANGE, strict=True)
         ]
-        for index in range(CLASSES):
-            rates[index] = min(rates[index], 1.0) if evidence[index] >= ENOUGH else 1.0
+        for index in range(CLASSES):  # the less was seen of a class, the closer it is to a token for each byte
+            known = min(1.0, evidence[index] / ENOUGH)
+            rates[index] = known * min(rates[index], 1.0) + (1 - known)
         excess = max(tokens / max(1.0, _product(rates, sizes)) for sizes, tokens in self._samples)
-        self._rates, self._margin = rates, max(LEAST_MARGIN, MARGIN * excess)
+        few = 1 + FEW / len(self._samples)
+        self._rates, self._margin = rates, few * max(LEAST_MARGIN, MARGIN * excess)
+
+
+def _read_samples(text: str | None) -> list[tuple[tuple[int, ...], int]]:
+    try:
+        rows = json.loads(text or "[]")
+        found = [tuple(map(int, row)) for row in islice(rows, WINDOW)]
+    except (ValueError, TypeError):
+        return []
+    return [(row[:-1], row[-1]) for row in found if len(row) == len(USUAL) + 1 and min(row) >= 0 and row[-1]]
 
 
 def _product(one: Sequence[float], other: Sequence[float]) -> float:

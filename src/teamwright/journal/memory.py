@@ -15,6 +15,7 @@ from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.notes import MemoryNotes
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import RunStatus
+from teamwright.journal.token_rates import MemoryTokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -37,6 +38,7 @@ class MemoryJournal:
         self._driven: set[str] = set()
         self._failed: dict[str, JournalError] = {}
         self.notes = MemoryNotes()
+        self.token_rates = MemoryTokenRates()
         self._listeners: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None: ...

@@ -115,7 +115,7 @@ class Engine:
         self.bus = Bus()
         self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
         self._mcp = McpPool()
-        self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter()
+        self._shared, self._limiters, self._prompt_meter = shared, RateLimiters(shared), PromptMeter(self.journal)
         self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
         self.tenants = TenantBudgets(self.journal)
@@ -545,6 +545,7 @@ class Engine:
         with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
             try:
                 yield
+                await self._prompt_meter.save()
             finally:
                 await servers.close()
 

@@ -19,6 +19,7 @@ import anyio
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.child_runs import child_runs, descendant_runs, top_runs
 from teamwright.journal.protocol import Batch, Journal, missing_members
+from teamwright.journal.token_rates import KeepsTokenRates
 from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
@@ -365,6 +366,24 @@ class JournalConformance:
             assert await add(6, 302.0, ended) == ("completed", "done", 16.5)
 
         self.check(tmp_path, check)
+
+    def test_what_is_known_of_the_tokens_of_models_is_kept(self, tmp_path: Path) -> None:
+        """Checks a journal that has `token_rates`; one without them may leave them out."""
+
+        async def keep(journal: Journal) -> None:
+            if isinstance(journal, KeepsTokenRates):
+                rates = journal.token_rates
+                assert await rates.load("one at http://x/v1") is None
+                await rates.save("one at http://x/v1", "[[1]]")
+                await rates.save("one at http://x/v1", "[[2]]")
+                await rates.save("other", "[]")
+                assert (await rates.load("one at http://x/v1"), await rates.load("other")) == ("[[2]]", "[]")
+
+        async def find(journal: Journal) -> None:
+            if self.shared and isinstance(journal, KeepsTokenRates):
+                assert await journal.token_rates.load("one at http://x/v1") == "[[2]]", "another process knows it"
+
+        self.check(tmp_path, keep, find)
 
     def test_a_deleted_run_is_gone_with_all_that_only_it_refers_to(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:

@@ -8,6 +8,8 @@ import pytest
 from msgspec import structs
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.budget.learned_rates import FEWEST_SAMPLES
+from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission import prompt_meter
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.values.limits.usage import Usage
@@ -25,7 +27,7 @@ def effect_of(name: str, *texts: str) -> Effect:
 
 async def test_an_unknown_model_counts_bytes_until_its_rates_are_learnt() -> None:  # Z-10
     meter, random = PromptMeter(), Random(1)
-    for _ in range(50):
+    for _ in range(FEWEST_SAMPLES):
         effect = effect_of("anthropic:claude-opus-5", draw_text("english", random, 2000))
         bound = await meter.bound(effect, strict=False)
         assert bound.tokens == effect.prompt_bytes + 16
@@ -33,6 +35,7 @@ async def test_an_unknown_model_counts_bytes_until_its_rates_are_learnt() -> Non
     effect = effect_of("anthropic:claude-opus-5", draw_text("english", random, 2000))
     used, learnt = effect.prompt_bytes // 4, await meter.bound(effect, strict=False)
     assert used <= learnt.tokens <= 2 * used
+    assert learnt.by == "rates"
     other = structs.replace(effect, model="another model")
     assert (await meter.bound(other, strict=False)).tokens == effect.prompt_bytes + 16
 
@@ -47,12 +50,12 @@ async def test_a_known_tokenizer_counts_english_closely_from_the_first_request()
 
 async def test_strict_limits_count_bytes_whatever_is_known() -> None:
     effect = structs.replace(effect_of("openai:gpt-5-mini", "word " * 100), prompt_tokens=7)
-    assert await PromptMeter().bound(effect, strict=True) == (516, None)
+    assert (await PromptMeter().bound(effect, strict=True)).tokens == 516
 
 
 async def test_a_caller_that_knows_the_tokens_of_a_prompt_is_believed() -> None:
     effect = Effect("model", "m", "r", call, 400, 1, prompt_tokens=100, media_tokens=30)
-    assert await PromptMeter().bound(effect, strict=False) == (130, None)
+    assert (await PromptMeter().bound(effect, strict=False)).tokens == 130
 
 
 async def test_a_growing_conversation_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,3 +77,39 @@ async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         await meter.bound(effect_of("m", f"message {number}"), strict=False)
     assert len(meter._profiles._known) <= 8
+
+
+async def test_another_process_knows_what_one_run_has_taught() -> None:  # Z-10
+    """Both what limits made it count, and what runs without limits have shown."""
+    for limited in (True, False):
+        journal, random = MemoryJournal(), Random(1)
+        first = PromptMeter(journal)
+        for _ in range(FEWEST_SAMPLES):
+            effect = effect_of("house", draw_text("english", random, 2000))
+            usage = Usage(requests=1, input_tokens=effect.prompt_bytes // 4)
+            if limited:
+                first.learn(effect, await first.bound(effect, strict=False), usage)
+            else:
+                first.observe(effect, usage)
+        await first.save()
+        effect = effect_of("house", draw_text("english", random, 2000))
+        used, learnt = effect.prompt_bytes // 4, await PromptMeter(journal).bound(effect, strict=False)
+        assert used <= learnt.tokens <= 1.5 * used
+        assert (await PromptMeter(MemoryJournal()).bound(effect, strict=False)).by == "bytes"
+
+
+async def test_a_model_may_declare_how_its_prompts_are_counted() -> None:  # Z-10
+    pytest.importorskip("bpe_openai")
+    plain = effect_of("house", "word " * 400)
+    counted = await PromptMeter().bound(structs.replace(plain, tokenizer="o200k_base"), strict=False)
+    divided = await PromptMeter().bound(structs.replace(plain, bytes_per_token=4.0), strict=False)
+    assert (counted.tokens, counted.by) == (401 + 8 + 16, "tokenizer")
+    assert (divided.tokens, divided.by) == (500 + 8 + 16, "bytes_per_token")
+    assert (await PromptMeter().bound(structs.replace(plain, bytes_per_token=4.0), strict=True)).tokens == 2016
+
+
+async def test_samples_that_can_not_be_read_are_as_none() -> None:
+    journal = MemoryJournal()
+    for text in ("", "{", "[[1]]", '[["x"]]', "[[-1,0,0,0,0,0,0,1,5]]"):
+        await journal.token_rates.save("house", text)
+        assert (await PromptMeter(journal).bound(effect_of("house", "word"), strict=False)).by == "bytes"

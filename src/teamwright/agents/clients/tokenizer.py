@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, Literal
+from importlib.util import find_spec
+from typing import Final
 from warnings import catch_warnings, simplefilter
 
-EncodingName = Literal["o200k_base", "cl100k_base"]
+from teamwright.values.specs.manifest import TokenizerName
+
 CountTokens = Callable[[str], int]
 
-ENCODINGS: Final[tuple[tuple[EncodingName, re.Pattern[str]], ...]] = (
+ENCODINGS: Final[tuple[tuple[TokenizerName, re.Pattern[str]], ...]] = (
     (
         "o200k_base",
         re.compile(r"(?:^|[:/.])(?:gpt-(?:4o|4\.1|4\.5|5|oss)|chatgpt-4o|o[134])(?![a-z0-9])"),
@@ -26,7 +28,7 @@ LARGEST_CHUNK: Final = 32_768
 """Characters that are tokenized at once: bpe-openai refuses long texts, and the event loop waits meanwhile."""
 
 
-def encoding_of(model: str) -> EncodingName | None:
+def encoding_of(model: str) -> TokenizerName | None:
     """Return the encoding of a model by its name, such as `openai:gpt-5-mini`; `None` if it is not known.
 
     A name that lists several models, of which any may answer, has none.
@@ -37,7 +39,13 @@ def encoding_of(model: str) -> EncodingName | None:
 
 
 @lru_cache
-def load_tokenizer(encoding: EncodingName) -> CountTokens | None:
+def is_installed() -> bool:
+    """Whether the extra is installed; imports nothing."""
+    return find_spec("bpe_openai") is not None
+
+
+@lru_cache
+def load_tokenizer(encoding: TokenizerName) -> CountTokens | None:
     """Return a function that counts the tokens of a text; `None` if the extra is not installed.
 
     The text is ordinary text to the model, so what looks like a special token is counted as its characters.

@@ -25,6 +25,7 @@ from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.record_checks import misfit_of
+from teamwright.values.specs.manifest import TokenizerName
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.messages import digest
 
@@ -96,10 +97,10 @@ class Effect(Struct, frozen=True):
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request, and
     `media_tokens` is an upper bound of what is no text: its images and files, and reasoning that is sent back. `texts`
     are all texts of the prompt, which are counted if a limit on tokens or money applies; `prompt_tokens` is their
-    number of tokens if the caller knows it. Calls
-    that name the same `model` share one queue in the engine; `pace` is the rate limit of that model. `rate` returns the
-    highest price of tokens for a prompt of a given size; it is called only if a limit on money applies. `note` is the
-    number of tokens that the prompt grows by if the call states that its output cap was cut.
+    number of tokens if the caller knows it, and `tokenizer` or `bytes_per_token` say how to count them if the model
+    declares it. Calls that name the same `model` share one queue in the engine; `pace` is the rate limit of that model.
+    `rate` returns the highest price of tokens for a prompt of a given size; it is called only if a limit on money
+    applies. `note` is the number of tokens that the prompt grows by if the call states that its output cap was cut.
 
     `doubt` says what happens to a call that began and whose end was not recorded; without it the call is made again.
 
@@ -134,6 +135,8 @@ class Effect(Struct, frozen=True):
     method: McpMethod | None = None
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
+    tokenizer: TokenizerName | None = None
+    bytes_per_token: float | None = None
     describe: Callable[[], SentRequest] | None = None
     cancel_run: Callable[[Attempt], None] | None = None
 

@@ -51,7 +51,9 @@ from teamwright.journal.postgres.queries import (
     read_last_items,
     read_summaries,
 )
+from teamwright.journal.postgres.token_rates import PostgresTokenRates
 from teamwright.journal.protocol import Batch, Committed, InboxItem
+from teamwright.journal.token_rates import TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
@@ -78,6 +80,11 @@ class PostgresJournal:
     def notes(self) -> Notes:
         """The notes that agents keep across runs."""
         return PostgresNotes(self._address, self._use)
+
+    @property
+    def token_rates(self) -> TokenRates:
+        """What is known of the tokens of models."""
+        return PostgresTokenRates(self._use)
 
     @property
     def budgets(self) -> Budgets:

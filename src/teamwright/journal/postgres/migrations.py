@@ -18,6 +18,7 @@ from teamwright.journal.postgres.cluster.budget_tables import BUDGET_TABLES
 from teamwright.journal.postgres.cluster.pace_tables import PACE_TABLES
 from teamwright.journal.postgres.cluster.schedules import SCHEDULE_TABLES
 from teamwright.journal.postgres.cluster.workers import WORKER_TABLES
+from teamwright.journal.postgres.token_rates import TOKEN_RATE_TABLES
 
 
 class Version(NamedTuple):
@@ -95,6 +96,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(Version(1, 3), SCHEDULE_TABLES),
     Migration(Version(1, 4), WORKER_TABLES),
     Migration(Version(1, 5), _PARENTS),
+    Migration(Version(1, 6), TOKEN_RATE_TABLES),
     Migration(Version(1, 7), _BUDGET_RIGHTS),
 )
 

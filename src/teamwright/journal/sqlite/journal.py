@@ -30,7 +30,9 @@ from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
 from teamwright.journal.sqlite.notes import SqliteNotes
 from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient_text, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import RunRows
+from teamwright.journal.sqlite.token_rates import SqliteTokenRates
 from teamwright.journal.sqlite.writer import Writer
+from teamwright.journal.token_rates import TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -66,8 +68,13 @@ class SqliteJournal:
         """The notes that agents keep across runs."""
         return SqliteNotes(self)
 
+    @property
+    def token_rates(self) -> TokenRates:
+        """What is known of the tokens of models."""
+        return SqliteTokenRates(self)
+
     async def write_notes(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        """Change notes in the writer thread."""
+        """Change notes, or what else is kept beside runs, in the writer thread."""
 
         def write() -> T:
             self._database.use_busy_timeout(True)
@@ -79,7 +86,7 @@ class SqliteJournal:
         return await self._writer.call(write)
 
     async def read_notes(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Read notes in the reader thread."""
+        """Read notes, or what else is kept beside runs, in the reader thread."""
         return await self._read(work)
 
     async def open(self) -> None:

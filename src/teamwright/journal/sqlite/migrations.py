@@ -91,6 +91,11 @@ def add_parents(execute: Execute) -> None:
     execute("CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> ''")
 
 
+def add_token_rates(execute: Execute) -> None:
+    """Add the latest requests to each model, which its tokens per byte are learnt from."""
+    execute("CREATE TABLE token_rates (model TEXT PRIMARY KEY, samples TEXT NOT NULL) WITHOUT ROWID")
+
+
 LAYOUT: dict[str, tuple[str, str | None]] = {
     "runs": (
         "table",
@@ -104,6 +109,7 @@ LAYOUT: dict[str, tuple[str, str | None]] = {
     "children_of_run": ("index", None),
     "notes": ("table", "id,memory,text,author,run_id,time,key,forgotten"),
     "notes_of_memory": ("index", None),
+    "token_rates": ("table", "model,samples"),
 }
 """The layout after the last migration: tables with their columns, and indexes."""
 
@@ -111,7 +117,13 @@ SEARCH = "notes_search"
 """The full-text index of the notes, which SQLite keeps in several tables whose names begin with its own."""
 CREATE_SEARCH = f"CREATE VIRTUAL TABLE IF NOT EXISTS {SEARCH} USING fts5 (text, content='notes', content_rowid='id')"
 
-MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events, add_conversations_and_notes, add_parents)
+MIGRATIONS: tuple[Migration, ...] = (
+    create,
+    put_bodies_beside_events,
+    add_conversations_and_notes,
+    add_parents,
+    add_token_rates,
+)
 
 
 def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:

@@ -62,6 +62,11 @@ OUTPUT_MODE = (
 )
 CONTEXT = "tokens of its context window, for `compact`; the published number by default"
 PRICE = "US dollars per million tokens; the public price of the model by default"
+TOKENIZER = "its tokenizer, which counts prompts under a limit (extra `tokens`); by default known from its name"
+BYTES_PER_TOKEN = "UTF-8 bytes of a prompt that count as one token under a limit, if no tokenizer is known"
+
+TokenizerName = Literal["o200k_base", "cl100k_base"]
+"""The tokenizers that are known offline."""
 
 
 class NamedModel(Pace):
@@ -72,6 +77,8 @@ class NamedModel(Pace):
     settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
     output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
     context: int | None = Field(default=None, ge=1, description=CONTEXT)
+    tokenizer: TokenizerName | None = Field(default=None, description=TOKENIZER)
+    bytes_per_token: float | None = Field(default=None, ge=1, le=16, description=BYTES_PER_TOKEN)
 
 
 class ServerModel(Pace):
@@ -87,6 +94,8 @@ class ServerModel(Pace):
     settings: CheckedSettings | None = Field(default=None, description=SETTINGS)
     output_mode: OutputChoice | None = Field(default=None, description=OUTPUT_MODE)
     context: int | None = Field(default=None, ge=1, description=CONTEXT)
+    tokenizer: TokenizerName | None = Field(default=None, description=TOKENIZER)
+    bytes_per_token: float | None = Field(default=None, ge=1, le=16, description=BYTES_PER_TOKEN)
 
     def mistakes(self) -> Iterable[str]:
         """Return an address that is none."""
