@@ -30,7 +30,7 @@ def line(left: Amounts, cap: int | None = 100) -> str:
 @pytest.mark.parametrize(
     "left",
     [
-        Amounts(tokens=399),
+        Amounts(tokens=340),
         Amounts(calls=1),
         Amounts(seconds=12.0),
         Amounts(usd=0.0003),

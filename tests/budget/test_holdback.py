@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.budget.holdback import Holdback
+from teamwright.budget.holdback import FRAMES, Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
 from teamwright.budget.money import Rate
 from teamwright.values.limits.closing_ask import ClosingAsk
@@ -79,6 +79,7 @@ def test_replies_count_as_many_tokens_as_are_reserved_for_one_of_a_prompt() -> N
     team = account(tokens=10_000)
     holdback = Holdback(team, [ClosingAsk("lead")])
     for _ in range(3):
+        holdback.call_returned(1000 + FRAMES, 250)
         ask(holdback, used(100, prompt=250))
     assert team.kept[0] == 1000 + 4 * 3 * 100 + 200, "bytes are reserved, four for a token"
 

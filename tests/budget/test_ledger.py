@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teamwright.budget.ledger import (
     CALLS,
-    DEFAULT_OUTPUT,
+    MODEST_OUTPUT,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
@@ -70,9 +70,9 @@ async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
     assert (account.held[TOKENS], account.spent[TOKENS], account.spent[CALLS]) == (0, 12, 1)
 
 
-async def test_without_its_own_cap_a_request_gets_4096_or_what_is_left_and_none_where_nothing_is_limited() -> None:
+async def test_without_its_own_cap_a_request_gets_what_is_left_and_none_where_nothing_is_limited() -> None:
     rich, poor = Account("rich", Limits(tokens=100_000), None), Account("poor", Limits(tokens=1000), None)
-    assert (await reserve(rich, 10)).max_output == DEFAULT_OUTPUT
+    assert (await reserve(rich, 10)).max_output == 99_990 // 2
     assert (await reserve(poor, 10)).max_output == 990
     assert (await reserve(Account("free", None, None), 10)).max_output is None
     assert (await reserve(Account("counted", Limits(calls=3), None), 10)).max_output is None
@@ -92,7 +92,7 @@ async def test_the_first_of_ten_branches_gets_a_tenth() -> None:  # Z-10
     first = await inner.reserve(ReservationRequest(1000, None, model=True))
     assert first.max_output == 29_000 // 10
     team.add_branches(-9)
-    assert (await inner.reserve(ReservationRequest(1000, None, model=True))).max_output == 4096
+    assert (await inner.reserve(ReservationRequest(1000, None, model=True))).max_output == 29_000 // 4
 
 
 async def test_waiters_share_the_remaining_budget_fairly() -> None:
@@ -109,7 +109,7 @@ async def test_waiters_share_the_remaining_budget_fairly() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for _ in range(5):
             group.create_task(call())
-    assert caps[0] == DEFAULT_OUTPUT
+    assert caps[0] == MODEST_OUTPUT
     assert min(caps) > 1000
 
 
@@ -411,8 +411,8 @@ def test_spent_and_held_never_pass_a_limit(
             except Refusal:
                 return
             check()
-            output = DEFAULT_OUTPUT if held.max_output is None else held.max_output
-            assert 1 <= output <= (DEFAULT_OUTPUT if cap is None else cap)
+            output = MODEST_OUTPUT if held.max_output is None else held.max_output
+            assert 1 <= output <= (output if cap is None else cap)
             assert bound is None or held.cost.tokens <= (bound.tokens or 0)
             for _ in range(int(share * 5)):
                 await asyncio.sleep(0)

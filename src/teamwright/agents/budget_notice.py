@@ -8,9 +8,9 @@ from __future__ import annotations
 from teamwright.agents.prices import rate_of
 from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT
 from teamwright.budget.money import picodollars
-from teamwright.budget.token_estimate import BYTES_PER_MESSAGE, byte_bound
+from teamwright.budget.token_estimate import BYTES_PER_MESSAGE
 from teamwright.values.limits.reply import text_size
-from teamwright.values.limits.usage import Amounts
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Amounts
 from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.turn import Turn
 
@@ -26,12 +26,12 @@ def low_budget_notice(turn: Turn, model: AnyModel, instructions: str, cap: int |
     if left is None:
         return ""
     size = text_size(turn.prompt) + text_size(instructions)
-    prompt, output = byte_bound(size, 2 + len(turn.history)), cap or AMPLE_OUTPUT
-    if not _is_low(left, model, prompt, output):
+    likely, output = size // CHARACTERS_PER_TOKEN, min(cap or USEFUL_OUTPUT, AMPLE_OUTPUT)
+    if not _is_low(left, model, likely, output):
         return ""
     line = f"Little is left of the budget: {_amounts_text(left)}. Answer briefly and begin nothing that needs more."
     # If the budget just covers an answer, the notice must not use it up.
-    room = None if left.tokens is None else left.tokens - prompt - len(line) - BYTES_PER_MESSAGE
+    room = None if left.tokens is None else left.tokens - likely - len(line) - BYTES_PER_MESSAGE
     return line if room is None or room >= min(output, USEFUL_OUTPUT) else ""
 
 

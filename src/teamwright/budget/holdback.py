@@ -1,7 +1,8 @@
 """What a team keeps back of its budget for its closing asks: the answer of its lead, an aggregator, a last review.
 
-The estimate follows the work: the prompt of a closing ask grows with the replies that it will read. It is an estimate
-and no promise, and never a whole limit, so that a team with a small budget works before it closes.
+The estimate follows the work: the prompt of a closing ask grows with the replies that it will read. While all of the
+work probably fits, its likely cost is kept; otherwise a generous one, because something has to be left out anyway. It
+is no promise, and never a whole limit, so that a team with a small budget works before it closes.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
-from operator import mul
+from typing import NamedTuple, Protocol
 
 from teamwright.budget.ledger import (
     AMPLE_OUTPUT,
+    LEAST_REPLIES,
     NO_COST,
+    OUTPUT_MARGIN,
     TOKENS,
     USD,
     USEFUL_OUTPUT,
     Account,
     Cost,
     ReservationRequest,
+    likely_mean,
     scaled_output,
 )
+from teamwright.budget.money import Rate, picodollars
+from teamwright.budget.token_estimate import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 from teamwright.values.turns.turn import Tier
@@ -32,50 +38,80 @@ MOST_KEPT_PERCENT = 90
 MOST_GUESSED_PERCENT = 50
 """The largest part before the first reply, when all sizes are guesses."""
 
-OUTPUT_MARGIN = 1.5
-"""How much longer than the longest reply so far a closing reply may be."""
+FITTING = 1.05
+"""Up to which share of a limit the forecast is taken to fit: a forecast errs by more than that on either side."""
 
-LEAST_REPLIES = 3
-"""Replies after which the largest of them says how large others will be."""
+
+FRAMES = 2 * TOKENS_PER_MESSAGE + TOKENS_PER_REQUEST
+"""What is reserved for the frames of a prompt, however long its texts are."""
+
+
+class AskForecast(Protocol):
+    """What the asks of a team will cost, as far as its strategy and the asks so far say."""
+
+    def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
+        """Count an ask, and what it was charged, in tokens and picodollars."""
+        ...
+
+    def remaining(self, closing: int, least: int) -> tuple[float, float] | None:
+        """Return the tokens and picodollars of all asks to come but the closing ones, at least so many asks."""
+        ...
+
+
+class ClosingSize(NamedTuple):
+    """The tokens of a closing ask: of its prompt, and of its reply."""
+
+    prompt: int
+    output: int
 
 
 @dataclass(slots=True)
 class _Requests:
-    """What the reservations of model requests say. `prices` are the highest ones, in picodollars per token."""
+    """What the reservations of model requests say. `rates` are the highest prices of each tier."""
 
     count: int = 0
     first_prompt: int = 0
-    prompt_tokens: int = 0
-    largest_cap: int = 0
-    prices: dict[Tier, float] = field(default_factory=dict[Tier, float])
+    largest_cap: float = 0.0
+    texts_reserved: int = 0
+    texts_read: int = 0
+    rates: dict[Tier, Rate] = field(default_factory=dict[Tier, Rate])
 
     def add(self, prompt_tokens: int, cap: int | None) -> None:
         self.count += 1
         self.first_prompt = self.first_prompt or prompt_tokens
-        self.prompt_tokens += prompt_tokens
-        self.largest_cap = max(self.largest_cap, AMPLE_OUTPUT if cap is None else cap)
+        self.largest_cap = max(self.largest_cap, inf if cap is None else cap)
+
+    def add_rate(self, rate: Rate, tier: Tier) -> None:
+        self.rates[tier] = _highest(self.rates.get(tier, _FREE), rate)
 
     @property
-    def highest_price(self) -> float:
-        return max(self.prices.values(), default=0.0)
+    def highest_rate(self) -> Rate:
+        return _highest(*self.rates.values()) if self.rates else _FREE
 
 
 @dataclass(slots=True)
 class _Replies:
-    """What the usage of replies says. `read_tokens` and `largest_read` count what others read of them."""
+    """What the usage of replies says. `read_tokens` and `largest_read` count what others read of them.
+
+    `by_models` are those that a model gave: only they say how long others will be.
+    """
 
     count: int = 0
+    by_models: int = 0
     requests: int = 0
-    input_tokens: int = 0
+    output_tokens: int = 0
     longest_output: int = 0
     most_used: int = 0
+    most_usd: int = 0
     read_tokens: int = 0
     largest_read: int = 0
 
     def add(self, usage: Usage, read: int) -> None:
         self.count += 1
+        self.by_models += usage.requests > 0
         self.requests += usage.requests
-        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.most_usd = max(self.most_usd, picodollars(usage.usd))
         self.longest_output = max(self.longest_output, usage.output_tokens)
         self.most_used = max(self.most_used, usage.total_tokens)
         self.read_tokens += read
@@ -89,15 +125,23 @@ class Holdback:
     returns which of its models a member, given by name, answers with now.
     """
 
-    __slots__ = ("_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing", "_tier_of")
+    __slots__ = (
+        "_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing", "_tier_of",
+        "forecast",
+    )  # fmt: skip
 
     def __init__(
-        self, account: Account, closing: Sequence[ClosingAsk], tier_of: Callable[[str], Tier] | None = None
+        self,
+        account: Account,
+        closing: Sequence[ClosingAsk],
+        tier_of: Callable[[str], Tier] | None = None,
+        forecast: AskForecast | None = None,
     ) -> None:
         self._account, self._closing, self._kept = account, tuple(closing), NO_COST
-        self._tier_of = tier_of
+        self._tier_of, self.forecast = tier_of, forecast
         self._requests, self._replies = _Requests(), _Replies()
         self._running = self._running_closing = 0
+        account.watchers.append(self._update)
 
     def ask_begins(self, *, closing: bool) -> None:
         """Count an ask of the team. While a closing one runs, nothing is kept back: it was kept for that one."""
@@ -108,16 +152,18 @@ class Holdback:
     def call_sized(self, request: ReservationRequest, tier: Tier) -> None:
         """Learn the price of a model request, before anything is reserved for it."""
         if request.rate is not None:
-            output = AMPLE_OUTPUT if request.cap is None else request.cap
-            price = request.rate.cost(request.prompt, output) / max(1, request.prompt + output)
-            prices = self._requests.prices
-            prices[tier] = max(prices.get(tier, 0.0), price)
+            self._requests.add_rate(request.rate, tier)
             self._update()
 
     def call_reserved(self, request: ReservationRequest) -> None:
         """Learn from a model request that has its reservation: its prompt and its output cap."""
         self._requests.add(request.prompt, request.cap)
         self._update()
+
+    def call_returned(self, reserved: int, read: int) -> None:
+        """Learn how many tokens a prompt had, beside those that were reserved for it."""
+        self._requests.texts_reserved += max(0, reserved - FRAMES)
+        self._requests.texts_read += read
 
     def ask_ended(self, usage: Usage | None, *, closing: bool, read: int | None = None) -> None:
         """Learn from the usage of an ask that ended; `None` if it has no reply. Others read at most `read` tokens."""
@@ -131,6 +177,8 @@ class Holdback:
         """Keep nothing back any longer: the team has ended."""
         self._closing = ()
         self._update()
+        if self._update in self._account.watchers:
+            self._account.watchers.remove(self._update)
 
     def _update(self) -> None:
         has_begun = self._replies.count > 0 or self._running > 1
@@ -142,9 +190,8 @@ class Holdback:
     def _estimate(self) -> Cost:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
         tightest = self._tightest_limit()
-        tokens = [self._tokens(ask, tightest) for ask in self._closing]
-        usd = sum(map(mul, tokens, map(self._price, self._closing)))
-        most = [sum(tokens), ceil(usd), len(self._closing)]
+        likely = self._cost(lambda ask: self._likely_size(ask, tightest))
+        most = list(likely if self._fits(likely) else self._cost(lambda ask: self._generous_size(ask, tightest)))
         percent = MOST_KEPT_PERCENT if self._replies.count else MOST_GUESSED_PERCENT
         for level in self._account.chain():
             for index, limit in level.bounds:
@@ -152,35 +199,80 @@ class Holdback:
                 most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
 
-    def _price(self, ask: ClosingAsk) -> float:
-        """Return the price of a closing ask: of the model that its member answers with, else the highest."""
+    def _cost(self, size_of: Callable[[ClosingAsk], ClosingSize]) -> Cost:
+        tokens = usd = 0
+        if not self._requests.count:  # no model was asked here: as much as the dearest ask so far, for each
+            count, replies = len(self._closing), self._replies
+            return Cost(count * replies.most_used, count * replies.most_usd, count)
+        for ask in self._closing:
+            size = size_of(ask)
+            tokens += size.prompt + size.output
+            usd += self._rate(ask).cost(*size)
+        return Cost(tokens, usd, len(self._closing))
+
+    def _fits(self, closing: Cost) -> bool:
+        """Whether all of the work probably fits the limits around the team."""
+        if self.forecast is None or not self._replies.count:
+            return False
+        begun = max(self._running, self._account.branches) + self._account.queued
+        others = self.forecast.remaining(len(self._closing), begun)
+        if others is None:
+            return False
+        return all(
+            level.spent[index] + level.kept[index] - self._kept[index] + others[index] + closing[index]
+            <= FITTING * limit
+            for level in self._account.chain()
+            for index, limit in level.bounds
+            if index in (TOKENS, USD)
+        )
+
+    def _rate(self, ask: ClosingAsk) -> Rate:
+        """Return the prices of a closing ask: of the model that its member answers with, else the highest."""
         tier = "primary" if self._tier_of is None else self._tier_of(ask.member)
-        return self._requests.prices.get(tier, self._requests.highest_price)
+        return self._requests.rates.get(tier) or self._requests.highest_rate
 
     def _tightest_limit(self) -> float:
-        """Return the tokens that the tightest limit around the team allows, be it in tokens or in money."""
-        prices = {TOKENS: 1.0, USD: self._requests.highest_price}
+        """Return the output tokens that the tightest limit around the team allows, be it in tokens or in money."""
+        prices = {TOKENS: 1, USD: self._requests.highest_rate.output}
         bounds = [bound for level in self._account.chain() for bound in level.bounds]
         return min((limit / price for index, limit in bounds if (price := prices.get(index))), default=inf)
 
-    def _tokens(self, ask: ClosingAsk, tightest: float) -> int:
-        """Return the tokens of a closing ask: the first prompt, the texts that it reads, and its own reply."""
+    def _likely_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
+        """Return the tokens of a closing ask if the replies to come, and its own, are as long as those so far."""
+        replies, requests = self._replies, self._requests
+        guess = self._account.outermost.lengths.usual(scaled_output(USEFUL_OUTPUT, tightest))
+        read = self._read(ask, likely_mean(replies.read_tokens, replies.by_models, guess))
+        output = ceil(likely_mean(replies.output_tokens, replies.requests, guess))
+        return ClosingSize(requests.first_prompt + read, int(min(output, requests.largest_cap)))
+
+    def _generous_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
+        """Return the tokens of a closing ask if replies are as long as the longest so far, and its own longer."""
         useful, ample = scaled_output(USEFUL_OUTPUT, tightest), scaled_output(AMPLE_OUTPUT, tightest)
         requests, replies = self._requests, self._replies
-        if not requests.count:  # no model was asked yet, or none at all
-            return replies.most_used
-        reply = replies.largest_read
-        if replies.count < LEAST_REPLIES:
+        reply = float(replies.largest_read)
+        lengths = self._account.outermost.lengths  # of all replies that were charged, be their asks over or not
+        if lengths.count >= LEAST_REPLIES:
+            useful = ample = ceil(OUTPUT_MARGIN * lengths.longest)
+            reply = max(reply, lengths.longest)
+        elif replies.by_models < LEAST_REPLIES:
             reply = max(reply, min(useful, requests.largest_cap))
-        read = replies.read_tokens + self._running * reply if ask.reads is None else ask.reads * reply
-        read += ask.characters / CHARACTERS_PER_TOKEN
         output = max(useful, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else ample
-        return requests.first_prompt + ceil(self._excess * read) + min(output, requests.largest_cap)
+        return ClosingSize(requests.first_prompt + self._read(ask, reply), int(min(output, requests.largest_cap)))
+
+    def _read(self, ask: ClosingAsk, reply: float) -> int:
+        """Return the tokens that a closing ask reads, if the replies to come have so many."""
+        read = self._replies.read_tokens + self._running * reply if ask.reads is None else ask.reads * reply
+        return ceil(self._excess * (read + ask.characters / CHARACTERS_PER_TOKEN))
 
     @property
     def _excess(self) -> float:
         """How many tokens are reserved for one of a prompt: more than one where its tokens can only be bounded."""
-        requests, replies = self._requests, self._replies
-        if not (replies.requests and replies.input_tokens):
-            return 1.0
-        return max(1.0, (requests.prompt_tokens / requests.count) / (replies.input_tokens / replies.requests))
+        requests = self._requests
+        return max(1.0, requests.texts_reserved / requests.texts_read) if requests.texts_read else 1.0
+
+
+_FREE = Rate(0, 0)
+
+
+def _highest(*rates: Rate) -> Rate:
+    return Rate(max(rate.input for rate in rates), max(rate.output for rate in rates))

@@ -11,8 +11,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Literal, NamedTuple
+
+from typing_extensions import override
 
 from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import LimitReached
@@ -24,13 +26,20 @@ BUDGET_UNITS: tuple[BudgetUnit, ...] = ("tokens", "usd", "calls")
 """What an account counts, in the order of its sums; money is in picodollars."""
 TOKENS, USD, CALLS = range(3)
 
-DEFAULT_OUTPUT = 4096
+MODEST_OUTPUT = 4096
+"""An output cap of which a request may take its whole share; of a larger share it takes half."""
 USEFUL_OUTPUT = 256
 """The smallest output cap, unless the request sets a smaller one itself, that is worth the cost of a prompt."""
 AMPLE_OUTPUT = 1024
 """A request without an output cap learns from its prompt when it gets less than this."""
 SMALL_LIMIT = 2048
 """Tokens below which a limit scales a useful output down, so that several fit into it."""
+OUTPUT_MARGIN = 1.5
+"""How much longer than the longest reply so far another reply may be."""
+RUN_REQUESTS = 2
+"""How many requests like the first, or runs like those before, the share of a run pays for at least."""
+LEAST_REPLIES = 3
+"""Replies after which the longest of them says how long others will be."""
 
 
 class Cost(NamedTuple):
@@ -56,6 +65,11 @@ def scaled_output(output: int, limit: float) -> int:
     return max(1, ceil(output * min(1.0, limit / SMALL_LIMIT)))
 
 
+def likely_mean(total: float, count: int, guess: float) -> float:
+    """Return the mean of so many amounts; while they are few, a guess counts as another one."""
+    return total / count if count >= LEAST_REPLIES else (total + guess) / (count + 1)
+
+
 def charge_for(usage: Usage, reserved: Cost, *, is_partial: bool = False) -> Cost:
     """Return what to charge for a call that returned: its reported usage, or the reservation where it reports none.
 
@@ -67,6 +81,42 @@ def charge_for(usage: Usage, reserved: Cost, *, is_partial: bool = False) -> Cos
     if is_partial:
         return Cost(max(usage.total_tokens, reserved.tokens), max(money, reserved.usd))
     return Cost(usage.total_tokens or reserved.tokens, money)
+
+
+@dataclass(slots=True)
+class OutputLengths:
+    """How long the replies of models were so far, in tokens."""
+
+    count: int = 0
+    total: int = 0
+    longest: int = 0
+
+    def add(self, tokens: int) -> None:
+        """Add a reply."""
+        self.count += 1
+        self.total += tokens
+        self.longest = max(self.longest, tokens)
+
+    def usual(self, guess: int) -> int:
+        """Return how long another reply will probably be: the mean; a guess counts as one while replies are few."""
+        return ceil(likely_mean(self.total, self.count, guess))
+
+    def useful(self, limit: float) -> int:
+        """Return the smallest output cap that is worth a prompt under a limit on output tokens.
+
+        Once there are replies, it is a little longer than the longest of them.
+        """
+        known, guessed = ceil(OUTPUT_MARGIN * self.longest), scaled_output(USEFUL_OUTPUT, limit)
+        return known if known and self.count >= LEAST_REPLIES else max(known, guessed)
+
+    @property
+    def least(self) -> int:
+        """The output below which a prompt is wasted: half of a usual reply, once there are some."""
+        return ceil(self.total / self.count / 2) if self.count >= LEAST_REPLIES else 1
+
+    def ample(self) -> int:
+        """Return the output cap below which a request without its own learns that it gets less than usual."""
+        return AMPLE_OUTPUT if self.count < LEAST_REPLIES else min(AMPLE_OUTPUT, ceil(OUTPUT_MARGIN * self.longest))
 
 
 class Unavailable(Exception):
@@ -84,15 +134,23 @@ class Refusal(LimitReached):
         self.limit = _display_amount(index, limit)
         self.left = _display_amount(index, max(0, limit - account.spent[index]))
         self.kept = _display_amount(index, account.kept[index])
-        super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit, self.kept))
+        self.why = ""
+        super().__init__()
+
+    @override
+    def __str__(self) -> str:
+        return refusal_text(self.level, self.what, self.needed, self.left, self.limit, self.kept, self.why)
 
 
-def refusal_text(level: str, what: BudgetUnit, needed: float, left: float, limit: float, kept: float = 0) -> str:
-    """Describe a refusal in one sentence."""
+def refusal_text(
+    level: str, what: BudgetUnit, needed: float, left: float, limit: float, kept: float = 0, why: str = ""
+) -> str:
+    """Describe a refusal in one sentence; `why` says why so much is counted."""
     sign, unit = ("$", "") if what == "usd" else ("", f" {what}")
     keeps = f", keeps {sign}{_amount_text(kept)} for its answer" if kept else ""
     has = f"{level or 'the run'} has {sign}{_amount_text(left)} of {sign}{_amount_text(limit)}{unit} left"
-    return f"{has}{keeps}" + (f", and the next call may need {sign}{_amount_text(needed)}" if needed else "")
+    needs = f", and the next call may need {sign}{_amount_text(needed)}" if needed else ""
+    return f"{has}{keeps}{needs}" + (f" ({why})" if why else "")
 
 
 def _amount_text(amount: float) -> str:
@@ -105,21 +163,23 @@ class Account:
     """One level of the ledger. An account without limits only delegates to its parents.
 
     `message` limits each single model request, with the tightest values of all levels. Calls queue at the outermost
-    level that has limits, for all levels inside it, so that no call overtakes another. `reserved` and `settled` are the
-    tokens of the latest calls that have returned, as they were reserved and charged: each counts half as much as the
-    one after it, since caps shrink with the budget while prompts grow.
+    level that has limits, for all levels inside it, so that no call overtakes another. `likely` is what the calls that
+    hold reservations will probably cost, by the replies so far (`lengths`) and the runs that calls have started.
     """
 
     __slots__ = (
-        "bounds", "branches", "held", "holders", "kept", "message", "name", "outermost", "parent", "priced", "queue",
-        "reserved", "settled", "spent", "strict", "waiting",
+        "bounds", "branches", "held", "holders", "kept", "lengths", "likely", "message", "name", "outermost", "parent",
+        "priced", "queue", "queued", "run_costs", "run_count", "spent", "strict", "waiting", "watchers",
     )  # fmt: skip
 
     def __init__(self, name: str, limits: Limits | None, parent: Account | None, spent: Cost = NO_COST) -> None:
         self.name, self.parent = name, parent
         self.bounds = tuple(_bounds(limits)) if limits is not None else ()
-        self.spent, self.held, self.kept = list(spent), [0, 0, 0], [0, 0, 0]
-        self.holders = self.waiting = self.branches = self.reserved = self.settled = 0
+        self.spent, self.held, self.kept, self.likely = list(spent), [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        self.holders = self.waiting = self.branches = self.queued = self.run_count = 0
+        self.lengths, self.run_costs = OutputLengths(), [0, 0, 0]
+        self.watchers: list[Callable[[], None]] = []
+        """Called when a reply was charged here, before others are served."""
         self.queue: deque[_ReservationWaiter] = deque()
         around = parent.outermost if parent is not None else None
         self.outermost: Account = around if around is not None and around.bounds else self
@@ -169,10 +229,11 @@ class Account:
         add_cost(self.spent, before, -1)
         add_cost(self.spent, after)
 
-    def hold(self, cost: Cost, sign: int) -> None:
+    def hold(self, cost: Cost, sign: int, likely: Cost | None = None) -> None:
         """Hold a cost in this account and its parents (`sign=1`), or release it (`sign=-1`)."""
         for level in self.chain():
             add_cost(level.held, cost, sign)
+            add_cost(level.likely, cost if likely is None else likely, sign)
             level.holders += sign if cost.tokens or cost.usd or cost.calls > 1 else 0
 
     def keep_back(self, before: Cost, after: Cost) -> None:
@@ -188,27 +249,34 @@ class Account:
         for level in self.chain():
             level.waiting += change
 
-    def add_branches(self, change: int) -> None:
-        """Change the number of concurrent branches, each of which may be about to ask; a fair share counts them."""
+    def add_branches(self, change: int, queued: int = 0) -> None:
+        """Change the number of concurrent branches, each of which may be about to ask; a fair share counts them.
+
+        Those that are `queued` until others have ended don't share with them, but are work to come.
+        """
         for level in self.chain():
             level.branches += change
+            level.queued += queued
 
     @property
     def limits_tokens(self) -> bool:
         """Whether a limit on tokens or money applies to this account."""
         return any(index != CALLS for level in self.chain() for index, _ in level.bounds)
 
-    def exceeded_bound(self, cost: Cost, *, with_held: bool) -> int | None:
+    def exceeded_bound(self, cost: Cost, likely: Cost, *, with_held: bool) -> int | None:
         """Return the index of the bound that a reservation would exceed here, if any.
 
-        What is kept back need not fit beside the worst case of a call: it is needed when the call has returned.
+        What is kept back need not fit beside the worst case of a call but beside its likely cost: it is needed when the
+        call has returned. While others are in flight, what is kept refuses nothing yet: their replies will show how
+        much is needed.
         """
         for index, limit in self.bounds:
-            held = cost[index] + (self.held[index] if with_held else 0)
-            if self.spent[index] + held > limit:
+            held, others = (self.held[index], self.likely[index]) if with_held else (0, 0)
+            if self.spent[index] + held + cost[index] > limit:
                 return index
-            used = held if index == CALLS or not self.reserved else held * min(1.0, self.settled / self.reserved)
-            if self.kept[index] and self.spent[index] + self.kept[index] + used > limit:
+            if not self.kept[index] or (self.holders and not with_held):
+                continue
+            if self.spent[index] + self.kept[index] + others + likely[index] > limit:
                 return index
         return None
 
@@ -223,8 +291,8 @@ class Account:
 
         `take_other` takes whatever else the call needs, at the instant of the grant, or raises `Unavailable`. Raises
         `Refusal` if the call would not fit even if nothing were held. For a model request the worst case is the prompt
-        plus the output cap. If the request sets no cap, the cap is the smaller of 4096 and a fair share of what
-        remains; there is none where neither tokens nor money are limited. A cap that is set but does not fit is
+        plus the output cap. If the request sets no cap, the cap is a fair share of what remains; there is none where
+        neither tokens nor money are limited. A cap that is set but does not fit is
         reduced, as long as a useful output remains.
         """
         if (granted := self.reserve_now(request, take_other)) is not None:
@@ -256,9 +324,9 @@ class Account:
 
     def obstacle(self, request: ReservationRequest) -> tuple[Account, BudgetUnit, float, float] | None:
         """Return what a call waits for: the level, the unit, what it needs there, and what others hold; else `None`."""
-        cost, _, _ = self._worst_case(request)
+        cost, likely, _, _ = self._worst_case(request)
         for level in self.chain():
-            if (index := level.exceeded_bound(cost, with_held=True)) is not None:
+            if (index := level.exceeded_bound(cost, likely, with_held=True)) is not None:
                 needed, held = (_display_amount(index, one) for one in (cost[index], level.held[index]))
                 return level, BUDGET_UNITS[index], needed, held
         return None
@@ -285,45 +353,86 @@ class Account:
             account.add_waiting(-1)
 
     def _grant(self, request: ReservationRequest, take_other: Callable[[], None] | None) -> Reservation | None:
-        cost, cap, cut = self._worst_case(request)
+        cost, likely, cap, cut = self._worst_case(request)
         for level in self.chain():
-            if (index := level.exceeded_bound(cost, with_held=False)) is not None:
+            if (index := level.exceeded_bound(cost, likely, with_held=False)) is not None:
                 raise Refusal(level, index, cost[index])
-        if any(level.exceeded_bound(cost, with_held=True) is not None for level in self.chain()):
+        if any(level.exceeded_bound(cost, likely, with_held=True) is not None for level in self.chain()):
             return None
         if take_other is not None:
             take_other()
-        self.hold(cost, 1)
-        return Reservation(self, cost, cap, cut)
+        self.hold(cost, 1, likely)
+        return Reservation(self, cost, cap, cut, likely, starts_run=request.starts_run)
 
-    def _worst_case(self, request: ReservationRequest) -> tuple[Cost, int | None, bool]:
-        """Return the most that a call may cost, its output cap, and whether the cap is smaller than it should be."""
+    def _worst_case(self, request: ReservationRequest) -> tuple[Cost, Cost, int | None, bool]:
+        """Return what a call costs at most and probably, its output cap, and whether that is less than it should be."""
         if not request.model:
-            return request.held or (self._share() if request.starts_run else ONE_CALL), None, False
-        rate = request.rate or NO_RATE
+            if request.starts_run:
+                share = request.held or self._share(request)
+                return share, self._likely_run(share), None, False
+            return ONE_CALL, ONE_CALL, None, False
+        rate, lengths = request.rate or NO_RATE, self._lengths
         if request.cap is None and not self._limits_output(rate):
-            return Cost(request.prompt + DEFAULT_OUTPUT, rate.cost(request.prompt, DEFAULT_OUTPUT)), None, False
+            most = Cost(request.prompt + MODEST_OUTPUT, rate.cost(request.prompt, MODEST_OUTPUT))
+            return most, most, None, False
         cap = self._cap(request, rate, request.prompt)
-        cut = cap < (AMPLE_OUTPUT if request.cap is None else request.cap)
+        cut = cap < (lengths.ample() if request.cap is None else request.cap)
         prompt = request.prompt + (request.note if cut else 0)
         if prompt > request.prompt:
             cap = min(cap, self._cap(request, rate, prompt))
-        return Cost(prompt + cap, rate.cost(prompt, cap)), cap, cut
+        usual = min(cap, lengths.usual(self._guess(rate))) if lengths.count else cap
+        likely = Cost(prompt + usual, rate.cost(prompt, usual))
+        return Cost(prompt + cap, rate.cost(prompt, cap)), likely, cap, cut
 
-    def _share(self) -> Cost:
-        """Return an equal share of what remains, of each unit that has a bound, for a call that starts a run.
+    def _guess(self, rate: Rate) -> int:
+        """Return how long a reply is before any is known: less under a small limit, which expects short ones."""
+        prices = (1, rate.output, 0)
+        bounds = [(limit, prices[index]) for level in self.chain() for index, limit in level.bounds]
+        return scaled_output(USEFUL_OUTPUT, min((limit / price for limit, price in bounds if price), default=inf))
 
-        As with output caps, it is shared between calls that hold something, calls that wait, and branches.
+    @property
+    def _lengths(self) -> OutputLengths:
+        """The lengths of replies at the outermost level that has limits: it has seen most of them."""
+        return self.outermost.lengths
+
+    def _share(self, request: ReservationRequest) -> Cost:
+        """Return a share of what remains, of each unit that has a bound, for a call that starts a run.
+
+        As with output caps, it is shared between calls that hold something, calls that wait, and branches. It is a
+        share of the whole: what is kept back is needed when the run has ended, and most of a share is returned. No
+        share is too small for a first request and another one, nor for a run like those before: then fewer run at once.
+        Where others hold what a larger share lacks, a half of it will do, so that the run need not wait for them.
         """
+        rate, guess = request.rate or NO_RATE, self._guess(request.rate or NO_RATE)
+        least = [RUN_REQUESTS * (request.prompt + guess), RUN_REQUESTS * rate.cost(request.prompt, guess), 1]
+        if count := self.outermost.run_count:
+            usual = [RUN_REQUESTS * cost // count for cost in self.outermost.run_costs]
+            least = list(map(max, least, usual))
         share: list[int | None] = [None, None, None]
         for level in self.chain():
             sharing = max(1, level.holders + level.waiting, level.branches)
             for index, limit in level.bounds:
-                room = max(1, (limit - level.spent[index] - level.kept[index]) // sharing)
+                left = max(1, limit - level.spent[index])
+                room = max(left // sharing, min(left, least[index]))
+                room = max(min(room, left - level.held[index]), -(-room // 2), min(left, least[index]))
                 known = share[index]
                 share[index] = room if known is None else min(known, room)
         tokens, usd, calls = share
         return Cost(tokens or 0, usd or 0, calls or 0)
+
+    def _likely_run(self, share: Cost) -> Cost:
+        """Return what a run will probably cost: as much as those before it, else its share without what is kept."""
+        outer = self.outermost
+        if outer.run_count:
+            return Cost(
+                *(min(one, -(-cost // outer.run_count)) for one, cost in zip(share, outer.run_costs, strict=True))
+            )
+        likely = list(share)
+        for level in self.chain():
+            sharing = max(1, level.holders + level.waiting, level.branches)
+            for index, limit in level.bounds:
+                likely[index] = min(likely[index], max(0, limit - level.spent[index] - level.kept[index]) // sharing)
+        return Cost(*likely)
 
     def _limits_output(self, rate: Rate) -> bool:
         """Whether a limit on tokens, or on money where the price is known, applies to this account."""
@@ -331,14 +440,16 @@ class Account:
         return TOKENS in limited or (USD in limited and rate.output > 0)
 
     def _cap(self, request: ReservationRequest, rate: Rate, prompt: int) -> int:
-        """Return the output cap of a request: its own as far as it fits, or 4096 or an equal share of what remains.
+        """Return the output cap of a request: its own as far as it fits, else an equal share of what remains.
 
         What remains is shared between calls that hold tokens, calls that wait, and branches that may be about to ask,
         so that no request takes what the others need, and a late one waits for them instead of getting the little that
         they leave. No share is smaller than a useful output while one remains: then fewer requests are granted, and the
-        others are refused.
+        others are refused. Of a large share only half is taken at once: a call whose end is never known is charged in
+        full, and the next one needs something too.
         """
-        most, least = (DEFAULT_OUTPUT, 1) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
+        lengths = self._lengths
+        most, least = (inf, lengths.least) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
         costs = (prompt, rate.cost(prompt, 0))
         for level in self.chain():
             for index, limit in level.bounds:
@@ -347,12 +458,13 @@ class Account:
                     continue
                 room = (limit - level.spent[index] - costs[index]) // each
                 if request.cap is None:
-                    useful = scaled_output(USEFUL_OUTPUT, limit / each)
+                    useful = lengths.useful(limit / each)
                     room = max(room - level.kept[index] // each, min(room, useful))
                     sharing = max(1, level.holders + level.waiting, level.branches)
-                    room = max(room // sharing, min(room, useful))
+                    share = room // sharing
+                    room = max(share // 2, min(share, MODEST_OUTPUT), min(room, useful))
                 most = min(most, room)
-        return max(most, least)
+        return max(int(most), least)
 
 
 @dataclass(slots=True)
@@ -366,10 +478,18 @@ class Reservation:
     cost: Cost
     max_output: int | None
     cut: bool = False
+    likely: Cost | None = None
+    starts_run: bool = False
 
-    def settle(self, cost: Cost) -> Cost:
-        """Charge what the call cost; returns by how much it exceeded the reservation."""
-        self._end(cost)
+    def settle(self, cost: Cost, output: int = 0) -> Cost:
+        """Charge what the call cost, with so many tokens of output; returns by how much it exceeded the reservation."""
+        for level in self.account.chain():
+            if output:
+                level.lengths.add(output)
+            if self.starts_run:
+                level.run_count += 1
+                add_cost(level.run_costs, cost)
+        self._end(cost, watched=True)
         return Cost(max(0, cost.tokens - self.cost.tokens), max(0, cost.usd - self.cost.usd), 0)
 
     def release_tokens(self) -> None:
@@ -384,13 +504,13 @@ class Reservation:
         """End the reservation of a call that was never sent, as if nothing had been reserved."""
         self._end(NO_COST)
 
-    def _end(self, cost: Cost) -> None:
-        self.account.hold(self.cost, -1)
+    def _end(self, cost: Cost, *, watched: bool = False) -> None:
+        self.account.hold(self.cost, -1, self.likely)
         self.account.charge(cost)
-        if cost.tokens:
+        if watched:
             for level in self.account.chain():
-                level.reserved = level.reserved // 2 + self.cost.tokens
-                level.settled = level.settled // 2 + cost.tokens
+                for watcher in level.watchers:
+                    watcher()
         self.account.outermost.serve()
 
 
@@ -398,7 +518,8 @@ class ReservationRequest(NamedTuple):
     """The most that one call may cost; only a model request has a prompt, an output cap and a rate.
 
     `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be. A call that
-    `starts_run` gets a share of what remains, or again what was `held` for the same run before.
+    `starts_run` gets a share of what remains, or again what was `held` for the same run before; its prompt is that of
+    the first request of the run.
     """
 
     prompt: int = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.budget.holdback import Holdback
-from teamwright.budget.ledger import Account
+from teamwright.budget.ledger import Account, BudgetUnit
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
@@ -46,11 +46,13 @@ class TimeLimit(Protocol):
 
 
 class AskedWith(NamedTuple):
-    """An attempt at an ask: its member, its turn, and what the team had cut back for it."""
+    """An attempt at an ask that was refused: its member, its turn, and what the team had cut back for it."""
 
     member: AgentLike
     turn: Turn
     cutback: Cutback
+    refused: BudgetUnit | None = None
+    """What its first call did not get."""
 
 
 class DegradationLadder(Protocol):

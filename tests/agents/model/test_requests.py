@@ -23,6 +23,7 @@ from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say, SayJson,
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.events.event import AnyDelta, Delta, Event
+from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
 from tests.agents.model.test_agent import NUMBER, answers, calls
@@ -141,3 +142,20 @@ async def test_a_reply_beyond_the_size_cap_is_cut_unless_it_is_json(schema: dict
     assert reply.truncated
     assert len(reply.text) <= 1024
     assert "1024" in reply.warnings[0]
+
+
+async def test_an_output_cap_of_the_budget_that_a_server_refuses_is_sent_smaller() -> None:
+    """What remains may be more than a model can write; a refusal costs nothing."""
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if (request.max_tokens or 0) > 16_384:
+            return Fail(status=400, message="max_tokens is too large")
+        return Say(text="Done.")
+
+    with ModelServer(answer) as server:
+        members = [ModelAgent(name, model=at(server)) for name in "ab"]
+        async with Engine(MemoryJournal()) as engine:
+            result = await engine.run(Team("t", members=members, limits=Limits(tokens=200_000)), "Go.")
+        caps = [request.max_tokens for request in server.requests]
+    assert (result.status, result.output) == ("completed", "Done.")
+    assert [caps[0] > 90_000, *caps[1:]] == [True, 4096, 4096], "the second member does not try again"  # pyright: ignore[reportOptionalOperand]

@@ -116,10 +116,10 @@ async def test_a_limit_stops_it_where_it_stops_a_real_run(tmp_path: Path, tokens
 async def test_a_limit_on_money_is_named_with_the_turn_that_it_stops(tmp_path: Path) -> None:
     journal = MemoryJournal()
     await recorded(journal, relay(tmp_path), limits=Limits(usd=1))
-    report = await ask(journal, RunChanges(limits=Limits(usd=0.0003)))
+    report = await ask(journal, RunChanges(limits=Limits(usd=0.00025)))
     assert report.stopped is not None
     assert (report.stopped.key, report.stopped.member) == ("report/step-2", "reviewer")
-    assert "$0.0003 left" in report.stopped.why
+    assert "$0.00025 left" in report.stopped.why
     assert report.members["writer"].exact
     assert report.total.recorded.total_tokens > report.total.what_if.total_tokens
 

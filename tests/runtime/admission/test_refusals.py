@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
+from teamwright.budget.money import Rate, dollars
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
@@ -27,7 +28,7 @@ from tests.runtime.admission.test_degradation import played, rungs, spender
 
 
 class Dear:
-    """A member whose request costs 300 tokens, or 60 with its economy model."""
+    """A member whose request costs 300 nanodollars, or 60 with its economy model."""
 
     kind = "model"
 
@@ -39,22 +40,26 @@ class Dear:
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         self.tiers.append(turn.tier)
         self.tasks.append(turn.task)
-        cost = 60 if turn.tier == "economy" else 300
+        price = 1000 if turn.tier == "economy" else 5000
         if self.thinks:
             await anyio.sleep(self.thinks)
 
         async def call(attempt: Attempt) -> Returned:
-            return Returned("x", Usage(requests=1, input_tokens=cost - 10, output_tokens=10))
+            return Returned("x", Usage(requests=1, input_tokens=50, output_tokens=10, usd=dollars(60 * price)))
 
-        await ctx.effect("request", Effect("model", "m", f"request {turn.tier}", call, cost - 10, 0, 10))
+        rate = Rate(price, price)
+        effect = Effect("model", "m", f"request {turn.tier}", call, 50, 0, 10, rate=lambda prompt: rate)
+        await ctx.effect("request", effect)
         return Reply.of(self.name, f"{self.name} is done")
 
 
 def dear_team(policy: Degradation, tiers: list[str], limit: int = 1100) -> Team:
-    """Two rounds of two members that need 1200 tokens; after three turns there is no room for a fourth at its price."""
+    """Two rounds of two members that need 1200 nanodollars; after three turns there is no room for a fourth."""
     members = [Dear(name, tiers) for name in "ab"]
     options: dict[str, JsonValue] = {"steps": [{"id": f"s{n}", "agent": "ab"[n % 2]} for n in range(4)]}
-    return Team("t", members=members, strategy="dag", options=options, limits=Limits(tokens=limit), degradation=policy)
+    return Team(
+        "t", members=members, strategy="dag", options=options, limits=Limits(usd=limit * 1e-9), degradation=policy
+    )
 
 
 async def test_a_refusal_tries_the_remaining_rungs_before_it_stands() -> None:  # Z-11
@@ -78,17 +83,17 @@ async def test_a_run_killed_around_a_refusal_ends_as_if_it_had_not_been() -> Non
             result = await engine.resume("r", team=dear_team("auto", []))
             assert rungs(await engine.journal.read("r")) == rungs(events)
         assert (result.status, result.output) == (expected.status, expected.output)
-        assert result.usage.total_tokens <= 1100
+        assert (result.usage.usd or 0) <= 1100e-9
 
 
 async def test_a_rung_is_not_undone_for_what_it_saves() -> None:  # Z-11
     tiers: list[str] = []
     members = [Dear(f"m{number}", tiers) for number in range(10)]
-    team = Team("t", members=members, share="output", limits=Limits(tokens=2100), degradation="auto")
+    team = Team("t", members=members, share="output", limits=Limits(usd=2100e-9), degradation="auto")
     result, taken = await played(team)
     assert result.status == "completed"
     assert [(one.rung, one.undone) for one in taken] == [("economy", False), ("economy", True)]
-    assert tiers == ["primary"] + ["economy"] * 6 + ["primary"] * 3, "undone once the rest can be paid in full"
+    assert tiers == ["primary"] + ["economy"] * 5 + ["primary"] * 4, "undone once the rest can be paid in full"
 
 
 async def test_with_ask_a_refusal_stands_where_no_person_consented() -> None:  # Z-11
@@ -107,7 +112,7 @@ async def test_with_ask_a_refused_ask_is_made_again_with_what_a_person_consented
         strategy="dag",
         options={"steps": steps},
         share="output",
-        limits=Limits(tokens=620),
+        limits=Limits(usd=620e-9),
         degradation="ask",
     )
     async with Engine("memory") as engine:
@@ -127,7 +132,7 @@ def concurrent_team(tiers: list[str], share: Share = "output") -> Team:
         strategy="dag",
         options=options,
         share=share,
-        limits=Limits(tokens=250),
+        limits=Limits(usd=250e-9),
         degradation="auto",
     )
 
@@ -192,7 +197,7 @@ async def test_a_task_that_a_person_edited_stays_edited_when_the_ask_is_made_aga
         members=[member],
         strategy="dag",
         options={"steps": [{"id": "s", "agent": "a"}]},
-        limits=Limits(tokens=250),
+        limits=Limits(usd=250e-9),
         degradation="auto",
     )
     async with Engine("memory") as engine:
@@ -214,7 +219,7 @@ async def test_a_fallback_that_is_refused_is_asked_again_with_less() -> None:  #
         "t",
         members=[broken, standby],
         strategy=FunctionStrategy(ask_first),
-        limits=Limits(tokens=250),
+        limits=Limits(usd=250e-9),
         degradation="auto",
     )
     result, taken = await played(team)

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
+from teamwright.budget.money import Rate, dollars
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -29,6 +32,8 @@ from tests.kit.wire_formats import WireReply
 from tests.kit.wire_server import MODELS, WireServer
 
 LONG = "word " * 400
+RATE = Rate(input=1_250_000, output=10_000_000)
+"""Picodollars per token: a dollar and a quarter for a million, and ten dollars."""
 
 
 def served(url: str, tokens: int = 10_000, **settings: object) -> Team:
@@ -95,6 +100,28 @@ async def test_a_stream_that_is_not_read_to_its_end_stays_charged_in_full(
     async with Engine(await cut(journal, len(events) - 3)) as engine:
         await engine.resume("r", team=Team("t", members=[agent], limits=limits))
         assert spent(await engine.journal.read("r")) == spent(events)
+
+
+@pytest.mark.parametrize("limits", [Limits(tokens=10_000), Limits(usd=0.01)])
+async def test_more_than_was_reserved_is_a_note_within_every_limit(limits: Limits) -> None:  # Z-10
+    """A prompt of 283 tokens more than were reserved: the money for it was there."""
+
+    async def call(attempt: Attempt) -> Returned:
+        usage = Usage(requests=1, input_tokens=100 + 283, output_tokens=20)
+        return Returned("x", usage.changed(usd=dollars(RATE.cost(383, 20))))
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        effect = Effect("model", "m", "r", call, 100, 0, 20, rate=lambda prompt: RATE)
+        return str((await ctx.effect("request", effect)).value)
+
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("t", members=[FunctionAgent("a", respond)], limits=limits), "Go.")
+        events = await engine.journal.read(result.run_id)
+    noted = {event.fact.what: event.fact for event in events if isinstance(event.fact, BudgetExceeded)}
+    assert (result.status, result.warnings) == ("completed", ())
+    assert noted["tokens"].over == 283
+    assert limits.usd is None or noted["usd"].over == pytest.approx(283 * 1.25e-6)
+    assert not any(fact.overspent for fact in noted.values())
 
 
 async def test_a_provider_that_reports_more_than_its_cap_is_a_warning() -> None:  # Z-10

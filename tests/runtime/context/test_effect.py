@@ -81,15 +81,16 @@ async def test_the_call_receives_the_cap() -> None:
         return Returned("x", USAGE)
 
     await run(team_of(Model("a", look, cap=None), Model("b", look, cap=7), tokens=100_000))
-    assert caps == [4096, 7]
+    assert caps == [(100_000 - 100) // 2, 7]
 
 
 async def test_what_does_not_fit_is_refused_with_a_clear_message_and_ends_the_run_with_what_there_is() -> None:
     members = [Model(name, fine) for name in "abc"]
     result, events, journal = await run(team_of(*members, tokens=215))
     assert (result.status, result.stop_reason) == ("degraded", "budget")
-    assert [m.name for m in result.messages] == ["a", "b"]
-    assert facts(events, BudgetRefused) == [BudgetRefused(level="t", what="tokens", needed=200, left=195, limit=215)]
+    assert [m.name for m in result.messages] == ["a", "c"], "the last member closes the team"
+    (refused,) = facts(events, BudgetRefused)
+    assert (refused.level, refused.needed, refused.left, refused.limit, refused.kept) == ("t", 200, 205, 215, 193)
     for at in range(2, len(events)):
         again, _ = await cut_and_resume(team_of(*members, tokens=215), at, journal)
         assert again.status == "degraded"

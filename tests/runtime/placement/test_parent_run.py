@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from teamwright import Engine, Team
+from teamwright import Engine, Limits, RunResult, Team
 from teamwright.agents import FunctionAgent
 from teamwright.errors import UsageError
 from teamwright.runtime.placement.parent_run import child_run_id
+from teamwright.teams.load import load_team
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
 from teamwright.values.names import check_name
+from tests.kit.local_placement import placing_engine
+
+WIDE = """\
+agents:
+  worker: {{model: house, instructions: "{instructions}"}}
+  editor: {{model: house, instructions: "{instructions}"}}
+models:
+  house: {{url: "{url}", name: house, price: {{input: 1.25, output: 10}}}}
+teams:
+  wide:
+    strategy: fan_out
+    members: [worker]
+    fan_out: {{placement: {placement}, limit: 10, aggregator: editor, chunks: [{chunks}]}}
+"""
 
 
 def _team() -> Team:
@@ -38,3 +57,25 @@ def test_the_id_of_a_child_depends_on_its_parent_and_its_key_alone() -> None:
     assert one != child_run_id("r" * 64, 8, "wide/chunk-1/work/run")
     assert one != child_run_id("r" * 64, 7, "wide/chunk-2/work/run")
     assert check_name("run", one)
+
+
+@pytest.mark.parametrize("unit", ["tokens", "usd"])
+async def test_children_get_shares_of_the_whole_and_do_what_branches_here_do(tmp_path: Path, unit: str) -> None:
+    """Ten at once with long instructions and short replies: a tenth of the budget pays for no request of a child."""
+    chunks, instructions = ", ".join(f"part {number}" for number in range(10)), "Say in a word what it is about. " * 12
+
+    async def run(placement: str, limits: Limits | None) -> RunResult:
+        path = tmp_path / f"{placement}.yaml"
+        text = WIDE.format(url=server.url, placement=placement, chunks=chunks, instructions=instructions)
+        path.write_text(text, encoding="utf-8")
+        async with placing_engine() as engine:
+            return await engine.run(load_team(path), "Go.", limits=limits)
+
+    with ModelServer(lambda _: Say(text="It is about the food in the house.")) as server:
+        free = await run("here", None)
+        need = free.usage.total_tokens if unit == "tokens" else free.usage.usd or 0
+        limits = Limits.model_validate({unit: need * 2})
+        here, there = await run("here", limits), await run("workers", limits)
+    assert (here.status, there.status) == ("completed", "completed"), (here.warnings, there.warnings)
+    assert there.output == here.output
+    assert (there.usage.total_tokens if unit == "tokens" else there.usage.usd or 0) <= need * 2

@@ -57,6 +57,8 @@ class ModelClient:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     refused_modes: set[str] = field(default_factory=set[str])
     """The modes of answers that the server has refused; what a run did is in its record."""
+    output_caps: set[int] = field(default_factory=set[int])
+    """The output cap to send in place of a larger one of the budget, if the server has refused one."""
     streams: bool = True
     sends_whole: bool = True
     """Whether the model can send a reply in pieces, and as a whole."""

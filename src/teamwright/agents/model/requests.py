@@ -44,6 +44,7 @@ from teamwright.agents.model.request_description import sent_request
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.model.written_calls import with_written_calls
 from teamwright.agents.prices import rate_of
+from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.events.agent import AgentModeRefused
 from teamwright.values.key import request_place
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 RECORD_FACTOR = 8
 """How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
+BAD_REQUESTS = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 NESTED_GENERATORS = 6
 """How many generators lie between the events of a stream and its connection."""
 
@@ -122,6 +124,8 @@ class ModelRequests:
             media_tokens=conversation.reasoning_tokens
             + (self._media_tokens(conversation) if conversation.files else 0),
             texts=(*conversation.sent_texts, *offer.texts),
+            tokenizer=None if isinstance(model, str) else model.tokenizer,
+            bytes_per_token=None if isinstance(model, str) else model.bytes_per_token,
             describe=partial(sent_request, conversation, offer),
         )
         returned = await self._ctx.effect(request_place(self.count), effect)
@@ -146,11 +150,9 @@ class ModelRequests:
         if agent.guardrails is not None and agent.guardrails.checks_output:
             attempt = attempt.unfollowed()
         self._arrived = None
-        messages, settings = conversation.messages, offer.settings
-        if attempt.max_output is not None:
-            settings = cast("ModelSettings", {**settings, "max_tokens": attempt.max_output})
-            if attempt.cut:
-                messages = with_note(messages, output_cut_notice(attempt.max_output))
+        messages, settings = conversation.messages, self._settings(offer, attempt)
+        if attempt.max_output is not None and attempt.cut:
+            messages = with_note(messages, output_cut_notice(attempt.max_output))
         try:
             await client.ready()
             headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
@@ -185,6 +187,15 @@ class ModelRequests:
             partial_usage="cut" if self._arrived is not None else omitted_part(response),
         )
 
+    def _settings(self, offer: Offer, attempt: Attempt) -> ModelSettings:
+        """Return the settings of a request with its output cap; of the budget no larger one than the server takes."""
+        cap = attempt.max_output
+        if cap is None:
+            return offer.settings
+        if self._client.output_caps and cap != self._max_output:
+            cap = min(cap, *self._client.output_caps)
+        return cast("ModelSettings", {**offer.settings, "max_tokens": cap})
+
     async def _send_with_files(
         self, conversation: ModelConversation, messages: list[ModelMessage], send: Send[Exchanged]
     ) -> Exchanged:
@@ -202,6 +213,25 @@ class ModelRequests:
         return OutputLimit("max_tokens" if is_own else "asker", cap)
 
     async def _exchange(
+        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
+    ) -> Exchanged:
+        """Send the request and read the reply; if the server refuses it, once more with a modest output cap.
+
+        What is left of a budget may be more than a model can write. A refusal costs nothing, and if the modest cap
+        helps, later requests have it.
+        """
+        cap = cast("dict[str, int]", settings).get("max_tokens")
+        try:
+            return await self._exchange_capped(messages, settings, offer, attempt)
+        except ModelHTTPError as error:
+            if cap is None or cap == self._max_output or cap <= MODEST_OUTPUT or error.status_code not in BAD_REQUESTS:
+                raise
+        settings = cast("ModelSettings", {**settings, "max_tokens": MODEST_OUTPUT})
+        exchanged = await self._exchange_capped(messages, settings, offer, attempt)
+        self._client.output_caps.add(MODEST_OUTPUT)
+        return exchanged
+
+    async def _exchange_capped(
         self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
     ) -> Exchanged:
         """Send the request and read the reply, in the first mode that the server takes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
-from teamwright.budget.ledger import Cost
+from teamwright.budget.ledger import BudgetUnit, Cost
 from teamwright.budget.money import picodollars
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
@@ -18,13 +18,17 @@ from teamwright.values.limits.usage import Usage
 
 
 class Charges:
-    """The sum of the charges within a scope, money in picodollars, and the marks that its calls returned."""
+    """The sum of the charges within a scope, money in picodollars, and the marks that its calls returned.
 
-    __slots__ = ("calls", "marks", "tokens", "usd")
+    `refused` is what the last call that was refused did not get.
+    """
+
+    __slots__ = ("calls", "marks", "refused", "tokens", "usd")
 
     def __init__(self) -> None:
         self.tokens = self.usd = self.calls = 0
         self.marks: tuple[str, ...] = ()
+        self.refused: BudgetUnit | None = None
 
     @property
     def cost(self) -> Cost:

@@ -142,6 +142,8 @@ def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
         case AgentCallFailed() as fact:
             raise recorded_error(fact.error, fact.message)
         case BudgetRefused() as fact:
-            raise LimitReached(refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit, fact.kept))
+            raise LimitReached(
+                refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit, fact.kept, fact.why)
+            )
         case None:
             raise AgentError("the effect has no outcome yet")

@@ -182,9 +182,9 @@ def _stop(events: Sequence[Event], *, exact: bool) -> WhatIfStop | None:
         match event.fact:
             case BudgetRefused() if next_attempt(event.scope) in members:
                 pass
-            case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
+            case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept, why=counted):
                 member = members.get(event.scope, "")
-                why = refusal_text(level, what, needed, left, limit, kept)
+                why = refusal_text(level, what, needed, left, limit, kept, counted)
                 return WhatIfStop(key=event.scope, member=member, why=why, exact=exact)
             case ScopeExpired(seconds=seconds):
                 return WhatIfStop(

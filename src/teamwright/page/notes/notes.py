@@ -301,8 +301,8 @@ def _note_of_recovery(event: Event) -> str | None:
 
 def _note_of_budget(event: Event) -> str | None:
     match event.fact:
-        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept):
-            return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept)}"
+        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept, why=why):
+            return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept, why)}"
         case BudgetExceeded(level=level, over=over, what=what):
             return exceeded_text(level, what, over)
         case BudgetUnpriced() | BudgetMisreported() as fact:

@@ -22,6 +22,7 @@ from teamwright.budget.ledger import (
     Unavailable,
 )
 from teamwright.budget.money import Rate
+from teamwright.budget.token_estimate import byte_bound
 from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.ordering.lane import waiting_for_provider
@@ -31,6 +32,8 @@ from teamwright.values.key import in_scope
 
 NOTICE_AFTER = 2.0
 """Seconds that a call waits for its reservation before that is recorded."""
+LONGEST_NOTE = 40
+"""The tokens of the line that states a small output cap, for any tokenizer; bytes are counted under `strict`."""
 MOST_NAMED = 5
 """The number of members that are named as holding what a call waits for."""
 
@@ -67,7 +70,11 @@ class Admission:
         """`held` is what a run that the call has started holds already."""
         self._scope, self._place, self._effect = scope, place, effect
         self._account = scope.account
-        self._request = ReservationRequest(starts_run=effect.cancel_run is not None, held=held)
+        self._request = ReservationRequest()
+        if effect.cancel_run is not None:
+            prompt = byte_bound(effect.prompt_bytes, effect.messages)
+            rate = effect.rate(prompt) if effect.rate is not None and scope.account and scope.account.priced else None
+            self._request = ReservationRequest(prompt, rate=rate, starts_run=True, held=held)
         self.prompt: PromptBound | None = None
         """The bound of the prompt, once it is known; `None` for a call that reserves no tokens."""
 
@@ -91,6 +98,7 @@ class Admission:
                     with waiting_for_provider(self._scope.lane):
                         permit = await self._wait_for_model(limiter)
             except Refusal as refusal:
+                refusal.why = self._why(refusal)
                 self._record_refusal(refusal)
                 raise
             if permit is not None and (run.pausing or self._scope.is_closed):
@@ -106,9 +114,8 @@ class Admission:
         strict = account.strict or not account.limits_tokens
         self.prompt = await self._scope.run.prompt_meter.bound(effect, strict=strict)
         rate = self._rate(self.prompt.tokens) if account.priced else None
-        self._request = ReservationRequest(
-            self.prompt.tokens, effect.max_output, model=True, rate=rate, note=effect.note
-        )
+        note = effect.note if strict else min(effect.note, LONGEST_NOTE)
+        self._request = ReservationRequest(self.prompt.tokens, effect.max_output, model=True, rate=rate, note=note)
         if self._scope.holdback is not None:
             self._scope.holdback.call_sized(self._request, self._scope.tier)
 
@@ -203,7 +210,21 @@ class Admission:
             run.recorder.add("", "", fact)
         return rate
 
+    def _why(self, refusal: Refusal) -> str:
+        """Say why so many tokens are counted, and what helps, if the prompt is counted by its bytes."""
+        if self.prompt is None or refusal.what == "calls":
+            return ""
+        tokens = f"its prompt counts as {self.prompt.tokens} tokens, one for each byte"
+        if self._scope.account is not None and self._scope.account.strict:
+            return f"{tokens}, because the limit is strict"
+        if self.prompt.by != "bytes":
+            return ""
+        model = self._effect.model or self._effect.name
+        unknown = f"no tokenizer of {model!r} is known, and too few of its requests have reported their usage"
+        return f"{tokens}, because {unknown}: set  tokenizer  or  bytes_per_token  of the model"
+
     def _record_refusal(self, refusal: Refusal) -> None:
+        self._scope.charges.refused = refusal.what
         self._scope.run.recorder.add(
             self._scope.path,
             self._place,
@@ -214,5 +235,6 @@ class Admission:
                 left=refusal.left,
                 limit=refusal.limit,
                 kept=refusal.kept,
+                why=refusal.why,
             ),
         )

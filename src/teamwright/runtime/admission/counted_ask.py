@@ -44,13 +44,15 @@ class CountedAsk:
 
     def end(self) -> None:
         """Count the ask as done."""
-        scope = self._scope
+        scope, (tokens, usd) = self._scope, self._charged
+        key, charged = join_key(scope.path, self._place), (scope.charged[0] - tokens, scope.charged[1] - usd)
+        if self._ladder is not None:
+            if self._is_counted:
+                self._ladder.ask_ended(key, charged)
+        elif self._holdback is not None and self._holdback.forecast is not None:
+            self._holdback.forecast.ask_ended(key, charged)
         if self._holdback is not None:
             _report_ending(self._holdback, self.ending, self._turn)
-        if self._ladder is not None and self._is_counted:
-            tokens, usd = self._charged
-            charged = scope.charged[0] - tokens, scope.charged[1] - usd
-            self._ladder.ask_ended(join_key(scope.path, self._place), charged)
 
 
 def _report_ending(holdback: Holdback, ending: Reply | Failure | None, turn: Turn) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.prices import declared_price
 from teamwright.agents.summary import with_summary
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars
@@ -18,12 +20,12 @@ from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskedWith, AskPerson, Scope
-from teamwright.strategies.contract import lead_of, outlook_of, peers_of
+from teamwright.strategies.contract import closing_of, lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.person import PersonAsked
-from teamwright.values.key import join_key, relative_key
+from teamwright.values.key import join_key
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.people.questions import Question
 from teamwright.values.turns.messages import Message
@@ -64,7 +66,9 @@ class Degradation:
         self._team = scope
         self._asks_person = team.degradation == "ask"
         self._thresholds = AGGRESSIVE if team.degradation == "aggressive" else AUTO
-        self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
+        closing = len(closing_of(team.strategy, team.settings, members))
+        outlook = outlook_of(team.strategy, team.settings, members)
+        self.forecast = Forecast(outlook, scope.path, closing, lambda: scope.charged)
         lead = lead_of(team.strategy, team.settings, members)
         self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), frozenset(_economy_members(team, lead)))
         self._applied: list[AppliedRung] = []
@@ -100,9 +104,9 @@ class Degradation:
     def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
         """Count an ask of the team as done, and what it was charged, in tokens and picodollars."""
         self._running_asks -= 1
-        self._forecast.ask_ended(relative_key(key, self._team.path), charged)
+        self.forecast.ask_ended(key, charged)
         if self._applied:
-            self._applied[-1].measure(self._forecast.first_costs)
+            self._applied[-1].measure(self.forecast.first_costs)
 
     async def consider(self, scope: Scope, place: str, ask_person: AskPerson, *, closing: bool) -> None:
         """Apply or undo at most one rung before an ask begins, as the record says or as the forecast demands.
@@ -121,6 +125,7 @@ class Degradation:
 
     def cut_back_for(self, scope: Scope, place: str, asked: AskedWith, failure: Failure) -> None:
         """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`; none if no rung does."""
+        self._traits.saves_money = asked.refused in (None, "usd")
         if self.is_cut_back_at(scope, place) and self._is_cheaper(asked, self.cutback):
             return
         for rung, cutback in self._rungs_for(asked):
@@ -145,7 +150,7 @@ class Degradation:
 
     def _is_cheaper(self, asked: AskedWith, cutback: Cutback) -> bool:
         """Return whether an ask costs less with this cutback."""
-        if self._tier(asked.member.name, cutback) == "economy" != asked.turn.tier:
+        if self._traits.saves_money and self._tier(asked.member.name, cutback) == "economy" != asked.turn.tier:
             return True
         earlier, recent = asked.cutback.recent, cutback.recent
         is_shorter = recent is not None and (earlier is None or recent < earlier)
@@ -166,13 +171,14 @@ class Degradation:
 
     async def _decide(self, scope: Scope, place: str, ask_person: AskPerson, *, closing: bool) -> None:
         asked_before = join_key(scope.path, place + QUESTION_SUFFIX) in scope.run.record.questions
-        if self._is_asking or (self._forecast.asks_ended == self._decided_after and not asked_before):
+        if self._is_asking or (self.forecast.asks_ended == self._decided_after and not asked_before):
             return
         account = self._team.account
-        pressure = account and self._forecast.pressure(account)
+        pressure = account and self.forecast.pressure(account)
         if account is None or pressure is None:
             return
-        self._decided_after = self._forecast.asks_ended
+        self._decided_after = self.forecast.asks_ended
+        self._traits.saves_money = pressure.what == "usd"
         relaxed = self._pressure_without_last(account)
         if relaxed is not None and relaxed.share < self._thresholds.below and not asked_before:
             self._declined = False
@@ -183,14 +189,14 @@ class Degradation:
 
     def _pressure_without_last(self, account: Account) -> Pressure | None:
         """Return the pressure if the rung that was applied last were undone, so that its savings do not undo it."""
-        trends = self._forecast.trends
+        trends = self.forecast.trends
         if not self._applied or trends is None:
-            return self._forecast.pressure(account)
+            return self.forecast.pressure(account)
         savings = self._applied[-1].savings
         if savings is None:
             return None
         tokens, usd = (trend.times(factor) for trend, factor in zip(trends, savings, strict=True))
-        return self._forecast.pressure(account, (tokens, usd))
+        return self.forecast.pressure(account, (tokens, usd))
 
     async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Apply the next rung that changes anything in this team."""
@@ -242,8 +248,8 @@ class Degradation:
         elif fact.posture == self.cutback:  # for an ask that began before this rung was applied
             return
         else:
-            self._applied.append(AppliedRung(rung, self.cutback, self._forecast.trends))
-        self._forecast.restart_trends()
+            self._applied.append(AppliedRung(rung, self.cutback, self.forecast.trends))
+        self.forecast.restart_trends()
         self.cutback = fact.posture
 
     async def _ask_consent(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
@@ -266,8 +272,18 @@ def _economy_members(team: Team, lead: str | None) -> Iterator[str]:
     alike = len(set(priorities.values())) == 1
     for member in team.members:
         lower = member.name != lead if alike else priorities[member.name] < highest
-        if lower and policy_of(member).economy is not None:
+        if lower and _has_cheaper_model(member):
             yield member.name
+
+
+def _has_cheaper_model(member: AgentLike) -> bool:
+    """Whether a member has an economy model, and neither its input nor its output is known to cost more."""
+    economy = policy_of(member).economy
+    if economy is None:
+        return False
+    dear = declared_price(member.model) if isinstance(member, ModelAgent) else None
+    cheap = declared_price(economy)
+    return dear is None or cheap is None or (cheap.input <= dear.input and cheap.output <= dear.output)
 
 
 def _reason_text(pressure: Pressure) -> str:

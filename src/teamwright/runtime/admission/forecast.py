@@ -5,11 +5,12 @@ Pure: the same estimate and the same charges give the same forecast.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
 from teamwright.strategies.protocol import Outlook
-from teamwright.values.key import root_key
+from teamwright.values.key import relative_key, root_key
 
 LEAST_FOR_TREND = 3
 """Asks after which their costs show a trend: prompts grow with the conversation."""
@@ -76,10 +77,19 @@ class Forecast:
 
     An ask is weighed by its estimate, one without an estimate by the mean of the others. What other asks cost, such as
     the talk of a lead, counts towards the next expected one. Where nothing is known of the asks to come, one more
-    is expected, besides what is kept back for closing.
+    is expected, besides what is kept back for closing. `path` is the scope of the team, `closing` the number of its
+    closing asks, and `charged` returns what it was charged in all, in tokens and picodollars.
     """
 
-    def __init__(self, outlook: Outlook) -> None:
+    def __init__(
+        self,
+        outlook: Outlook,
+        path: str = "",
+        closing: int = 0,
+        charged: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self._path, self._closing, self._charged = path, closing, charged
+        self._ended = [0, 0]
         self._is_known = bool(outlook)
         estimates = [tokens for tokens in outlook.values() if tokens]
         self._is_estimated = bool(estimates)
@@ -92,8 +102,11 @@ class Forecast:
         self.asks_ended: int = 0
 
     def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
-        """Count the ask with this key, relative to the team, and what it was charged, in tokens and picodollars."""
+        """Count the ask with this key, and what it was charged, in tokens and picodollars."""
         self.asks_ended += 1
+        self._ended[TOKENS] += charged[TOKENS]
+        self._ended[USD] += charged[USD]
+        key = relative_key(key, self._path)
         tokens, usd = charged[TOKENS] + self._others[TOKENS], charged[USD] + self._others[USD]
         known = key if key in self._expected else root_key(key)
         if known not in self._expected and self._is_known:
@@ -125,6 +138,22 @@ class Forecast:
         self._earlier = self.trends
         self._costs = CostSeries(), CostSeries()
 
+    def remaining(self, closing: int, least: int) -> tuple[float, float] | None:
+        """Return the tokens and picodollars of all asks to come but the closing ones; `None` with nothing to go by.
+
+        At least so many are to come, whatever the strategy expects: they run or are queued.
+        """
+        if (trends := self.trends) is None:
+            return None
+        count = max(len(self._expected) - closing, least)
+        usual = self._weight / len(self._expected) if self._expected else 1.0
+        tokens, usd = (max(0.0, usual * trends[index].total(count) - self._early(index)) for index in (TOKENS, USD))
+        return tokens, usd
+
+    def _early(self, index: int) -> int:
+        """Return what asks that still run were charged already."""
+        return 0 if self._charged is None else max(0, self._charged()[index] - self._ended[index])
+
     def pressure(self, account: Account, trends: Trends | None = None) -> Pressure | None:
         """Return the limit that the team's work will come closest to; `None` while there is nothing to go by.
 
@@ -138,10 +167,12 @@ class Forecast:
         usual = self._weight / count if count else 1.0
         for index in (TOKENS, USD):
             remaining, next_ask = usual * assumed[index].total(count), usual * assumed[index].next
+            others = max(0.0, usual * assumed[index].total(max(0, count - self._closing)) - self._early(index))
             for level in account.chain():
                 for bound, limit in level.bounds:
                     if bound == index:
-                        at_least = level.held[index] + level.kept[index] + next_ask
-                        forecast = level.spent[index] + max(remaining, at_least)
+                        kept = level.kept[index]  # the closing asks, whose prompts are larger than those of others
+                        at_least = level.likely[index] + kept + next_ask
+                        forecast = level.spent[index] + max(others + kept if kept else remaining, at_least)
                         found.append(Pressure(forecast / max(1, limit), BUDGET_UNITS[index], forecast, limit))
         return max(found, default=None)

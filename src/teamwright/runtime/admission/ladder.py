@@ -28,12 +28,16 @@ AGGRESSIVE = Thresholds(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
 
 @dataclass(slots=True)
 class TeamTraits:
-    """What there is to reduce in a team; `peak_concurrency` is the largest number of concurrent asks so far."""
+    """What there is to reduce in a team; `peak_concurrency` is the largest number of concurrent asks so far.
+
+    `saves_money` says whether money is what runs short: a cheaper model needs no fewer tokens.
+    """
 
     share: Share
     peers: bool
     economy_members: frozenset[str]
     peak_concurrency: int = 0
+    saves_money: bool = True
 
 
 class Rung(Protocol):
@@ -87,8 +91,8 @@ class Economy:
     name, field = "economy", "economy"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Applies only to members that have one."""
-        return now.changed(economy=True) if traits.economy_members else now
+        """Applies only to members that have one, and where money runs short."""
+        return now.changed(economy=True) if traits.economy_members and traits.saves_money else now
 
 
 class Compaction:

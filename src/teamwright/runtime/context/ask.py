@@ -16,6 +16,7 @@ from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.charges import Charges, charge_of
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
+from teamwright.runtime.admission.forecast import Forecast
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.emit import end_team
@@ -23,7 +24,7 @@ from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, 
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.scope import AskedWith, Scope
-from teamwright.strategies.contract import closing_of
+from teamwright.strategies.contract import closing_of, outlook_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
@@ -124,7 +125,7 @@ class Ask:
                 child.holdback.release()
         # `isinstance` with the other class of two structs takes five times as long as with its own.
         if not isinstance(ending, Reply) and ending.error == "budget" and not child.charges.calls and child.in_agent:
-            self._take_rungs(ending)
+            self._take_rungs(ending, child)
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
             run.record.reopened_teams.discard(full)
@@ -134,12 +135,12 @@ class Ask:
             await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
         return self._deliver(full, ending, event)
 
-    def _take_rungs(self, refused: Failure) -> None:
+    def _take_rungs(self, refused: Failure, child: Scope) -> None:
         """Apply rungs for the next attempt at a turn whose first call was refused, in one batch with its ending."""
         scope = self._scope
         if scope.degradation is not None and not scope.run.closing:
             place = with_attempt(self._key, self.attempt + 1)
-            asked = AskedWith(self._member, self.turn, self._cutback)
+            asked = AskedWith(self._member, self.turn, self._cutback, child.charges.refused)
             scope.degradation.cut_back_for(scope, place, asked, refused)
 
     def _find_recorded(self) -> tuple[str, str, RecordedAsk | None]:
@@ -396,9 +397,14 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.decides_degradation = ladder, True
     if child.account is not None and isinstance(member, Team):
-        closing = closing_of(member.strategy, member.settings, Members(member.members, member.helpers))
+        members = Members(member.members, member.helpers)
+        closing = closing_of(member.strategy, member.settings, members)
         if closing:
-            child.holdback = Holdback(child.account, closing, ladder.tier_of if ladder is not None else None)
+            forecast = ladder and ladder.forecast
+            if forecast is None:
+                outlook = outlook_of(member.strategy, member.settings, members)
+                forecast = Forecast(outlook, path, len(closing), lambda: child.charged)
+            child.holdback = Holdback(child.account, closing, ladder and ladder.tier_of, forecast)
     if policy.compact is not None:
         child.compact = policy.compact
     if policy.recovery is not None:

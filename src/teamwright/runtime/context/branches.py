@@ -157,6 +157,7 @@ class RunBranches:
         else:
             parent.run.delivery.park(lane)
             self._queue.append(cast("RunBranch[object]", branch))
+            self._count_asking(0, queued=1)
         return branch
 
     async def finished(self) -> AsyncGenerator[RunBranch[object]]:
@@ -183,6 +184,7 @@ class RunBranches:
     def _drop_queue(self) -> None:
         while self._queue:
             branch = self._queue.popleft()
+            self._count_asking(0, queued=-1)
             branch.cancelled = True
             self._scope.run.delivery.close_lane(branch.scope.lane)
 
@@ -256,6 +258,7 @@ class RunBranches:
         if self._until is not None and self._until():
             self.cancel()
         while self._queue and self._has_room:
+            self._count_asking(0, queued=-1)
             self._launch(self._queue.popleft())
         self._update_timers()
         if not (self._waits_for_all and (self._running or self._queue)):
@@ -278,10 +281,10 @@ class RunBranches:
         if self._scope.in_agent:
             self._scope.run.busy_agents += change
 
-    def _count_asking(self, change: int) -> None:
+    def _count_asking(self, change: int, queued: int = 0) -> None:
         """Count branches that may be about to ask, so that none of them takes what the others need."""
         if self._scope.account is not None:
-            self._scope.account.add_branches(change)
+            self._scope.account.add_branches(change, queued)
 
     async def _rejoin(self) -> None:
         """After stopping branches, which takes an arbitrary time, continue in an order that a replay repeats."""

@@ -343,8 +343,10 @@ class EffectCall:
         else:
             spent = charge_for(returned.usage, reserved, is_partial=is_partial)
         if reservation is not None:
-            self._settle(reservation, spent)
+            self._settle(reservation, spent, returned.usage.output_tokens if self._prompt is not None else 0)
             self._learn(returned, reservation)
+        elif self._effect.kind == "model":
+            run.prompt_meter.observe(self._effect, returned.usage)
         self._check_usage(returned, reservation)
         self._count(spent, returned.mark, 1 if returned.tally is None else spent.calls)
         return returned
@@ -369,8 +371,8 @@ class EffectCall:
             run.recorder.add(scope.path, self._place, WorkspaceKept(artifact=artifact, by=scope.member))
         return structs.replace(returned, files=(), artifacts=artifacts)
 
-    def _settle(self, reservation: Reservation, spent: Cost) -> None:
-        over, held, level = reservation.settle(spent), reservation.cost, reservation.account.name
+    def _settle(self, reservation: Reservation, spent: Cost, output: int) -> None:
+        over, held, level = reservation.settle(spent, output), reservation.cost, reservation.account.name
         found: list[BudgetExceeded] = []
         if over.tokens and reservation.account.limits_tokens:
             overspent = reservation.account.overspends(TOKENS)
@@ -391,6 +393,8 @@ class EffectCall:
     def _learn(self, returned: Returned, reservation: Reservation) -> None:
         """Learn how many tokens the prompt had, unless a line was added to it."""
         if self._prompt is not None and not reservation.cut:
+            if self._scope.holdback is not None and returned.usage.input_tokens:
+                self._scope.holdback.call_returned(self._prompt.tokens, returned.usage.input_tokens)
             self._scope.run.prompt_meter.learn(self._effect, self._prompt, returned.usage)
 
     def _check_usage(self, returned: Returned, reservation: Reservation | None) -> None:

@@ -6,6 +6,7 @@ doubt attaches to the child that an earlier one has submitted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -16,13 +17,16 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import description_of, policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.budget.money import dollars
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.prices import rate_of
+from teamwright.budget.money import Rate, dollars
 from teamwright.errors import JournalCorrupt, JournalError, MemberFailed
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.placement.parent_run import CALL, ParentRun
 from teamwright.runtime.placement.placed_turn import GIVEN
+from teamwright.teams.team import Team
 from teamwright.values.events.agent import RUN_KIND, Tally
 from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.key import SEPARATOR, parent_key
@@ -49,11 +53,16 @@ class PlacedMember(Agent):
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let a child run answer the turn."""
+        leaves = list(_model_agents(self._member))
+        texts = [turn.prompt.encode(), *(one.instructions.encode() for one in leaves)]
         effect = Effect(
             kind="function",
             name=self.name,
             request=turn.digest,
             call=partial(self._call, turn, ctx),
+            prompt_bytes=sum(map(len, texts)),
+            messages=len(turn.history) + 2,
+            rate=partial(_highest_rate, leaves) if leaves else None,
             retry=ONCE,
             max_bytes=LARGEST_RESULT,
             cancel_run=self._cancel,
@@ -100,6 +109,20 @@ class PlacedMember(Agent):
         if isinstance(ending, Failure):
             failure = failure.changed(messages=ending.messages, data=ending.data, warnings=ending.warnings)
         return Returned({"failure": _plain(failure)}, ended.usage, form="data", tally=tally)
+
+
+def _model_agents(member: AgentLike) -> Iterator[ModelAgent]:
+    """Yield the model agents that may answer for a member: itself, or those in its team."""
+    if isinstance(member, ModelAgent):
+        yield member
+    elif isinstance(member, Team):
+        for one in member.members:
+            yield from _model_agents(one)
+
+
+def _highest_rate(agents: Sequence[ModelAgent], prompt: int) -> Rate | None:
+    rates = [rate for one in agents if (rate := rate_of(one.model, prompt)) is not None]
+    return Rate(max(one.input for one in rates), max(one.output for one in rates)) if rates else None
 
 
 def _ending_of(record: RunRecord) -> Reply | Failure | None:

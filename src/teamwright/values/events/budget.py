@@ -27,8 +27,15 @@ class BudgetRaised(Record, frozen=True):
     limits: Bounds
 
 
+CountedBy = Literal["tokenizer", "bytes_per_token", "rates", "bytes"]
+"""How the tokens of a prompt are bounded: by its tokenizer, as its model declares, by rates learnt, or as its bytes."""
+
+
 class BudgetRefused(Record, frozen=True):
-    """A call did not fit the remaining budget of `level`; `kept` of it is kept back for the closing asks of a team."""
+    """A call did not fit the remaining budget of `level`; `kept` of it is kept back for the closing asks of a team.
+
+    `why` says why so much is counted, and what helps, where that is not plain.
+    """
 
     kind: ClassVar = "budget.refused"
     level: str
@@ -37,6 +44,7 @@ class BudgetRefused(Record, frozen=True):
     left: int | float
     limit: int | float
     kept: int | float = 0
+    why: str = ""
 
 
 class BudgetAwaited(Record, frozen=True):
@@ -57,7 +65,7 @@ class BudgetAwaited(Record, frozen=True):
 class BudgetExceeded(Record, frozen=True):
     """A provider reported more than was reserved; `overspent` says that a limit is exceeded by it.
 
-    A call of a function reserves no tokens, so what it reports is a warning only if it exceeds a limit.
+    Within every limit that is a note for readers, because nothing was spent that was not to be spent.
     """
 
     kind: ClassVar = "budget.exceeded"
@@ -71,7 +79,7 @@ class BudgetExceeded(Record, frozen=True):
     @property
     def is_warning(self) -> bool:
         """Whether the result of the run warns of it."""
-        return self.overspent or self.reserved > 0
+        return self.overspent
 
 
 def exceeded_text(level: str, what: Literal["tokens", "usd"], over: float, calls: int = 1) -> str:
