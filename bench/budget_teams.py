@@ -1,8 +1,8 @@
-"""Teams of every strategy, with scripted members whose costs are known: what budgets are measured with.
+"""Teams of every kind, with members whose costs are known: what budgets are measured with.
 
-A member's prompt has a token for four characters, and its reply a length that its name and turn determine. What a rung
-cuts back changes the cost as it would with a model: a shorter history is a shorter prompt, and the economy model has a
-fifth of the price. So the budget is money.
+A simulated member has a token for four characters of its prompt, and a reply whose length its name and turn determine.
+A served one asks the models of a provider. What a rung cuts back changes the cost: a shorter history is a shorter
+prompt, and the economy model has a fifth of the price. Output has eight times the price of input, as is usual.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from pydantic import JsonValue
 
+from bench.budget_provider import ECONOMY, INPUT, OUTPUT
 from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
@@ -23,14 +24,13 @@ from teamwright.budget.money import Rate, picodollars
 from teamwright.strategies.contract import example_of
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits.price import Price
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 
 INSTRUCTIONS = 300
 """Tokens of instructions in each prompt."""
-PRICE, ECONOMY = 1e-6, 0.2
-"""Dollars per token, and the share of it that a token of the economy model costs."""
-SHORTEST, LONGEST = 120, 480
-"""Tokens of a reply."""
+LENGTHS = (120, 480)
+"""Tokens of a reply, at least and at most."""
 CAP = 720
 """The output cap of a member: half more than its longest reply."""
 
@@ -60,16 +60,17 @@ class Member:
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Reply as long as the budget allows."""
-        price = PRICE * (ECONOMY if turn.tier == "economy" else 1)
+        share = ECONOMY if turn.tier == "economy" else 1.0
+        price = Price(input=share * INPUT, output=share * OUTPUT)
         prompt, length = INSTRUCTIONS + len(turn.prompt) // CHARACTERS_PER_TOKEN, self._length(turn)
 
         async def call(attempt: Attempt) -> Returned:
             given = length if attempt.max_output is None else min(length, attempt.max_output)
-            usage = Usage(requests=1, input_tokens=prompt, output_tokens=given, usd=price * (prompt + given))
-            return Returned(given, usage, truncated=given < length)
+            usage = Usage(requests=1, input_tokens=prompt, output_tokens=given)
+            return Returned(given, usage.changed(usd=price.cost(usage)), truncated=given < length)
 
         def rate(tokens: int) -> Rate:
-            return Rate(picodollars(price), picodollars(price))
+            return Rate(picodollars(price.input / 1e6), picodollars(price.output / 1e6))
 
         effect = Effect(
             "model",
@@ -91,7 +92,7 @@ class Member:
 
     def _length(self, turn: Turn) -> int:
         seed = sha256(f"{self.seed} {self.name} {turn.number} {turn.purpose}".encode()).digest()
-        return random.Random(seed).randint(SHORTEST, LONGEST)
+        return random.Random(seed).randint(*LENGTHS)
 
 
 def team_of(strategy: str, seed: int, replies: Replies, limit: float | None, degradation: Degradation) -> Team:
@@ -129,7 +130,7 @@ def _steps(names: list[str], chance: random.Random, *, agents: bool) -> list[Jso
         steps.append({"id": f"s{number}", "needs": list(needs)})
         if agents:
             steps[-1]["agent"] = names[number % len(names)]
-    needed = {need for step in steps for need in step["needs"]}  # pyright: ignore[reportGeneralTypeIssues, reportOptionalIterable]
+    needed = {need for step in steps[:-1] for need in step["needs"]}  # pyright: ignore[reportGeneralTypeIssues, reportOptionalIterable]
     steps[-1]["needs"] = [step["id"] for step in steps[:-1] if step["id"] not in needed] or steps[-1]["needs"]
     return list(steps)
 

@@ -2,6 +2,9 @@
 
 The need of a run is what it spends without a limit. An answer is the reply to a closing ask, else the last reply; one
 that was cut is none. Then it prints how much more than its real tokens a prompt reserves.
+
+`--served` measures teams that ask a provider over HTTP instead, which counts tokens itself: with a tokenizer that is
+known, and with an unknown one in a new journal and after one run in it.
 """
 
 from __future__ import annotations
@@ -12,8 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import NoReturn
 
+from bench.budget_provider import Tokenizer
 from bench.budget_reservations import reservation_table, reservations
+from bench.budget_served import KINDS, measure_served, missed_served_goals, served_table
 from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded
@@ -139,14 +145,35 @@ def missed_goals(cells: Sequence[Cell]) -> list[str]:
     return missed + over
 
 
+def _measure_served(only: Sequence[str] | None, runs: int) -> NoReturn:
+    """Measure served teams, print a table for each tokenizer, and exit with 1 if a goal is missed."""
+    missed: list[str] = []
+    cases: tuple[tuple[str, Tokenizer, bool], ...] = (
+        ("known tokenizer", "known", False),
+        ("unknown tokenizer, new journal", "unknown", False),
+        ("unknown tokenizer, after one run", "unknown", True),
+    )
+    for title, tokenizer, warm in cases:
+        rows = asyncio.run(measure_served(only or list(KINDS), runs, tokenizer, warm=warm))
+        print(*served_table(rows, title), "", sep="\n")
+        if tokenizer == "known" or warm:  # what happens before anything is learnt is no goal
+            missed += missed_served_goals(rows, title, hard=tokenizer == "known")
+    print("\n".join(["Missed:", *missed] if missed else ["All goals are met."]))
+    raise SystemExit(bool(missed))
+
+
 def main() -> None:
     """Measure, print the table, and draw it; exits 1 if a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.budgets", description=__doc__)
-    parser.add_argument("--only", action="append", choices=list(OPTIONS), help="measure this strategy; repeatable")
+    parser.add_argument("--only", action="append", choices=list(KINDS), help="measure this kind of team; repeatable")
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each cell")
     parser.add_argument("--plot", type=Path, default=PLOT, help=f"the SVG file for the plot ({PLOT})")
+    parser.add_argument("--served", action="store_true", help="measure teams that ask a provider over HTTP")
     given = parser.parse_args()
-    cells = asyncio.run(measure_all(given.only or list(OPTIONS), given.runs))
+    if given.served:
+        _measure_served(given.only, given.runs)
+    strategies = [name for name in given.only or OPTIONS if name in OPTIONS]
+    cells = asyncio.run(measure_all(strategies, given.runs))
     print("\n".join(table(cells)))
     from bench.budget_plot import svg  # here, because it draws what this module measures
 

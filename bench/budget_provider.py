@@ -1,0 +1,171 @@
+"""A provider on loopback that counts tokens itself: what budgets are measured by, independently of Teamwright.
+
+It speaks chat completions, prices input and output apart, honours the output cap, and keeps a bill. A request carries a
+tag, by which it knows what to answer; the same tag gets an answer of the same length, whatever else the prompt says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from typing import Any, Literal, Self
+
+from teamwright.agents.clients.tokenizer import load_tokenizer
+from tests.kit.prompt_corpus import draw_text
+
+Tokenizer = Literal["known", "unknown"]
+INPUT, OUTPUT = 1.25, 10.0
+"""Dollars per million tokens."""
+ECONOMY = 0.2
+"""The share of a price that the economy model has."""
+FRAME, REQUEST = 4, 3
+"""Tokens that the provider adds to each message, and to a request."""
+TAG = re.compile(r"\[([a-z]\S*\.\d+\.[a-z_]+)\]")
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+SPLIT = re.compile(r"[A-Za-z]{1,5}|\d|[^\sA-Za-z\d]| +(?= )|\n")
+"""The tokens of the model whose tokenizer nobody else knows."""
+
+
+def names_of(tokenizer: Tokenizer) -> tuple[str, str]:
+    """Return the names of the model and of its economy model."""
+    return ("gpt-5", "gpt-5-mini") if tokenizer == "known" else ("house-large", "house-small")
+
+
+@cache
+def _words() -> list[str]:
+    return re.findall(r"[A-Za-z']+", draw_text("english", random.Random(1), 60_000))
+
+
+def _count_known() -> Callable[[str], int]:
+    count = load_tokenizer("o200k_base")
+    if count is None:
+        raise SystemExit("bench.budgets needs the tokenizer of its known model: the extra `tokens`")
+    return count
+
+
+def count_unknown(text: str) -> int:
+    """Count the tokens of a text as the model with an unknown tokenizer does."""
+    return len(SPLIT.findall(text))
+
+
+@dataclass
+class Bill:
+    """What one run was charged by the provider."""
+
+    requests: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    last_is_whole: bool = True
+    cut: int = 0
+
+
+@dataclass
+class Provider:
+    """The server. `answers` has the structured answer for a tag; others get prose of a length that the tag decides."""
+
+    tokenizer: Tokenizer = "known"
+    seed: int = 0
+    lengths: tuple[int, int] = (120, 480)
+    bill: Bill = field(default_factory=Bill)
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self._count = _count_known() if self.tokenizer == "known" else count_unknown
+        self._counted: dict[str, int] = {}
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+
+    def new_run(self, seed: int, lengths: tuple[int, int]) -> None:
+        """Begin a new bill."""
+        self.bill, self.seed, self.lengths, self.answers = Bill(), seed, lengths, {}
+
+    def count(self, text: str) -> int:
+        """Count the tokens of a text."""
+        if text not in self._counted:
+            self._counted[text] = self._count(text)
+        return self._counted[text]
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer a request, and add it to the bill."""
+        texts = [_text(one) for one in body["messages"]]
+        extra = [json.dumps(body[name]) for name in ("tools", "response_format") if body.get(name)]
+        prompt = sum(map(self.count, (*texts, *extra))) + FRAME * len(texts) + REQUEST
+        cap = body.get("max_completion_tokens") or body.get("max_tokens") or 100_000
+        tag = next((found for text in reversed(texts) for found in reversed(TAG.findall(text))), "")
+        words, used = self._answer(tag), 0
+        for kept, word in enumerate(words):
+            if used + (size := self.count(word)) > cap:
+                words = words[:kept]
+                break
+            used += size
+        else:
+            kept = -1
+        price = ECONOMY if body["model"] == names_of(self.tokenizer)[1] else 1.0
+        bill = self.bill
+        bill.requests, bill.tokens = bill.requests + 1, bill.tokens + prompt + used
+        bill.usd += price * (INPUT * prompt + OUTPUT * used) / 1e6
+        bill.last_is_whole, bill.cut = kept < 0, bill.cut + (kept >= 0)
+        message = {"role": "assistant", "content": "".join(words)}
+        reason = "stop" if kept < 0 else "length"
+        usage = {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used}
+        choices = [{"index": 0, "message": message, "finish_reason": reason}]
+        return {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"], "choices": choices} | {
+            "usage": usage
+        }
+
+    def _answer(self, tag: str) -> list[str]:
+        if tag in self.answers:
+            return re.findall(r"\w+|\W+", self.answers[tag])
+        chance = random.Random(sha256(f"{self.seed} {tag}".encode()).digest())
+        words, length, found = _words(), chance.randint(*self.lengths), list[str]()
+        at = chance.randrange(len(words))
+        while length > 0:
+            found.append(" " + words[at % len(words)])
+            length -= self.count(found[-1])
+            at += 1
+        return found
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, provider: Provider) -> None:
+        self._provider, self._received = provider, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer each request as soon as it is whole."""
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            length = LENGTH.search(self._received[:end])
+            size = end + 4 + (int(length[1]) if length else 0)
+            if len(self._received) < size:
+                return
+            body, self._received = self._received[end + 4 : size], self._received[size:]
+            answer = json.dumps(self._provider.complete(json.loads(body))).encode()
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+            self._transport.write(head + answer)
