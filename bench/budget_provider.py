@@ -29,7 +29,7 @@ FRAME, REQUEST = 4, 3
 TAG = re.compile(r"\[([a-z]\S*\.\d+\.[a-z_]+)\]")
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 SPLIT = re.compile(r"[A-Za-z]{1,5}|\d|[^\sA-Za-z\d]| +(?= )|\n")
-"""The tokens of the model whose tokenizer nobody else knows."""
+"""The tokens of the model whose tokenizer is not known to others."""
 
 
 def names_of(tokenizer: Tokenizer) -> tuple[str, str]:

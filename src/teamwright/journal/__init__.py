@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.token_rates import KeepsTokenRates, TokenRates
     from teamwright.values.events.body import Body
     from teamwright.values.results import RunSummary
 
@@ -41,6 +42,7 @@ __all__ = [
     "JournalTooNew",
     "JournalUnavailable",
     "KeepsNotes",
+    "KeepsTokenRates",
     "MemoryJournal",
     "MemoryNotes",
     "Note",
@@ -50,6 +52,7 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "SqliteJournal",
+    "TokenRates",
     "body_references",
     "decode_event",
     "decode_intervention",
@@ -75,6 +78,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.journal.protocol": "Batch Committed InboxItem Journal",
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
+        "teamwright.journal.token_rates": "KeepsTokenRates TokenRates",
         "teamwright.values.events.body": "Body",
         "teamwright.values.results": "RunSummary",
     },
