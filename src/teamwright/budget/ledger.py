@@ -404,7 +404,9 @@ class Account:
         Where others hold what a larger share lacks, a half of it will do, so that the run need not wait for them.
         """
         rate, guess = request.rate or NO_RATE, self._guess(request.rate or NO_RATE)
-        least = [RUN_REQUESTS * (request.prompt + guess), RUN_REQUESTS * rate.cost(request.prompt, guess), 1]
+        least = [0, 0, 1]
+        if request.prompt:
+            least = [RUN_REQUESTS * (request.prompt + guess), RUN_REQUESTS * rate.cost(request.prompt, guess), 1]
         if count := self.outermost.run_count:
             usual = [RUN_REQUESTS * cost // count for cost in self.outermost.run_costs]
             least = list(map(max, least, usual))
