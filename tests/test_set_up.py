@@ -13,7 +13,7 @@ from tests.paths import ROOT
 from tools import chromium, venv
 
 PIP = """import sys
-print("WARNING: Location 'file:///x/simple/a/' is ignored: it is neither a file nor a directory.")
+print("WARNING: Location 'file:///x/a/' is ignored: it is neither a file nor a directory.")
 print("Collecting a==1.0")
 print("Installing collected packages: a")
 print("ERROR: no such hash" if sys.argv[1:] == ["fail"] else "Successfully installed a-1.0")
