@@ -215,7 +215,8 @@ def replace_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")
+            with suppress(OSError):  # a stream that began as a file, and is a pipe since, has no position; it is set
+                reconfigure(errors="replace")
 
 
 def check_out(out: Path | None, option: str = "--out") -> None:
