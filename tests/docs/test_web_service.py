@@ -80,7 +80,7 @@ async def test_a_run_of_a_team_made_in_python_is_resumed_after_a_restart() -> No
 class OtherWorkerWasFirst(Engine):
     """An engine that finds every run already driven by another process."""
 
-    async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
+    async def start_resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> Handle:
         raise RunIsLive(run_id)
 
 
