@@ -232,7 +232,9 @@ async def measure_served(
     rows: list[Row] = []
     async with Provider(tokenizer) as provider:
         for name in kinds:
-            found = {(unit, share): Row(name, unit, share) for unit in units for share in shares}
+            found: dict[tuple[Unit, int], Row] = {
+                (unit, share): Row(name, unit, share) for unit in units for share in shares
+            }
             for seed in range(runs):
                 free = await serve(name, seed, provider)
                 assert free.result.status == "completed", (name, free.result)
