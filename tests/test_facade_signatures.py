@@ -22,6 +22,7 @@ PRIVATE = {
     "teamwright.runtime.placement.protocol.Placement",  # what lets workers drive branches
     "teamwright.runtime.handle.Driver",  # the engine, as its handles see it
     "teamwright.runtime.webhooks.deliveries.Delivery",  # a notice that handles pass to the engine
+    "teamwright.values.specs.manifest.Manifest",  # what a worker examines before it builds a team
     "teamwright.values.specs.manifest.Source",  # the recorded form of a team
     "teamwright.agents.contract.effect.Publish",  # the function that streams a piece of a reply
     "teamwright.agents.model.offer.Offer",  # what an agent's last turn offered its model

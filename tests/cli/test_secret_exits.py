@@ -6,6 +6,7 @@ import json
 import random
 import string
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -78,6 +79,8 @@ def test_a_known_secret_is_nowhere_in_what_was_written(
     place: str, seed: int, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = drawn(100 * PLACES.index(place) + seed)
+    if place == "DB_PASS":
+        secret = quote(secret, safe="")  # the password of an address is written so
     for other in PLACES:
         monkeypatch.setenv(other, secret if other == place else "other-value-0")
     monkeypatch.setenv("LEAKED", secret)

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     )
     from teamwright.values.turns.artifacts import Artifact, SharedValue
     from teamwright.values.turns.messages import Message
-    from teamwright.values.turns.turn import Failure, HandoffTarget, Reply, Turn
+    from teamwright.values.turns.turn import EvaluatedWork, Failure, HandoffTarget, Reply, Turn
 
 __all__ = [
     "Agent",
@@ -122,6 +122,7 @@ __all__ = [
     "Effect",
     "Entry",
     "Evaluate",
+    "EvaluatedWork",
     "Evaluator",
     "EvaluatorClass",
     "ExpertProfile",
@@ -241,7 +242,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.specs.simulation": (
             "Behaviour Data Distribution Lognormal Normal Percentiles Simulation Uniform"
         ),
-        "teamwright.values.turns.turn": "Failure HandoffTarget Reply Turn",
+        "teamwright.values.turns.turn": "EvaluatedWork Failure HandoffTarget Reply Turn",
         "teamwright.values.limits.usage": "Amounts Bounds Usage",
         "teamwright.agents.functions.guardrails": "CheckFunction Mend Refuse Verdict Warn",
         "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate",

@@ -308,10 +308,10 @@ async def test_what_could_not_be_read_back_is_never_sent(act: Act) -> None:  # A
 async def test_a_plan_is_sent_as_json() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="r", confirm=True)
-        await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": float("nan")},)})  # type: ignore[dict-item]
+        await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": 1.5},)})  # type: ignore[dict-item]
         (sent,) = await engine.journal.inbox("r")
         assert isinstance(sent.intervention, EditPlan)
-        assert sent.intervention.plan == {"steps": [{"id": "a", "priority": None}]}
+        assert sent.intervention.plan == {"steps": [{"id": "a", "priority": 1.5}]}
 
 
 async def test_a_fork_keeps_what_members_were_told() -> None:
