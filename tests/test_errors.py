@@ -119,7 +119,7 @@ def test_a_suggestion_is_a_name_that_may_have_been_meant(name: str, known: list[
 
 
 def test_many_names_are_cut_short() -> None:
-    assert nearest("zz", [f"name-{number}" for number in range(20)]).endswith("…")
+    assert nearest("zz", [f"name-{number}" for number in range(40)]).endswith("…")
 
 
 def test_the_article_fits_the_word() -> None:

@@ -95,7 +95,8 @@ def fill(options: argparse.Namespace, log: TextIO, progress: Progress) -> None:
     create(options.folder, log)
     for file in options.requirements:
         packages = len(PINNED.findall((ROOT / file).read_text(encoding="utf-8")))
-        progress.show(f"installing {packages} packages of {file}", stage=True)
+        number = "1 package" if packages == 1 else f"{packages} packages"
+        progress.show(f"installing {number} of {file}", stage=True)
         install(options.folder, log, progress, "--require-hashes", "-r", file, packages=packages)
     if not options.no_project:
         progress.show("installing Teamwright", stage=True)

@@ -461,6 +461,8 @@ class ScriptMismatch(AgentError):
 
 MOST_COMPARED = 200
 """The number of characters of an unknown name that are compared with known names."""
+MOST_LISTED = 24
+"""The number of known names that an error lists: more than there are strategies."""
 SIMILAR, MISSPELT = 0.7, 0.6
 """The least similarity of a name to suggest it, and that of one with the same first letter."""
 
@@ -480,7 +482,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
         return "did you mean " + " or ".join(repr(one) for one in close) + "?"
     if otherwise or not names:
         return f"{otherwise or 'none is known'}."
-    return "known are " + ", ".join(names[:12]) + (" …" if len(names) > 12 else ".")
+    return "known are " + ", ".join(names[:MOST_LISTED]) + (" …" if len(names) > MOST_LISTED else ".")
 
 
 def as_sentence(text: str) -> str:

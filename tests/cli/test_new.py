@@ -50,13 +50,13 @@ def test_a_new_team_in_python_of_each_strategy_runs_too(
     call: Call, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("new", tmp_path / "it", "--strategy", strategy, "--python").code == 0
-    program = (tmp_path / "it" / "team.py").read_text()
-    names: dict[str, object] = {"__name__": "team", "__file__": str(tmp_path / "it" / "team.py")}
-    exec(compile(program, "team.py", "exec", dont_inherit=True), names)  # noqa: S102
-    monkeypatch.setitem(sys.modules, "team", type(sys)("team"))
-    vars(sys.modules["team"]).update(names)
+    program = (tmp_path / "it" / "team_it.py").read_text()
+    names: dict[str, object] = {"__name__": "team_it", "__file__": str(tmp_path / "it" / "team_it.py")}
+    exec(compile(program, "team_it.py", "exec", dont_inherit=True), names)  # noqa: S102
+    monkeypatch.setitem(sys.modules, "team_it", type(sys)("team_it"))
+    vars(sys.modules["team_it"]).update(names)
     tests: dict[str, object] = {}
-    exec((tmp_path / "it" / "test_team.py").read_text(), tests)  # noqa: S102
+    exec((tmp_path / "it" / "test_team_it.py").read_text(), tests)  # noqa: S102
     check = tests["test_the_team_answers"]
     assert callable(check)
     check()
@@ -66,7 +66,7 @@ def test_a_new_team_in_python_runs_with_the_command_it_says_and_with_pytest(call
     folder = tmp_path / "my-team"
     made = call("new", folder, "--python", "--json").json
     names = sorted(Path(file).name for file in made["files"])
-    assert names == ["README.md", "replies.yaml", "team.py", "test_team.py"]
+    assert names == ["README.md", "replies.yaml", "team_my_team.py", "test_team_my_team.py"]
     python, *arguments = shlex.split(made["command"])
     assert python == "python"
     environment = {**os.environ, "TEAMWRIGHT_HOME": str(tmp_path / "home")}
@@ -77,6 +77,43 @@ def test_a_new_team_in_python_runs_with_the_command_it_says_and_with_pytest(call
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", str(folder)]
     tested = subprocess.run(plain, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
     assert tested.returncode == 0, tested.stdout
+
+
+def test_two_new_teams_in_python_are_tested_together_and_offline_even_on_a_real_model(
+    call: Call, tmp_path: Path
+) -> None:
+    for name in ("one", "other-2"):
+        assert call("new", tmp_path / name, "--python").code == 0
+        program = tmp_path / name / f"team_{name.replace('-', '_')}.py"
+        program.write_text(program.read_text().replace('MODEL = ""', 'MODEL = "openai:gpt-5-mini"'))
+    plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", str(tmp_path)]
+    tested = subprocess.run(plain, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "2 passed" in tested.stdout, tested.stdout
+
+
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_a_new_program_is_formatted(call: Call, tmp_path: Path, strategy: str) -> None:
+    assert call("new", tmp_path / "it", "--strategy", strategy, "--python").code == 0
+    checked = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--diff", str(tmp_path / "it")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.parametrize("name", ["123", "1.5", "null", "true", "1e3", "0x1f"])
+def test_a_name_that_yaml_reads_as_something_else_names_a_team(call: Call, tmp_path: Path, name: str) -> None:
+    assert call("new", tmp_path / name).code == 0
+    assert call("validate", tmp_path / name).code == 0
+    assert call("run", tmp_path / name, TASK, "--quiet").code == 0
+
+
+def test_an_unknown_strategy_is_refused_with_all_that_there_are(call: Call, tmp_path: Path) -> None:
+    done = call("new", tmp_path / "it", "--strategy", "nothing-like-it")
+    assert done.code == 2
+    assert all(name in done.err for name in strategy_names())
 
 
 def test_an_unknown_strategy_is_refused_with_the_nearest(call: Call, tmp_path: Path) -> None:

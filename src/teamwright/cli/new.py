@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from json import dumps as json_text
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teamwright.cli.team_templates import INSTRUCTIONS, TASK, TeamTemplate, find_template
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+WIDTH = 120
+"""Characters in a line of a program."""
 
 MANIFEST = """\
 # {about}.
@@ -47,31 +55,34 @@ INSTRUCTIONS = {{
 }}
 
 
-def agent(name: str) -> ModelAgent | ScriptedAgent:
-    if MODEL:
-        return ModelAgent(name, MODEL, instructions=INSTRUCTIONS[name])
-    return ScriptedAgent(name, Script.load(Path(__file__).with_name("replies.yaml")))
+def new_team(model: str = MODEL) -> Team:
+    \"\"\"The team on this model, or with the scripted replies if none is named.\"\"\"
 
+    def agent(name: str) -> ModelAgent | ScriptedAgent:
+        if model:
+            return ModelAgent(name, model, instructions=INSTRUCTIONS[name])
+        return ScriptedAgent(name, Script.load(Path(__file__).with_name("replies.yaml")))
 
-team = Team(
-    "{name}",
-    members=[{members}],
-{arguments}    limits=Limits(tokens=20000, seconds=300),
-)
+    return Team(
+        "{name}",
+        members=[{members}],
+{arguments}        limits=Limits(tokens=20000, seconds=300),
+    )
+
 
 if __name__ == "__main__":
-    result = run_sync(team, sys.argv[1] if len(sys.argv) > 1 else TASK)
+    result = run_sync(new_team(), sys.argv[1] if len(sys.argv) > 1 else TASK)
     print(result.output or f"{{result.status}}: see  teamwright runs show {{result.run_id}}")
     sys.exit(result.exit_code)
 """
 
 TEST = """\
-from team import TASK, team
+from {module} import TASK, new_team
 from teamwright import run_sync
 
 
 def test_the_team_answers() -> None:
-    result = run_sync(team, TASK, journal="memory")
+    result = run_sync(new_team(model=""), TASK, journal="memory")
     assert result.status == "completed", result
     assert result.output
 """
@@ -106,10 +117,10 @@ MANIFEST_CHANGES = """\
 """
 
 PROGRAM_CHANGES = """\
-- `MODEL` in `team.py`: `"openai:gpt-5-mini"`, any other provider, or `"local"`.
+- `MODEL` in `{module}.py`: `"openai:gpt-5-mini"`, any other provider, or `"local"`.
 - `INSTRUCTIONS` and `members`: add an agent, and add it to the list. An agent may be a function, too: `FunctionAgent`.
 - `strategy`: how the members work together; `teamwright new other --python --strategy NAME` shows another one.
-- `test_team.py`, which pytest runs offline.
+- `test_{module}.py`: pytest runs it offline, whatever `MODEL` is.
 """
 
 
@@ -140,9 +151,11 @@ def scaffold(folder: Path, strategy: str, *, python: bool) -> tuple[Path, list[P
 
     name = check_name("team", folder.name)
     strategy, template = find_template(strategy)
-    command = f'{_runner(folder, python=python)} "{TASK}"'
+    module = "team_" + re.sub(r"\W", "_", name)
+    runner = f"python {_quoted(str(folder / module))}.py" if python else f"teamwright run {_quoted(str(folder))}"
+    command = f'{runner} "{TASK}"'
     if python:
-        texts = _python_files(name, strategy, template, command)
+        texts = _python_files(name, module, strategy, template, command)
     else:
         texts = _manifest_files(name, strategy, template, folder, command)
     try:
@@ -169,7 +182,7 @@ def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Pa
     manifest = MANIFEST.format(
         about=_about(strategy, template),
         agents=agents,
-        name=name,
+        name=_key(name),
         strategy=strategy,
         members=", ".join(template.members),
         options=turns + options,
@@ -179,15 +192,16 @@ def _manifest_files(name: str, strategy: str, template: TeamTemplate, folder: Pa
     return {"team.yaml": manifest, "replies.yaml": REPLIES.format(rules=template.replies), "README.md": readme}
 
 
-def _python_files(name: str, strategy: str, template: TeamTemplate, command: str) -> dict[str, str]:
-    """The texts of a team that is declared in Python."""
-    arguments = f'    strategy="{strategy}",\n'
+def _python_files(name: str, module: str, strategy: str, template: TeamTemplate, command: str) -> dict[str, str]:
+    """The texts of a team that is declared in Python; pytest can import the modules of many such teams."""
+    indent = " " * 8
+    arguments = f'{indent}strategy="{strategy}",\n'
     if template.helpers:
-        arguments = f"    helpers=[{_made(template.helpers)}],\n{arguments}"
+        arguments = f"{indent}helpers=[{_made(template.helpers)}],\n{arguments}"
     if template.options:
-        arguments += f"    options={_literal(template.options)},\n"
+        arguments += f"{indent}{_argument('options=', _read(template.options), indent)},\n"
     if template.max_turns:
-        arguments += f"    max_turns={template.max_turns},\n"
+        arguments += f"{indent}max_turns={template.max_turns},\n"
     program = PROGRAM.format(
         about=_about(strategy, template),
         task=TASK,
@@ -196,9 +210,11 @@ def _python_files(name: str, strategy: str, template: TeamTemplate, command: str
         members=_made(template.members),
         arguments=arguments,
     )
-    readme = README.format(name=name, about=template.about, file="team.py", command=command, changes=PROGRAM_CHANGES)
+    changes = PROGRAM_CHANGES.format(module=module)
+    readme = README.format(name=name, about=template.about, file=f"{module}.py", command=command, changes=changes)
+    test = TEST.format(module=module)
     replies = REPLIES.format(rules=template.replies)
-    return {"team.py": program, "replies.yaml": replies, "test_team.py": TEST, "README.md": readme}
+    return {f"{module}.py": program, "replies.yaml": replies, f"test_{module}.py": test, "README.md": readme}
 
 
 def _about(strategy: str, template: TeamTemplate) -> str:
@@ -209,20 +225,46 @@ def _made(names: tuple[str, ...]) -> str:
     return ", ".join(f'agent("{one}")' for one in names)
 
 
-def _literal(options: str) -> str:
-    """Options in YAML as a Python literal, indented as an argument."""
-    from pprint import pformat
-
+def _read(text: str) -> JsonValue:
+    """What YAML means by a text; nothing if it is not YAML as manifests have it."""
     from teamwright.documents.nodes import Place, plain
     from teamwright.documents.problems import ProblemReport
     from teamwright.documents.reader import parse_documents
 
-    (node,) = parse_documents(options, Place("options"), ProblemReport())
-    return pformat(plain(node), width=100, sort_dicts=False).replace("\n", "\n" + " " * 12)
+    nodes = parse_documents(text, Place("options"), ProblemReport())
+    return plain(nodes[0]) if nodes else None
 
 
-def _runner(folder: Path, *, python: bool) -> str:
-    return f"python {_quoted(str(folder / 'team.py'))}" if python else f"teamwright run {_quoted(str(folder))}"
+def _key(name: str) -> str:
+    """The name as a key in YAML, in quotes if it would be a number or another value."""
+    return name if _read(f"- {name}") == [name] else f'"{name}"'
+
+
+def _argument(prefix: str, value: JsonValue, indent: str) -> str:
+    """A value as Python code in the usual format: in one line if it fits, else one item a line."""
+    deeper = indent + " " * 4
+    line = f"{indent}{prefix}{_literal(value)},"
+    if len(line) <= WIDTH or not isinstance(value, dict | list):
+        return line.strip().removesuffix(",")
+    items = (
+        [(f'"{key}": ', item) for key, item in value.items()] if isinstance(value, dict) else [("", v) for v in value]
+    )
+    lines = "".join(f"{deeper}{_argument(before, item, deeper)},\n" for before, item in items)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{prefix}{opening}\n{lines}{indent}{closing}"
+
+
+def _literal(value: JsonValue) -> str:
+    """A value as Python code in one line, with double quotes."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(_literal(item) for item in value) + "]"
+        case str():
+            return json_text(value)
+        case _:
+            return repr(value)
 
 
 def _quoted(text: str) -> str:
