@@ -46,7 +46,7 @@ def test_set_up_prints_its_stages_and_keeps_what_pip_says_in_a_log(
     assert printed.err == ""
     assert printed.out.splitlines() == [
         "setting up .venv-x: creating the environment",
-        "setting up .venv-x: installing 1 packages of lock.txt",
+        "setting up .venv-x: installing 1 package of lock.txt",
         "setting up .venv-x: ready",
     ]
     assert "WARNING: Location" in (fake_pip / "build" / "set-up.venv-x.log").read_text()
