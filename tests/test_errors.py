@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.metadata import metadata
 
 import pytest
 
 from teamwright import errors
+from teamwright.cli.doctor import EXTRAS
 from teamwright.cli.main import main
 from teamwright.errors import (
     AgentError,
@@ -26,6 +28,7 @@ from teamwright.errors import (
     UsageError,
     a,
     install_command,
+    installer,
     nearest,
     origin_in,
 )
@@ -157,6 +160,30 @@ def test_an_extra_is_installed_from_where_the_package_came_from(
     monkeypatch.setattr("teamwright.errors._origin", lambda: ("pip install", *origin_in(written)))
     assert install_command("models") == command
     assert str(MissingExtra("models", "Talking")).endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("by_uv", "on_path", "active", "command"),
+    [
+        (False, True, None, "pip install"),
+        (False, False, None, "'/my venv/bin/python' -m pip install"),
+        (True, False, "/my venv", "uv pip install"),
+        (True, True, "/other", "uv pip install --python '/my venv/bin/python'"),
+    ],
+)
+def test_an_extra_is_installed_into_the_environment_that_misses_it(
+    by_uv: bool, on_path: bool, active: str | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/my venv/bin/python")
+    monkeypatch.setattr("sys.prefix", "/my venv")
+    monkeypatch.setattr("shutil.which", lambda _name: "/my venv/bin/pip" if on_path else "/usr/bin/pip")
+    monkeypatch.setenv("VIRTUAL_ENV", active or "")
+    assert installer(by_uv=by_uv) == command
+
+
+def test_doctor_examines_every_extra() -> None:
+    alike = {"azure", "ollama", "all"}  # as `models`, and all of them
+    assert set(metadata("teamwright").get_all("Provides-Extra") or ()) - alike == set(EXTRAS)
 
 
 @pytest.mark.parametrize("damaged", ["{", "[]", "{}", '{"url": "x", "vcs_info": {}}', '{"url": "x", "vcs_info": 1}'])

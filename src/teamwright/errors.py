@@ -518,10 +518,25 @@ def _origin() -> tuple[str, str, str | None]:
     try:
         found = distribution(PACKAGE)
     except PackageNotFoundError:
-        return "pip install", "", _checkout()
+        return installer(by_uv=False), "", _checkout()
     by_uv = (found.read_text("INSTALLER") or "").strip() == "uv"
-    program = "uv pip install" if by_uv else "pip install"
-    return program, *origin_in(found.read_text("direct_url.json"))
+    return installer(by_uv=by_uv), *origin_in(found.read_text("direct_url.json"))
+
+
+def installer(*, by_uv: bool) -> str:
+    """Return the command that installs into the environment of this Python, which need not be the active one."""
+    import os
+    import shutil
+    import sys
+    from pathlib import Path
+    from shlex import quote
+
+    if by_uv:
+        active = os.environ.get("VIRTUAL_ENV") == sys.prefix
+        return "uv pip install" if active else f"uv pip install --python {quote(sys.executable)}"
+    pip = shutil.which("pip")
+    beside = pip is not None and Path(pip).parent == Path(sys.executable).parent
+    return "pip install" if beside else f"{quote(sys.executable)} -m pip install"
 
 
 def origin_in(direct_url: str | None) -> tuple[str, str | None]:

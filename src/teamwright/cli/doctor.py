@@ -32,6 +32,9 @@ EXTRAS = {
     "local": ("pydantic_ai", "xllamacpp"),
     "lab": ("numpy",),
     "plots": ("resvg_py",),
+    "tokens": ("bpe_openai",),
+    "server": ("fastapi", "uvicorn", "websockets"),
+    "cluster": ("croniter", "dbos", "psycopg", "psycopg_pool", "redis"),
 }
 KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY",

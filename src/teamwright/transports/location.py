@@ -27,7 +27,7 @@ def open_redis(url: str) -> Transport:
     except ModuleNotFoundError as error:
         if error.name != "redis":
             raise
-        raise MissingExtra("cluster", "live text over Redis") from error
+        raise MissingExtra("cluster", "Live text over Redis") from error
     return RedisTransport(url)
 
 

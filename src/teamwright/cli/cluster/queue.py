@@ -31,7 +31,7 @@ def queue(
     """
     import anyio
 
-    with needs_extra("cluster", "queues and workers"):
+    with needs_extra("cluster", "A queue with workers"):
         from teamwright.cluster.queue.client import QueueLimits
         from teamwright.cluster.queue.settings import is_branch_queue
     from teamwright.errors import UsageError

@@ -56,7 +56,7 @@ def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The schedul
 def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> None:
     import anyio
 
-    with needs_extra("cluster", "queues and workers"):
+    with needs_extra("cluster", "A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
 
     async def opened() -> None:

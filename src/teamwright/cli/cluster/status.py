@@ -35,7 +35,7 @@ def status(
     check_out(out)
 
     async def show() -> int:
-        with needs_extra("cluster", "queues and workers"):
+        with needs_extra("cluster", "A queue with workers"):
             from teamwright.cluster.journal import cluster_journal
             from teamwright.cluster.queue.client import QueueClient
             from teamwright.cluster.status import read_set_aside, read_status

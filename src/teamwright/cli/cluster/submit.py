@@ -180,7 +180,7 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
-    with needs_extra("cluster", "queues and workers"):
+    with needs_extra("cluster", "A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
         from teamwright.cluster.queue.settings import check_own_queue, stored_priority

@@ -86,7 +86,7 @@ def worker(
     this machine that the options don't allow by name; keys of model providers go to their providers. The runs of a
     worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
-    with needs_extra("cluster", "queues and workers"):
+    with needs_extra("cluster", "A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
         from teamwright.cluster.submission.permissions import Permissions

@@ -72,7 +72,7 @@ def serve(
     """
     import anyio
 
-    with needs_extra("server", "teamwright serve"):
+    with needs_extra("server", "The command `teamwright serve`"):
         from teamwright.server.listener import ServerSettings
         from teamwright.server.listener import serve as listen
     from teamwright.cli.terminal.interrupts import raise_on_interrupt

@@ -103,7 +103,7 @@ def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
         import sqlalchemy as sa
         from sqlalchemy.event import listen
     except ModuleNotFoundError as error:
-        raise MissingExtra("cluster", "queues and workers") from error
+        raise MissingExtra("cluster", "A queue with workers") from error
     settings = settings_of(address, name)
     del settings["autocommit"], settings["options"]
     url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
