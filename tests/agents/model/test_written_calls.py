@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ThinkingPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -39,6 +41,7 @@ BODY = '{"name": "disk_cost", "arguments": {"gb": 5}}'
         f"```json\n{BODY}\n```",
         f"```\n{BODY}\n```",
         f"<tools>{BODY}</tools>",
+        f"```xml\n<tool_call>\n{BODY}\n</tool_call>\n```",
         f"<tool_call>\n{BODY}\n</tool_call>",
         f"<tool_call>{BODY}",
         f"<|tool_call|>{BODY}",
@@ -95,12 +98,49 @@ def test_an_answer_stays_an_answer_whatever_it_quotes(text: str) -> None:
         ('<tool_call>{"disk_cost": {"gb": 5}}</tool_call>', "no object with a name and arguments"),
         (f"<tool_call>{BODY}</tool_call> It costs 5.", "there is text beside it"),
         (f"<tools>{BODY * (MOST_CALLS + 1)}</tools>", "more than 64 calls"),
+        ("<function=disk_cost>\n<parameter=gb>\n5\n</parameter>\n</function>", "it is no JSON"),
+        ("<tool_call>\n<function=disk_cost><parameter=gb>5</parameter></function></tool_call>", "it is no JSON"),
+        ('I look it up.\n<tool_call>\n{"name": "disk_cost", "arguments": {gb: 5}}\n</tool_call>', "it is no JSON"),
     ],
 )
 def test_what_is_marked_as_a_call_and_can_not_be_read_is_sent_back(text: str, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
         written_calls(text, TOOLS)
     assert reason in str(correction_of(text, TOOLS))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I look it up.\n<tool_call>\n{BODY}\n</tool_call>",
+        f"I look it up.\n\n  <tools>{BODY}</tools>\n",
+        f"I look it up.\n[TOOL_CALLS] [{BODY}]",
+        f"I look it up.\n<function=disk_cost>{json.dumps(CALL.arguments)}</function>",
+    ],
+)
+def test_marked_calls_at_the_end_of_a_text_are_calls_and_the_text_before_them_stays(text: str) -> None:
+    made = with_written_calls(ModelResponse(parts=[TextPart(text)]), TOOLS)
+    before, call = made.parts
+    assert isinstance(before, TextPart)
+    assert before.content == "I look it up."
+    assert isinstance(call, ToolCallPart)
+    assert (call.tool_name, call.args) == CALL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Write <tool_call>{BODY}</tool_call>",
+        f"Write this:\n<tool_call>{BODY}</tool_call>\nand wait.",
+        f"Write this:\n```\n<tool_call>{BODY}</tool_call>\n```",
+        'Write this:\n<tool_call>{"name": "other", "arguments": {}}</tool_call>',
+        "Write this:\n<tool_call>{name, arguments}</tool_call>",
+    ],
+)
+def test_a_text_that_shows_what_a_call_looks_like_is_an_answer(text: str) -> None:
+    said = ModelResponse(parts=[TextPart(text)])
+    assert with_written_calls(said, TOOLS) is said
+    assert correction_of(text, TOOLS) is None
 
 
 def test_what_was_thought_stays_and_a_text_that_was_cut_is_no_call() -> None:

@@ -1,7 +1,8 @@
 """Tool calls that a model wrote as text, as small open models do: recognised, so that no call passes for an answer.
 
 Only a text that is a call as a whole counts, in a form that models are trained on: between tags, in a code fence, or as
-bare JSON. A call without tags must name a tool of the agent, since an answer may be JSON too. The work is linear.
+bare JSON. A call without tags must name a tool of the agent, since an answer may be JSON too, and so must calls between
+tags that end a text. The work is linear.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ FUNCTION_TAG = re.compile(r"<function=([\w.-]{1,64})>\s*")
 MARKS = ("[TOOL_CALLS]", "<|python_tag|>")
 """What some models write before calls, with nothing after them."""
 MARKED = re.compile(
-    r"(?:<\|?(?:tool_calls?|tools|tool_use|function_calls?)\|?>|<function=[\w.-]{1,64}>|\[TOOL_CALLS\]|<\|python_tag\|>)"
-    r"\s*[\[{]"
+    r"^[ \t]*(?:(?:<\|?(?:tool_calls?|tools|tool_use|function_calls?)\|?>|\[TOOL_CALLS\]|<\|python_tag\|>)"
+    r"\s*(?:[\[{]|<function=)|<function=[\w.-]{1,64}>\s*(?:\{|<parameter=))",
+    re.MULTILINE,
 )
-"""The beginning of a text that is meant as a call, readable or not."""
+"""The beginning of a line that is meant as a call, readable or not."""
 FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n")
 ARGUMENTS = ("arguments", "parameters", "args", "input")
 KEYS = frozenset(("name", "id", "type", "function", *ARGUMENTS))
@@ -51,6 +53,13 @@ class Malformed(ValueError):
     """A text that is meant as a call and can't be read as one."""
 
 
+class Beside(Malformed):
+    """A call with text behind it."""
+
+    def __init__(self) -> None:
+        super().__init__("there is text beside it")
+
+
 def _refuse_constant(name: str) -> JsonValue:
     raise ValueError(f"{name} is no JSON")
 
@@ -65,45 +74,62 @@ def with_written_calls(
     if any(isinstance(part, ToolCallPart) for part in response.parts):
         return response
     text = response_text(response)
-    if text[:1] not in FIRST or response.finish_reason == "length":
+    if response.finish_reason == "length":
         return response
     try:
-        calls = written_calls(text, tools)
+        before, calls = _divided(text, tools)
     except Malformed:
         return response
     if not calls or (answer is not None and _fits(answer, text)):
         return response
     kept: list[ModelResponsePart] = [part for part in response.parts if not isinstance(part, TextPart)]
+    said = [TextPart(before)] if before else []
     made = [ToolCallPart(one.name, cast("str | dict[str, object]", one.arguments)) for one in calls]
-    return replace(response, parts=[*kept, *made], finish_reason="tool_call")
+    return replace(response, parts=[*kept, *said, *made], finish_reason="tool_call")
 
 
 def correction_of(text: str, tools: Collection[str]) -> str | None:
     """Return the correction of a text that is meant as a call and can't be read; `None` for any other text."""
-    if text[:1] not in FIRST:
-        return None
     try:
-        written_calls(text, tools)
+        _divided(text, tools)
     except Malformed as error:
         return CORRECTION.format(reason=error)
     return None
 
 
 def written_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
-    """Return the calls that a text consists of, in order; none if it is anything else.
+    """Return the calls that a text consists of or ends with, in order; none if it is anything else.
 
     Raises `Malformed` if the text is marked as a call by its tags, and can't be read.
     """
-    text = text.strip()
-    is_marked = MARKED.match(text) is not None
+    return _divided(text, tools)[1]
+
+
+def _divided(text: str, tools: Collection[str]) -> tuple[str, list[WrittenCall]]:
+    """Divide a text into what is said and the calls after it. A text that shows what a call looks like has none."""
+    text = _without_fence(text.strip())
+    marked = MARKED.search(text) if "<" in text or MARKS[0] in text else None
+    if marked is None:
+        return "", _unmarked(text, tools)
+    before, rest = text[: marked.start()].rstrip(), text[marked.start() :].lstrip()
     try:
-        if is_marked:
-            return _bounded(_tagged(text))
-        return _bounded(_bare(_without_fence(text), tools))
+        calls = _bounded(_tagged(rest))
     except (ValueError, RecursionError) as error:
-        if not is_marked:
-            return []
-        raise error if isinstance(error, Malformed) else Malformed("it is no JSON") from error
+        problem = error if isinstance(error, Malformed) else Malformed("it is no JSON")
+        if before and (isinstance(problem, Beside) or not any(f'"{name}"' in rest for name in tools)):
+            return "", []
+        raise problem from error
+    return before, calls if not before or all(one.name in tools for one in calls) else []
+
+
+def _unmarked(text: str, tools: Collection[str]) -> list[WrittenCall]:
+    """Return the calls of a text without tags."""
+    if text[:1] not in FIRST:
+        return []
+    try:
+        return _bounded(_bare(text, tools))
+    except (ValueError, RecursionError):
+        return []
 
 
 def _bounded(calls: Iterator[WrittenCall]) -> list[WrittenCall]:
@@ -131,13 +157,13 @@ def _tagged(text: str) -> Iterator[WrittenCall]:
                 values += 1
                 yield from _calls_in(value)
             if not values:
-                raise Malformed("it names no tool")
+                raise Malformed("it is no JSON")
             at = _after_closing(text, at, tag[1])
         elif mark := next((one for one in MARKS if text.startswith(one, at)), None):
             value, at = _decoded(text, _skip_blank(text, at + len(mark)))
             yield from _calls_in(value)
         else:
-            raise Malformed("there is text beside it")
+            raise Beside
         at = _skip_blank(text, at)
 
 
@@ -193,7 +219,7 @@ def _after_closing(text: str, at: int, name: str) -> int:
         if text.startswith(closing, at):
             return at + len(closing)
     if at < len(text) and not TAG.match(text, at) and not FUNCTION_TAG.match(text, at):
-        raise Malformed("there is text beside it")
+        raise Beside
     return at
 
 
