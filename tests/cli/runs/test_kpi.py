@@ -116,6 +116,27 @@ def test_many_runs_are_chosen_and_added_up(call: Call) -> None:
 
 
 @pytest.mark.usefixtures("runs")
+def test_a_run_that_is_named_twice_counts_once(call: Call) -> None:
+    found = call("runs", "kpi", "well", "wel", "half", "well", "--total", "--json").json
+    assert (found["total_tokens"], found["runs"]) == (260, ["well", "half"])
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_total_of_several_teams_says_so(call: Call) -> None:
+    assert "\nteam                 several\n" in call("runs", "kpi", "--last", "3", "--total").out
+
+
+@pytest.mark.usefixtures("runs")
+def test_older_runs_of_a_team_are_found_and_a_total_says_what_it_leaves_out(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("teamwright.cli.runs.kpi.MOST_RUNS", 1)
+    done = call("runs", "kpi", "--team", "report", "--total", "--json")
+    assert done.json["runs"] == ["half"]
+    assert "the newest 1 of 2 runs" in done.err
+
+
+@pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [((), "Name a run"), (("well", "--last", "2"), "not both"), (("--team", "nobody"), "no run of the team 'nobody'")],

@@ -77,8 +77,8 @@ async def test_two_engines_that_start_one_id_with_two_tasks_run_one_of_them(jour
     [
         ({"history": SAID}, "its history"),
         ({"attachments": [NOTES]}, "the files of its task"),
-        ({"conversation": "c"}, "its conversation, '' there and 'c' here"),
-        ({"continues": "other"}, "the run that it continues, '' there and 'other' here"),
+        ({"conversation": "c"}, "its conversation, none there and 'c' here"),
+        ({"continues": "other"}, "the run that it continues, none there and 'other' here"),
     ],
 )
 async def test_what_goes_with_the_task_counts_as_the_task(asked: dict[str, object], differs: str) -> None:
@@ -90,6 +90,13 @@ async def test_what_goes_with_the_task_counts_as_the_task(asked: dict[str, objec
         if "conversation" not in asked:
             await engine.run(team(), "Go.", run_id="new", **asked)  # pyright: ignore[reportArgumentType]
             await engine.run(team(), "Go.", run_id="new", **asked)  # pyright: ignore[reportArgumentType]
+
+
+async def test_tasks_that_differ_late_are_shown_from_where_they_do() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(team(), "x" * 100 + " before noon", run_id="r")
+        with pytest.raises(RunExists, match=r"its task, '…x{9} before noon' there and '…x{9} after noon' here"):
+            await engine.run(team(), "x" * 100 + " after noon", run_id="r")
 
 
 async def test_a_turn_of_a_conversation_is_found_again_after_later_turns() -> None:

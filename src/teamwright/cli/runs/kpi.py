@@ -97,11 +97,18 @@ async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, tea
         raise UsageError("Name runs, or take the newest with --last; not both.")
     if not named and last is None and team is None:
         raise UsageError("Name a run, such as  last, or several; --last N takes the newest, --team those of a team.")
-    found = [await find_run(journal, run) for run in named] if named else await top_runs(journal, MOST_RUNS)
-    wanted = [one.id for one in found if team is None or one.team == team][: None if named else last]
+    if named:
+        found = [await find_run(journal, run) for run in named]
+    else:
+        found = await top_runs(journal, last if team is None else None)
+    wanted = list(dict.fromkeys(one.id for one in found if team is None or one.team == team))
     if not wanted:
         raise UsageError(f"There is no run{f' of the team {team!r}' if team else ''}; start one with  teamwright run")
-    return wanted
+    if named or last is not None:
+        return wanted[:last]
+    if len(wanted) > MOST_RUNS:
+        say(f"the newest {number_text(MOST_RUNS)} of {number_text(len(wanted))} runs")
+    return wanted[:MOST_RUNS]
 
 
 def _draw(runs: Sequence[Kpis], file: Path) -> None:
@@ -117,7 +124,10 @@ def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) ->
     from teamwright.cli.text.table import columns
     from teamwright.history.kpis import side_by_side
 
-    lines: list[Sequence[str]] = [("", *(one.run_id for one in runs)), ("team", *(one.team for one in runs))]
+    lines: list[Sequence[str]] = [
+        ("", *(one.run_id for one in runs)),
+        ("team", *(one.team or "several" for one in runs)),
+    ]
     lines.append(("status", *(f"{one.status} ({one.stop_reason})" if one.stop_reason else one.status for one in runs)))
     for row in side_by_side(runs):
         shown = any(row.values) if row.figure in IF_ANY else any(value is not None for value in row.values)

@@ -14,13 +14,15 @@ from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.live_runs import POLL_INTERVAL
 from teamwright.values.events.run import RunStarted
 from teamwright.values.models import JsonValue
-from teamwright.values.text.display import cut
+from teamwright.values.text.display import ELLIPSIS, cut
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch, Journal
     from teamwright.values.specs.manifest import AnyModel
 
 LONGEST_TASK = 60
+CONTEXT = 10
+"""Characters that are shown before the first difference of two long tasks."""
 MOST_PARTS = 3
 DEEPEST = 3
 """Parts of a declaration are named down to this depth: `agents.writer.instructions`."""
@@ -99,11 +101,11 @@ def _other_input(started: RunStarted, new: RunStarted) -> Iterator[str]:
         yield f"its parent: it is a branch of the run {started.parent!r}"
     if new.conversation or started.conversation:
         if new.conversation != started.conversation:
-            yield f"its conversation, {started.conversation!r} there and {new.conversation!r} here"
+            yield f"its conversation, {_id_text(started.conversation)} there and {_id_text(new.conversation)} here"
         return  # each turn continues the one before it, and its files are those of that turn
     recorded, asked = (one.origin.run_id if one.origin is not None else "" for one in (started, new))
     if asked and recorded != asked:
-        yield f"the run that it continues, {recorded!r} there and {asked!r} here"
+        yield f"the run that it continues, {_id_text(recorded)} there and {_id_text(asked)} here"
     if started.origin is None and started.history != new.history:
         yield "its history"
     if started.origin is None and [one.identity for one in started.attachments] != [
@@ -135,7 +137,16 @@ def _paths(before: JsonValue, now: JsonValue, path: str = "", depth: int = 0) ->
 
 
 def _task_text(recorded: str, asked: str) -> str:
+    """Quote both tasks; a long part that they begin with alike is left out."""
+    pairs = enumerate(zip(recorded, asked, strict=False))
+    alike = next((at for at, (one, other) in pairs if one != other), min(len(recorded), len(asked)))
+    if alike > LONGEST_TASK // 2:
+        recorded, asked = (ELLIPSIS + task[alike - CONTEXT :] for task in (recorded, asked))
     return f"its task, {cut(recorded, LONGEST_TASK)!r} there and {cut(asked, LONGEST_TASK)!r} here"
+
+
+def _id_text(run_id: str) -> str:
+    return repr(run_id) if run_id else "none"
 
 
 async def _text(journal: Journal, body: str) -> str:
