@@ -91,3 +91,12 @@ def test_files_stay_in_the_folder_and_keep_apart(tmp_path: Path) -> None:
 def test_nothing_else_expects_anything() -> None:
     with pytest.raises(UsageError, match="expected of the criterion 'a' is for checks"):
         Criterion(id="a", contains="x", expected="x")
+
+
+def test_files_of_any_name_get_a_place_of_their_own(tmp_path: Path) -> None:
+    names = ("3-a", "a", "a", "..", "", "ü" * 300, "x\0y", "context.json")
+    context = CheckContext(files=tuple(CheckFile(name, "text/plain", b"%d" % at) for at, name in enumerate(names)))
+    context.write_to(tmp_path)
+    listed = json.loads((tmp_path / "context.json").read_text())["files"]
+    assert [(tmp_path / one).read_bytes() for one in listed] == [b"%d" % at for at in range(len(names))]
+    assert all((tmp_path / one).resolve().parent == tmp_path / "files" for one in listed)

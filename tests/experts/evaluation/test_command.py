@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import AgentError
 from teamwright.experts.evaluation.command import SHOWN_BYTES, run_command
 
@@ -54,6 +55,24 @@ async def test_a_relative_path_leads_to_the_program_from_where_it_was_started(
     program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     assert await run_command(("./check",), "") == (4, "")
+
+
+async def test_a_program_and_paths_that_begin_with_a_dot_are_beside_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = tmp_path / "team"
+    (team / "bin").mkdir(parents=True)
+    (team / "bin" / "check").write_text('#!/bin/sh\nexec sh "$1"\n')
+    (team / "bin" / "check").chmod(0o755)
+    (team / "rules.sh").write_text("exit 4\n")
+    (tmp_path / "shared.sh").write_text("exit 5\n")
+    monkeypatch.chdir("/")
+    with modules_of(team):
+        assert await run_command(("bin/check", "./rules.sh"), "") == (4, "")
+        assert await run_command(("sh", "../shared.sh"), "") == (5, "")
+        assert await run_command(("echo", "rules.sh", "-./x", "..."), "") == (0, "rules.sh -./x ...")
+        with pytest.raises(AgentError, match=r"'bin/other' can't be started: there is no file '.*/team/bin/other'"):
+            await run_command(("bin/other",), "")
 
 
 async def test_a_program_that_can_not_be_started_is_an_error() -> None:

@@ -136,6 +136,12 @@ def modules_of(folder: Path | str) -> Generator[None]:
         _CURRENT.reset(token)
 
 
+def own_folder() -> str | None:
+    """Return the folder whose modules are found now: that of the manifest of a run, while it is driven."""
+    own = _CURRENT.get()
+    return own.folder if own is not None else None
+
+
 def import_own(name: str) -> ModuleType:
     """Import a module of the current folder, or else an installed one."""
     own, top = _CURRENT.get(), name.partition(".")[0]

@@ -20,6 +20,7 @@ from teamwright.values.turns.turn import EvaluatedWork
 CONTEXT = "context"
 CONTEXT_FILE, FILES = "context.json", "files"
 NO_WORK = EvaluatedWork("")
+MOST_NAME_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ class CheckContext:
         names: list[JsonValue] = []
         for number, file in enumerate(self.files, start=1):
             name = _plain_name(file.name) or f"file-{number}"
-            place = folder / FILES / (f"{number}-{name}" if f"{FILES}/{name}" in names else name)
+            while f"{FILES}/{name}" in names:
+                name = f"{number}-{name}"
+            place = folder / FILES / name
             place.parent.mkdir(exist_ok=True)
             place.write_bytes(file.content)
             names.append(f"{FILES}/{place.name}")
@@ -75,6 +78,6 @@ def takes_context(function: Callable[..., object]) -> bool:
 
 
 def _plain_name(name: str) -> str:
-    """Return the last part of a name, without what leads out of a folder."""
+    """Return the last part of a name, without what leads out of a folder, and no longer than a file system takes."""
     last = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")
-    return "" if last in (".", "..") else last[:200]
+    return "" if last in (".", "..") else last.encode(errors="replace")[:MOST_NAME_BYTES].decode(errors="ignore")

@@ -1,14 +1,14 @@
 """Runs a program that checks a text. It gets the text on stdin and no secrets, and leaves nothing behind.
 
 No shell reads its arguments, and it works in a folder of its own, with what is known of the text besides, which is
-deleted afterwards. On cancellation and on a
-timeout, the program and all that it started in its session are killed.
+deleted afterwards. On cancellation and on a timeout, the program and all that it started in its session are killed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from typing import IO
 
 import anyio
 
+from teamwright.agents.functions.own_modules import own_folder
 from teamwright.errors import AgentError
 from teamwright.experts.evaluation.check_context import CheckContext
 
@@ -28,6 +29,8 @@ MOST_BYTES, LOOK_SECONDS = 16 << 20, 0.1
 SHOWN_BYTES = 400
 """How much of the end of the program's output becomes the reason."""
 EMPTY = CheckContext()
+BESIDE = re.compile(r"\.\.?/")
+"""The beginning of an argument that is a path beside the manifest."""
 
 
 async def run_command(command: Sequence[str], text: str, context: CheckContext = EMPTY) -> tuple[int, str]:
@@ -77,6 +80,16 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 def _located(command: Sequence[str]) -> list[str]:
-    """Return the command with the program where a relative path to it led, before the folder changes."""
+    """Return the command with its paths beside the manifest in full, since it works in another folder.
+
+    These are a program with a relative path, and arguments that begin with `./` or `../`.
+    """
     program, *arguments = command
-    return [os.path.abspath(program) if os.path.dirname(program) else program, *arguments]  # noqa: PTH100, PTH120
+    beside = own_folder() or os.getcwd()  # noqa: PTH109 - as text
+    found = [os.path.normpath(os.path.join(beside, one)) if BESIDE.match(one) else one for one in arguments]  # noqa: PTH118
+    if "/" not in program:
+        return [program, *found]
+    path = os.path.normpath(os.path.join(beside, program))  # noqa: PTH118
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise AgentError(f"the program {program!r} can't be started: there is no file {path!r}")
+    return [path, *found]
