@@ -58,7 +58,7 @@ async def test_an_agent_that_blocks_is_named_with_what_to_do(function: object) -
     assert (result.status, result.warnings) == ("completed", ())
     (text,) = await logged(journal)
     assert text.startswith("the agent 'bad' blocked the event loop for ")
-    assert "plain  def " in text
+    assert "without async" in text
     assert await logged(journal, "beside") == []
     again, kinds = await cut_and_resume(team, len(await journal.read("r")) - 1, journal)
     assert (again.status, kinds.count("run.logged")) == ("completed", 1)

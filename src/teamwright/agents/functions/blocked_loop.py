@@ -56,5 +56,5 @@ def blocked_text(kind: str, name: str, seconds: float) -> str:
     """Return the warning about a function that held the event loop."""
     return (
         f"the {kind} {name!r} blocked the event loop for {seconds_text(seconds)}, and with it every other member: write"
-        " it as a plain  def , which runs in a thread, or await its work in  asyncio.to_thread(…)"
+        " it without async, so that it runs in a thread, or await its work in  asyncio.to_thread(…)"
     )
