@@ -27,6 +27,8 @@ async def test_a_run_is_submitted_with_a_token_and_driven_by_a_worker(
         assert (again.status_code, again.json()["is_new"]) == (202, False)
         later = await client.post("/api/queues/default/runs", json={**new, "run_id": "later", "after": 3600})
         assert later.status_code == 202
+        lines = (await server.client("admin").get("/api/audit")).json()
+        assert [line["on"].get("run_id") for line in lines if line["what"] == "submit_run"] == ["later", "one", "one"]
         cluster.start()
         await cluster.completed("one")
         assert (await client.get("/api/runs/one")).json()["output"] == "two"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from teamwright.errors import UsageError
@@ -13,6 +13,7 @@ from teamwright.server.errors import responses
 from teamwright.server.feeds.recent_bodies import RecentBodies
 from teamwright.server.routes.runs import TeamTask
 from teamwright.server.security.access import MAY_RUN, Server
+from teamwright.server.security.audit import note_started
 
 if TYPE_CHECKING:
     from teamwright.journal.postgres.journal import PostgresJournal
@@ -44,7 +45,7 @@ class SubmittedRun(BaseModel):
 
 
 @router.post("/{queue}/runs", status_code=202, responses=responses(404, 409), dependencies=[MAY_RUN])
-async def submit_run(server: Server, queue: str, new: QueuedRun) -> SubmittedRun:
+async def submit_run(server: Server, request: Request, queue: str, new: QueuedRun) -> SubmittedRun:
     """Put a run of a team into a queue, from which any worker takes it; it is in the journal when this returns.
 
     The files that the manifest names travel with the run; code must be installed on the workers. A `run_id` that
@@ -78,6 +79,7 @@ async def submit_run(server: Server, queue: str, new: QueuedRun) -> SubmittedRun
         await client.close()
     if not is_new:
         await require_same_run(journal, batch)
+    note_started(request, batch.run_id)
     return SubmittedRun(run_id=batch.run_id, queue=queue, is_new=is_new)
 
 

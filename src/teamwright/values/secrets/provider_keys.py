@@ -6,6 +6,7 @@ provider: a manifest may send it to any server.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
@@ -52,6 +53,9 @@ xai | XAI_API_KEY GROK_API_KEY | api.x.ai
 zai | ZAI_API_KEY | api.z.ai
 """
 """Providers, their variables, and hosts, of which every subdomain counts as well."""
+
+HOST_NAME: Final = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*")
+"""Matches a name that every program looks up in the same way; the zone of an IPv6 address may look like a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,8 @@ def is_own_destination(variable: str, to: Destination) -> bool:
         return False
     if to.kind == "provider":
         return to.name in key.providers
-    hosts = key.hosts if to.kind == "host" and to.secure else ()
+    is_name = to.kind == "host" and HOST_NAME.fullmatch(to.name) is not None
+    hosts = key.hosts if is_name and to.secure else ()
     return any(to.name == host or to.name.endswith(f".{host}") for host in hosts)
 
 
