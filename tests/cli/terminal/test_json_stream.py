@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,15 @@ def test_a_worker_that_can_not_start_says_so_in_json() -> None:
         assert done.returncode != 0
         records = [json.loads(line) for line in done.stderr.splitlines()]
         assert "teamwright: " in records[-1]["detail"]
+
+
+def test_a_log_that_goes_to_a_file_is_json_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "teamwright", "worker", "--log", "json", "--journal", "runs.db"]
+    with (tmp_path / "log").open("w", encoding="utf-8") as log:
+        done = subprocess.run(command, stdout=log, stderr=log, timeout=50, check=False)
+    records = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    assert (done.returncode, [one["event"] for one in records]) == (2, ["output"])
+    assert "need a journal in Postgres" in records[0]["detail"]
 
 
 def test_only_a_worker_with_the_option_has_such_a_log() -> None:

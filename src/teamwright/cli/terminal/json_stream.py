@@ -11,11 +11,11 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Final
+from typing import Final, TextIO
 
 from teamwright.cli.terminal.output import clean, register_drain
 
@@ -58,11 +58,14 @@ class _Carrier:
     """Carries what is written to the two file descriptors to the real stderr, as lines of JSON."""
 
     def __init__(self) -> None:
-        self._kept = os.dup(_OUT), os.dup(_ERR)
+        self._kept, self._streams = (os.dup(_OUT), os.dup(_ERR)), (sys.stdout, sys.stderr)
+        _flush(self._streams)
         self._source, target = os.pipe()
         for descriptor in (_OUT, _ERR):
             os.dup2(target, descriptor)
         os.close(target)
+        # Those of before remember whether they led to a file, and ask the pipe for a position in it.
+        sys.stdout, sys.stderr = (_stream_on(descriptor) for descriptor in (_OUT, _ERR))
         self._thread = threading.Thread(target=self._carry, name="json-lines", daemon=True)
         self._thread.start()
         self._is_open = True
@@ -72,9 +75,8 @@ class _Carrier:
         if not self._is_open:
             return
         self._is_open = False
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
+        _flush((sys.stdout, sys.stderr, *self._streams))
+        sys.stdout, sys.stderr = self._streams
         for kept, descriptor in zip(self._kept, (_OUT, _ERR), strict=True):
             os.dup2(kept, descriptor)
         self._thread.join(DRAIN_SECONDS)
@@ -110,6 +112,16 @@ class _Carrier:
         with suppress(OSError):
             while data:
                 data = data[os.write(self._kept[1], data) :]
+
+
+def _flush(streams: Iterable[TextIO]) -> None:
+    for stream in streams:
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _stream_on(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
 
 
 def _is_record(text: str) -> bool:
