@@ -99,12 +99,17 @@ def test_a_missing_body_is_reported() -> None:
         ({"messages": [{"content": "short"}, {"content": "y" * 200}]}, ("messages",)),
         ({"reply": {"messages": [{"content": "é" * 200}]}}, ("reply", "messages")),
         ({"failure": {"message": "z" * 200}}, ("reply", "messages")),
+        ({"parts": [{"content": " \n" + "w" * 200 + "\n", "part_kind": "text"}]}, ("parts",)),
+        ({"parts": [{"content": " " * 200, "part_kind": "text"}]}, ("parts",)),
         ({"parts": "damaged"}, ("parts",)),
         ("a text", ("parts",)),
         (None, ("parts",)),
     ],
 )
-def test_a_value_whose_texts_are_stored_apart_is_rebuilt_as_it_was(value: JsonValue, place: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("strips", [False, True])
+def test_a_value_whose_texts_are_stored_apart_is_rebuilt_as_it_was(
+    value: JsonValue, place: tuple[str, ...], strips: bool
+) -> None:
     before = json.dumps(value)
     bodies: dict[str, str] = {}
 
@@ -112,7 +117,7 @@ def test_a_value_whose_texts_are_stored_apart_is_rebuilt_as_it_was(value: JsonVa
         bodies[digest(json.dumps(one))] = json.dumps(one)
         return digest(json.dumps(one))
 
-    rest, texts = texts_apart(value, place, store)
+    rest, texts = texts_apart(value, place, store, strips=strips)
     fact = AgentReturned(body=store(rest), texts=texts)
     assert json.dumps(value) == before
     assert all(text not in json.dumps(rest) for text in ("y" * 200, "\u00e9" * 200))
@@ -126,9 +131,11 @@ def test_a_text_without_a_place_in_its_value_is_damage() -> None:
         BODIES.result(fact)
 
 
-def test_the_reply_of_a_model_is_stored_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["{}", "\n  {}", "{}\n\n"])
+def test_the_reply_of_a_model_is_stored_once_whatever_is_around_it(tmp_path: Path, form: str) -> None:
     said = "a word that is said once " * 40 + "and ends"
-    with ModelServer(lambda _: Say(text=said)) as server:
+    whole = form.format(said)
+    with ModelServer(lambda _: Say(text=whole)) as server:
         path = tmp_path / "team.yaml"
         model = f"{{url: '{server.url}', name: tiny}}"
         path.write_text(f"models: {{m: {model}}}\nagents: {{a: {{model: m}}}}\nteams: {{t: {{members: [a]}}}}\n")
@@ -138,7 +145,7 @@ def test_the_reply_of_a_model_is_stored_once(tmp_path: Path) -> None:
                 result = await engine.run(load_team(path), "Go", run_id="one")
                 again = await engine.fork("one", new_id="two")
                 texts = [await engine.texts(event) for event in (await engine.runs.history("two")).events]
-                assert any(found.get("response") == said for found in texts), "what the model said is in the record"
+                assert any(found.get("response") == whole for found in texts), "what the model said is in the record"
                 assert again.output == result.output
                 return result.output
 

@@ -47,7 +47,8 @@ class RecordedBodies:
             try:
                 for step in ref.path[:-1]:
                     found = found[step]
-                found[ref.path[-1]] = self.value(ref.body)
+                around = found[ref.path[-1]]
+                found[ref.path[-1]] = around[: ref.at] + self.value(ref.body) + around[ref.at :]
             except (LookupError, TypeError) as error:
                 raise JournalCorrupt(
                     f"The body {fact.body!r} has no place {ref.path!r} for a text; restore it from a backup."
@@ -67,11 +68,12 @@ class RecordedBodies:
 
 
 def texts_apart(
-    value: JsonValue, place: tuple[str, ...], store: Callable[[str], Body]
+    value: JsonValue, place: tuple[str, ...], store: Callable[[str], Body], *, strips: bool = False
 ) -> tuple[JsonValue, tuple[TextRef, ...]]:
     """Store the longer contents of a list at this place in a value, and return the value without them.
 
-    It is the inverse of `RecordedBodies.result`. The value itself is not changed.
+    It is the inverse of `RecordedBodies.result`. The value itself is not changed. Where the reply of the turn `strips`
+    texts, they are stored without the white space around them, so that both refer to one body.
     """
     *outer, last = place
     whole = dict(value) if isinstance(value, dict) else {}
@@ -87,8 +89,10 @@ def texts_apart(
     for index, item in enumerate(items):
         content = item.get(CONTENT) if isinstance(item, dict) and item.get("part_kind", "text") == "text" else None
         if isinstance(item, dict) and isinstance(content, str) and len(content) >= SHORTEST_APART:
-            texts.append(TextRef(path=(*place, index, CONTENT), body=store(content)))
-            kept.append({**item, CONTENT: ""})
+            text = content.strip() if strips else content
+            at = content.find(text)
+            texts.append(TextRef(path=(*place, index, CONTENT), body=store(text), at=at))
+            kept.append({**item, CONTENT: content[:at] + content[at + len(text) :]})
         else:
             kept.append(item)
     inner[last] = kept

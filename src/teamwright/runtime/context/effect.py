@@ -361,7 +361,8 @@ class EffectCall:
             place = ("reply", "messages")
         else:
             return returned.value, ()
-        return texts_apart(returned.value, place, self._scope.run.recorder.store)
+        store, strips = self._scope.run.recorder.store, self._effect.kind == "model"
+        return texts_apart(returned.value, place, store, strips=strips)
 
     def _with_files_stored(self, returned: Returned) -> Returned:
         """Store the files of a result, in the batch of the result."""

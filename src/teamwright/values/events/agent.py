@@ -188,10 +188,14 @@ class AgentRecovered(Record, frozen=True):
 
 
 class TextRef(Record, frozen=True):
-    """A text inside a value that is stored as a body of its own: its keys and indexes from the outside in."""
+    """A text inside a value that is stored as a body of its own: its keys and indexes from the outside in.
+
+    What is left at its place is the white space around it, of which `at` characters come before the text.
+    """
 
     path: tuple[str | int, ...]
     body: Body
+    at: int = 0
 
 
 class AgentReturned(Record, frozen=True):
