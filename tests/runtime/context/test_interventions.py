@@ -305,9 +305,11 @@ async def test_what_could_not_be_read_back_is_never_sent(act: Act) -> None:  # A
     assert result.status == "completed"
 
 
-async def test_a_plan_is_sent_as_json() -> None:
+async def test_a_plan_is_sent_as_json_or_refused() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="r", confirm=True)
+        with pytest.raises(UsageError, match="NaN"):
+            await engine.runs.edit_plan("r", {"steps": [{"id": "a", "priority": float("nan")}]})
         await engine.runs.edit_plan("r", {"steps": ({"id": "a", "priority": 1.5},)})  # type: ignore[dict-item]
         (sent,) = await engine.journal.inbox("r")
         assert isinstance(sent.intervention, EditPlan)

@@ -215,8 +215,7 @@ def replace_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            with suppress(OSError):  # a stream that began as a file, and is a pipe since, has no position; it is set
-                reconfigure(errors="replace")
+            reconfigure(errors="replace")
 
 
 def check_out(out: Path | None, option: str = "--out") -> None:
