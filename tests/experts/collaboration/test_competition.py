@@ -13,9 +13,10 @@ import anyio
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.errors import Refused
+from teamwright.errors import InvalidRequest, Refused, ServiceError
 from teamwright.values.events.plan import TeamMerged
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
@@ -119,6 +120,32 @@ async def test_a_competitor_that_fails_does_not_sink_the_phase() -> None:  # A-0
     assert result.status == "degraded"
     assert phases(events) == ["title in_progress", "title completed"]
     assert not fakes.any_received("trouble")
+
+
+async def test_a_competitor_with_wrong_settings_is_not_asked_for_a_vote() -> None:
+    fakes = FakeMembers()
+    members = {name: fakes.member(name, voting("answer-2")) for name in ("lead", "b", "c")}
+    members["a"] = fakes.member("a", InvalidRequest("The model 'gpt-6' refused the request, HTTP 404"))
+    result, events = await run(collaboration(fakes, VOTE, members=members))
+    assert fakes.calls.count("a") == 1
+    assert result.status == "degraded"
+    assert "gpt-6" in result.warnings[0]
+    (merged,) = facts(events, TeamMerged)
+    assert (merged.winner, merged.votes["a"]) == ("answer-2", "")
+
+
+async def test_a_competitor_whose_retries_are_used_up_makes_one_attempt_to_vote() -> None:
+    calls: list[Turn] = []
+
+    def fail(turn: Turn) -> str:
+        calls.append(turn)
+        raise ServiceError("no connection")
+
+    fakes = FakeMembers()
+    members: dict[str, Any] = {name: fakes.member(name, voting("answer-2")) for name in ("lead", "b", "c")}
+    members["a"] = FunctionAgent("a", fail, retry=RetryPolicy(attempts=2, backoff=0.0))
+    result, _ = await run(collaboration(fakes, VOTE, members=members))
+    assert (result.status, len(calls)) == ("degraded", 3 + 1)
 
 
 async def test_the_only_answer_that_is_left_needs_no_decision() -> None:

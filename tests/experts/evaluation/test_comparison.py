@@ -7,6 +7,7 @@ import pytest
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.errors import InvalidRequest
 from teamwright.experts import PairComparison, compare_works
 from teamwright.teams.team import Team
 from teamwright.values.turns.turn import Turn
@@ -51,3 +52,15 @@ async def test_a_judge_without_a_usable_answer_decides_nothing() -> None:
     found = await compared(lambda first, second: better("a") if first == "short" else "both are fine")
     assert found.winner == "tie"
     assert "no usable answer" in found.problem
+
+
+async def test_a_judge_that_fails_is_not_asked_about_the_other_order() -> None:
+    calls: list[str] = []
+
+    def fail(first: str, second: str) -> str:
+        calls.append(first)
+        raise InvalidRequest("The model 'gpt-6' refused the request, HTTP 404")
+
+    found = await compared(fail)
+    assert (found.winner, found.answers, len(calls)) == ("tie", (), 1)
+    assert "The model 'gpt-6' refused the request, HTTP 404" in found.problem

@@ -12,6 +12,7 @@ import pytest
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.errors import InvalidRequest, ServiceError
 from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
 from teamwright.experts.evaluation.judge import Judge, read_result
 from teamwright.experts.evaluation.judge_prompt import REPEATED, JudgeAnswer
@@ -20,6 +21,7 @@ from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamEvaluationResult
 from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
 from tests.kit.runs import run
@@ -153,6 +155,27 @@ async def test_a_judge_that_takes_too_long_passes_nothing() -> None:
     result, verdict, _ = await evaluated(slow)
     assert (result.stop_reason, verdict.outcome) == ("review_exceeded", "review_exceeded")
     assert verdict.judges[0].unusable == ("it failed (timeout)",)
+
+
+async def test_a_judge_with_wrong_settings_is_asked_once_and_the_run_names_its_model() -> None:
+    wrong = judge_that(InvalidRequest("The model 'gpt-6' refused the request, HTTP 404"))
+    result, verdict, events = await evaluated(wrong, times=3)
+    assert (result.stop_reason, verdict.outcome) == ("review_exceeded", "review_exceeded")
+    assert len(asked(events, "critic")) == 1
+    assert "The model 'gpt-6' refused the request, HTTP 404" in result.warnings[0]
+
+
+async def test_the_retries_of_a_judge_are_used_up_once_however_often_it_is_asked() -> None:
+    calls: list[Turn] = []
+
+    def fail(turn: Turn) -> str:
+        calls.append(turn)
+        raise ServiceError("no connection")
+
+    critic = FunctionAgent("critic", fail, retry=RetryPolicy(attempts=2, backoff=0.0))
+    result, _, _ = await evaluated(critic, times=3)
+    assert result.stop_reason == "review_exceeded"
+    assert len(calls) == 3 + 1 + 1
 
 
 async def test_a_judge_that_echoes_what_it_was_shown_passes_nothing() -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.evaluators.independence import dependence_of
-from teamwright.agents.evaluators.protocol import Evaluator, model_of, models_within, read_verdict
+from teamwright.agents.evaluators.protocol import Evaluator, failure_text, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
 from teamwright.values.events.team import TeamEvaluationResult, TeamEvaluationStarted
 from teamwright.values.people.approvals import ACCEPT, REVISE, review_question
@@ -196,7 +196,7 @@ class EvaluationRounds:
 def _verdict_in(answer: Reply | Failure) -> EvaluationVerdict:
     """Return the verdict of an evaluator; one that fails, or gives no verdict, has not passed the work."""
     if isinstance(answer, Failure):
-        return EvaluationVerdict(outcome="review_exceeded", feedback=f"the evaluator failed ({answer.error})")
+        return EvaluationVerdict(outcome="review_exceeded", feedback=f"the evaluator {failure_text(answer)}")
     try:
         return read_verdict(answer.full)
     except InvalidOutput as error:

@@ -13,11 +13,11 @@ import msgspec
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.attributes import agent_spec_of
 from teamwright.agents.contract.context import AgentLike
-from teamwright.errors import InvalidOutput, UsageError
+from teamwright.errors import InvalidOutput, InvalidRequest, UsageError
 from teamwright.values.models import JsonValue
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.manifest import model_key
-from teamwright.values.turns.turn import Reply
+from teamwright.values.turns.turn import Failure, Reply
 from teamwright.values.verdicts import EvaluationVerdict
 
 EVALUATOR = "evaluator"
@@ -71,6 +71,12 @@ def model_of(agent: AgentLike) -> str:
     """Return the identity of an agent's model; its kind if it has no model of its own."""
     model = agent_spec_of(agent).model
     return agent.kind if model is None else model_key(model)
+
+
+def failure_text(failure: Failure) -> str:
+    """Return how a judge or an evaluator failed; where its settings are wrong, with the message that names its model."""
+    about = f": {failure.message}" if failure.error == InvalidRequest.kind else ""
+    return f"failed ({failure.error}{about})"
 
 
 def models_within(agent: AgentLike) -> set[str]:

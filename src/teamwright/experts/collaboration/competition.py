@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, assert_never
 
+from msgspec.structs import replace
+
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.state import Work, as_message
@@ -128,11 +131,13 @@ class Competition:
     async def _cast(self, voter: Agent, place: int, votes: dict[str, str], ctx: Context) -> None:
         """Add the vote of a member, which is never for its own answer; without a usable one it abstains."""
         others = [name for name, work in self._entries.items() if work.author.name != voter.name]
-        if not others:
+        if not others or FUTILE & self._errors_of(voter):
             return
         start = place % len(others)
         names = [*others[start:], *others[:start]]
         asked = self._state.lead_turn(f"{VOTE}\n\n{self._attempt.about}", self._shown(names), choice_schema(names))
+        if RETRYABLE & self._errors_of(voter):
+            asked = replace(asked, may_retry=False)
         reply = self._state.receive(await ctx.ask(voter, asked, key="ballot"), self._phase)
         if isinstance(reply, Failure):
             self._state.warn(reply.skipped)
@@ -140,6 +145,10 @@ class Competition:
         choice = read_choice(reply, names)
         if not isinstance(choice, ParseFailure):
             votes[voter.name] = choice.winner
+
+    def _errors_of(self, expert: Agent) -> set[str]:
+        """Return the kinds of failures with which an expert competed."""
+        return {failure.error for failure in self._failed.values() if failure.asked == expert.name}
 
     def _shown(self, names: Sequence[str]) -> list[Message]:
         return [as_message(name, self._entries[name].reply) for name in names]

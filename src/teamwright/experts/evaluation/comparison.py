@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.evaluators.protocol import model_of
+from teamwright.agents.evaluators.protocol import failure_text, model_of
 from teamwright.experts.evaluation.judge_prompt import HEADERS, INSTRUCTIONS, validated
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
 from teamwright.values.turns.transcript import with_header
@@ -62,10 +62,10 @@ async def compare_works(judge: AgentLike, task: str, works: tuple[str, str], ctx
         turn = Turn(_prompt(task, first, second), purpose="judge", quoting="history", aside=True)
         shown.append(turn.digest)
         reply = await ctx.ask(judge, turn, key=f"{key}-{'ab'[order]}")
-        failed = isinstance(reply, Failure)
-        answer = (
-            ParseFailure(f"it failed ({reply.error})") if failed else read_valid(reply, partial(validated, ANSWERS))
-        )
+        if isinstance(reply, Failure):
+            problem = problem or f"the judge {judge.name!r} {failure_text(reply)}"
+            break
+        answer = read_valid(reply, partial(validated, ANSWERS))
         if isinstance(answer, ParseFailure):
             problem = problem or f"the judge {judge.name!r} gave no usable answer: {answer.problem}"
             continue

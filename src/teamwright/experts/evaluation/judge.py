@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from msgspec.structs import replace
+
 from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.evaluators.protocol import model_of
+from teamwright.agents.evaluators.protocol import failure_text, model_of
+from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.experts.evaluation.judge_prompt import (
     JudgeAnswer,
     JudgedCriterion,
@@ -62,13 +65,19 @@ class Judge:
         answers: list[JudgeAnswer] = []
         shown: list[str] = []
         unusable: list[str] = []
+        # The prompt contains a quoted transcript.
+        turn = Turn(prompt, purpose="judge", output_schema=answer_schema(), quoting="history", aside=True)
         for number in range(1, self.times + 1):
-            # The prompt contains a quoted transcript.
-            turn = Turn(prompt, purpose="judge", output_schema=answer_schema(), quoting="history", aside=True)
             shown.append(turn.digest)
             reply = await ctx.ask(self.agent, turn, key=f"{key}-{number}")
-            failed = isinstance(reply, Failure)
-            answer = ParseFailure(f"it failed ({reply.error})") if failed else read_judgement(reply, work)
+            if isinstance(reply, Failure):
+                unusable.append(f"it {failure_text(reply)}")
+                if reply.error in FUTILE:
+                    break
+                if reply.error in RETRYABLE:
+                    turn = replace(turn, may_retry=False)
+                continue
+            answer = read_judgement(reply, work)
             if isinstance(answer, ParseFailure):
                 unusable.append(answer.problem)
             else:
