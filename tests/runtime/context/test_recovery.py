@@ -9,7 +9,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted.agent import Rule
 from teamwright.agents.summary import CHUNK, SUMMARISE, split_transcript
-from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, ServiceError
+from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
@@ -70,6 +70,26 @@ async def test_a_fallback_is_asked_when_a_member_cannot_answer(error: AgentError
     assert tried(events) == [(error.kind, "fell_back", "b")]
     assert [event.key for event in events if event.kind == "agent.asked"][1:3] == ["t/step-1", "t/step-1#2"]
     assert result.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("fallback", "then"), [("b", "'b' answered in its place"), ("a", "its fallback model answered in its place")]
+)
+async def test_a_fallback_of_a_member_with_wrong_settings_is_a_warning(fallback: str, then: str) -> None:
+    fakes = FailingMembers()
+    wrong = fakes.fails("a", InvalidRequest("The model 'gpt-6' refused the request"), fallback=fakes.says(fallback))
+    result, _, _ = await run(Team("t", members=[wrong]))
+    text = f"t: 'a' failed (invalid_request: The model 'gpt-6' refused the request), and {then}"
+    assert (result.status, result.warnings) == ("degraded", (text,))
+
+
+async def test_wrong_settings_are_named_also_where_the_fallback_fails_too() -> None:
+    fakes = FailingMembers()
+    other = fakes.fails("b", ServiceError("no connection"))
+    wrong = fakes.fails("a", InvalidRequest("The model 'gpt-6' refused the request"), fallback=other)
+    result, _, _ = await run(Team("t", members=[wrong]))
+    assert result.status == "failed"
+    assert any("gpt-6" in warning for warning in result.warnings)
 
 
 async def test_the_text_of_the_failure_reaches_no_member() -> None:  # law 5

@@ -74,7 +74,7 @@ def model_of(agent: AgentLike) -> str:
 
 
 def failure_text(failure: Failure) -> str:
-    """Return how a judge or an evaluator failed; where its settings are wrong, with the message that names its model."""
+    """Return how a judge or an evaluator failed; if its settings are wrong, with the message that names its model."""
     about = f": {failure.message}" if failure.error == InvalidRequest.kind else ""
     return f"failed ({failure.error}{about})"
 

@@ -143,9 +143,11 @@ class AskRecovery:
 
 def _with_warning(failure: Failure, other: str, ending: Reply | Failure) -> Reply | Failure:
     """Return how a fallback ended; where it stands in for a member whose settings are wrong, with a warning."""
-    if isinstance(ending, Failure) or failure.error != InvalidRequest.kind:
+    if failure.error != InvalidRequest.kind:
         return ending
-    text = f"{failure.member!r} failed ({failure.error}: {failure.message}), and {other!r} answered in its place"
+    substitute = "its fallback model" if other == failure.asked else repr(other)
+    then = "answered in its place" if isinstance(ending, Reply) else "failed too"
+    text = f"{failure.member!r} failed ({failure.error}: {failure.message}), and {substitute} {then}"
     return ending.changed(warnings=(*ending.warnings, text))
 
 
