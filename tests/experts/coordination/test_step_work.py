@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from teamwright import Answer, Engine
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AgentLike, Context
 from teamwright.agents.contract.policy import Policy
@@ -15,6 +16,7 @@ from teamwright.agents.evaluators.protocol import EVALUATOR
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
 from teamwright.experts.evaluation.rubric import Rubric
+from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamHandoff, TeamStepCompleted, TeamStepFailed
@@ -227,3 +229,18 @@ async def test_work_that_a_member_lets_evaluate_itself_is_treated_by_the_risk_to
         options: dict[str, Any] = {"risk": risk, "steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}]}
         result, _ = await run(Team("t", members=members, strategy="expert", options=options))
         assert (result.status, result.stop_reason) == ending
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_what_a_person_stopped_does_not_count_at_low_risk_either(nested: bool) -> None:
+    fakes, journal = FakeMembers(), MemoryJournal()
+    asks = Rubric(Evaluate(criteria=(Criterion(id="never", contains="no such text"),), on_exceeded="ask"))
+    writer = fakes.member("a", evaluate=asks)
+    member = Team("a_team", members=[writer]) if nested else writer
+    team = Team("t", members=[member, *fakes.members("b")], strategy="expert", options={"risk": "low"})
+    async with Engine(journal) as engine:
+        paused = await engine.run(team, "Write.", run_id="r")
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, Answer(text="stop"))
+        result = await engine.resume("r", team=team)
+    assert (paused.status, result.status, result.stop_reason) == ("paused", "failed", "review_exceeded")

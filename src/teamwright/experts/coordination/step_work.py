@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of
+from teamwright.agents.contract.attributes import evaluator_of, policy_of
 from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.policy import declaration_of
 from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.agents.retry import FUTILE, RETRYABLE
@@ -246,9 +247,14 @@ class StepExecution:
         return await self._hand_off(ending, ctx) if isinstance(ending, Failure) else ending
 
     async def _exceed_own(self, failure: Failure, ctx: Context) -> Reply | Failure:
-        """Treat work that failed the member's own evaluation as the risk says."""
+        """Treat work that failed the member's own evaluation as that says, or else as the risk of the team does.
+
+        What a person stopped never counts, and what a nested team fails for is decided there.
+        """
         self._outcome = REVIEW_EXCEEDED
-        if not self._assigned.evaluator.declaration.counts_with_warning:
+        own = evaluator_of(self._agent)
+        is_decided = failure.member != self._agent.name or own is None or declaration_of(own).on_exceeded is not None
+        if is_decided or not self._assigned.evaluator.declaration.counts_with_warning:
             return await self._hand_off(failure, ctx)
         return Reply(messages=failure.messages, data=failure.data, warnings=(*failure.warnings, failure.message))
 
