@@ -222,6 +222,7 @@ async def test_work_for_which_nobody_declared_a_criterion_is_not_reviewed(declar
     assert (result.status, result.output) == ("completed", "a text")
     (verdict,) = verdicts(events)
     assert (verdict.outcome, verdict.score, verdict.passes) == ("not_reviewed", None, True)
+    assert not any("1.00" in str(one.fact) for one in events)
     found = kpis_of(events)
     assert (found.passed, found.judged, found.assumed, found.pass_rate) == (1, 0, 1, 1.0)
 

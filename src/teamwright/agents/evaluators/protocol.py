@@ -64,7 +64,8 @@ def read_verdict(reply: Reply) -> EvaluationVerdict:
 def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
     """Return the reply of an evaluator."""
     data = cast("JsonValue", msgspec.to_builtins(verdict))
-    return Reply.of(name, f"{verdict.outcome}: score {verdict.score:.2f}", data=data)
+    score = "no score" if verdict.score is None else f"score {verdict.score:.2f}"
+    return Reply.of(name, f"{verdict.outcome}: {score}", data=data)
 
 
 def model_of(agent: AgentLike) -> str:

@@ -119,7 +119,7 @@ class Rubric(Agent):
         verdict = EvaluationVerdict(
             outcome="pass" if is_passing(complete, self.declaration) else "revise",
             criteria=complete,
-            score=weighted_score(complete, self.declaration),
+            score=weighted_score(complete, self.declaration) if self.declaration.reviews else None,
             rubric=self.declaration.rubric_digest,
             judges=records,
         )
