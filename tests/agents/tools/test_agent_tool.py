@@ -16,7 +16,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import AgentSource, as_tool
 from teamwright.agents.tools.registry import ToolLike
-from teamwright.errors import DuplicateName, ToolError, UsageError
+from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -213,6 +213,20 @@ async def test_the_warnings_of_the_inner_agent_reach_the_result() -> None:
 
     result = await result_of(writer(ask("a"), tools=[FunctionAgent("a", respond)]))
     assert [one for one in result.warnings if "take care" in one]
+
+
+async def test_an_inner_agent_with_wrong_settings_is_a_warning_that_its_asker_does_not_read() -> None:
+    def refuse(turn: Turn) -> str:
+        raise InvalidRequest("The model 'gpt-6' refused the request, HTTP 404")
+
+    rules = [
+        Rule(match="gpt-6", reply="told"),
+        Rule(match="failed", reply="done"),
+        Rule(tool=ToolRule(name="helper", args={"task": "x"})),
+    ]
+    result = await result_of(ScriptedAgent("boss", rules, tools=[FunctionAgent("helper", refuse)]))
+    assert (result.status, result.output) == ("degraded", "done")
+    assert [one for one in result.warnings if "The model 'gpt-6' refused the request, HTTP 404" in one]
 
 
 async def test_a_scripted_agent_asks_agents_too() -> None:  # L-D-8

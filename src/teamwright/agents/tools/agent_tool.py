@@ -86,15 +86,11 @@ class AgentSource(ToolSource):
         if len(arguments) != 1 or not isinstance(task, str) or not task.strip():
             raise ToolError(f"The tool {name!r} takes one argument, {TASK!r}, a text that is not empty.")
 
-    async def ask(self, arguments: Arguments, ctx: Context, place: str, purpose: Purpose) -> Reply:
-        """Ask the agent below `place` of the context; raises `ToolError` with the kind of its failure."""
+    async def ask(self, arguments: Arguments, ctx: Context, place: str, purpose: Purpose) -> Reply | Failure:
+        """Ask the agent below `place` of the context."""
         task = arguments[TASK] if self._input_schema is None else json.dumps(dict(arguments), ensure_ascii=False)
         turn = Turn(str(task), purpose=purpose, aside=True)
-        reply = await ctx.ask(self.agent, turn, key=join_key(place, self.agent.name))
-        if isinstance(reply, Failure):
-            # The kind alone: the text of a failure never becomes the input of another agent.
-            raise ToolError(f"{self.agent.name!r} gave no answer ({reply.error}).")
-        return reply
+        return await ctx.ask(self.agent, turn, key=join_key(place, self.agent.name))
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Raise `ToolError`: the agent is asked instead."""

@@ -25,7 +25,7 @@ from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.agents.transfer import transfer_definition
-from teamwright.errors import DuplicateName, ToolError, UsageError, nearest
+from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key
 from teamwright.values.limits.reply import MAX_BYTES, cut_warning
@@ -33,7 +33,7 @@ from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, TERMINATE, FunctionTool, ToolSpec
-from teamwright.values.turns.turn import HandoffTarget, Purpose
+from teamwright.values.turns.turn import Failure, HandoffTarget, Purpose
 
 
 class Toolbox:
@@ -252,8 +252,17 @@ class Tools:
         return returned
 
     async def _ask(self, source: AgentSource, arguments: Arguments, ctx: Context, key: str) -> JsonValue:
-        """Ask an agent, and return its data or its text; its warnings are also those of this turn."""
+        """Ask an agent, and return its data or its text; its warnings are also those of this turn.
+
+        Raises `ToolError` with the kind of its failure; that its settings are wrong is a warning.
+        """
         reply = await source.ask(arguments, ctx, key, self._purpose)
+        if isinstance(reply, Failure):
+            text = f"{reply.member!r} failed ({reply.error}: {reply.message})"
+            if reply.error == InvalidRequest.kind and text not in self.warnings:
+                self.warnings.append(text)
+            # The kind alone: the text of a failure never becomes the input of another agent.
+            raise ToolError(f"{source.agent.name!r} gave no answer ({reply.error}).")
         self.spent += reply.usage
         self.warnings += reply.lasting_warnings
         return reply.text if reply.data is None else reply.data

@@ -75,7 +75,7 @@ class AnswerOptions:
         if self.note is None:
             return self._ceiling()
         if self.text != REVISE:
-            raise UsageError(f"--note belongs to the answer {REVISE!r}; write it before it.")
+            raise UsageError(f"--note belongs to the answer {REVISE!r}; write  {REVISE} --note TEXT")
         return self.note
 
     def _ceiling(self) -> JsonValue:
