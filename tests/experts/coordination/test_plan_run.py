@@ -69,7 +69,10 @@ async def test_a_timeout_cancels_what_is_in_flight_and_tells_of_each_step_in_pla
 async def test_an_ending_by_time_names_the_setting_that_gives_more() -> None:
     result, _ = await run(expert(FakeMembers(), {"m": never}, timeout=0.3))
     assert result.failure is not None
-    assert "raise  timeout  under its strategy, or set  --max-seconds  for the run" in result.failure.message
+    assert (
+        "raise  timeout  under its strategy; --max-seconds  raises that of a run's own team, not"
+        in result.failure.message
+    )
 
 
 async def test_waits_for_a_provider_are_no_time_of_the_team_and_survive_a_crash() -> None:  # K-11

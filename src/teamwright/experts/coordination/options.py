@@ -92,7 +92,9 @@ class CoordinationOptions(Value):
 
     def out_of_time(self, when: str) -> str:
         """Why a team ended without more time, and which setting gives it more."""
-        setting = "raise  timeout  under its strategy, or set  --max-seconds  for the run"
+        setting = (
+            "raise  timeout  under its strategy; --max-seconds  raises that of a run's own team, not of teams within it"
+        )
         return f"the team used up its {self.timeout:g} seconds of work{when}; {setting}"
 
 
