@@ -105,3 +105,4 @@ async def test_json_that_never_ends_for_white_space_is_corrected() -> None:
         assert server.count == 2
     assert reply.data == {"n": 1}
     assert [OutputMeter(9999, is_json=one).add(BLANK[:3000]) for one in (True, False)] == [Stop.BLANK, None]
+    assert OutputMeter(99999, is_json=True).add("word " * 3000) is None

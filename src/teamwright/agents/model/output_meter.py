@@ -51,7 +51,7 @@ class OutputMeter:
         if self._max_tokens is not None and self.least_tokens > self._max_tokens:
             return Stop.TOKENS
         if self._is_json:
-            self._blank = 0 if self._in_word else len(text) + (0 if words else self._blank)
+            self._blank = len(text) - len(text.rstrip()) + (0 if words else self._blank)
             if self._blank > MOST_BLANK:
                 return Stop.BLANK
         return None

@@ -91,7 +91,8 @@ class EffectCall:
                 if wait is None:
                     raise self._as_recorded(error) from None
             finally:
-                self._discard_streams()
+                if self._streams:
+                    self._discard_streams()
                 if permit.slot is not None:
                     permit.slot.close()
                 run.open_calls.pop(self._key, None)
@@ -320,7 +321,10 @@ class EffectCall:
             returned = structs.replace(returned, value=value)
         if returned.files:
             returned = self._with_files_stored(returned)
-        if not (self._is_announced_by_ask and returned.usage is NOTHING):  # else the ending of the ask is the record
+        if self._is_announced_by_ask and returned.usage is NOTHING:  # the ending of the ask is the record
+            if isinstance(returned.value, str):  # which refers to this text, redacted once
+                run.recorder.store(returned.value)
+        else:
             value, texts = self._texts_apart(returned)
             fact = AgentReturned(
                 body=run.recorder.store(value),
