@@ -18,7 +18,7 @@ NO_MODULE = Criterion(id="check", python="no_such_module:check")
     [
         (NO_SCHEMA, "json_schema of the criterion 'data' is not a JSON Schema"),
         (NO_FUNCTION, "there is no 'nothing' in 'os.path:nothing'"),
-        (NO_MODULE, "the module of the check 'check', 'no_such_module:check' can't be imported"),
+        (NO_MODULE, "the module of the check 'check', 'no_such_module:check', can't be imported"),
     ],
 )
 def test_a_criterion_that_can_not_be_checked_is_named(criterion: Criterion, problem: str) -> None:  # K-10

@@ -59,6 +59,13 @@ def test_a_wrong_import_path_is_reported_clearly(path: str, message: str) -> Non
         load_function(path, "the tool")
 
 
+def test_what_has_a_name_is_set_off_from_the_path() -> None:
+    with pytest.raises(UsageError, match=r"^The module of the agent 'ada', 'nowhere:f', can't be imported"):
+        load_function("nowhere:f", "the agent 'ada'")
+    with pytest.raises(UsageError, match=r"^'nowhere' is no path of the agent 'ada'; write"):
+        load_function("nowhere", "the agent 'ada'")
+
+
 def test_a_path_does_not_lead_through_another_module() -> None:
     with pytest.raises(UsageError, match=r"'os' in 'shutil:os\.system' is a module; write  os:…"):
         load_function("shutil:os.system", "the tool")

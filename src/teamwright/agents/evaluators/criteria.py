@@ -16,7 +16,7 @@ def criteria_problems(declared: Evaluate) -> list[str]:
 def _problem(criterion: Criterion) -> str:
     if criterion.python is not None:
         try:
-            load_function(criterion.python, f"the check {criterion.id!r},")
+            load_function(criterion.python, f"the check {criterion.id!r}")
         except UsageError as error:
             text = str(error).rstrip(".")
             return f"{text[0].lower()}{text[1:]}"

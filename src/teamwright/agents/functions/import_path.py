@@ -53,7 +53,8 @@ def load_function(path: str, what: str, form: str = "module:function") -> Functi
     except Exception as error:  # a module may raise anything while it is imported
         kind = "" if isinstance(error, ImportError | UsageError) else f"{type(error).__name__}: "
         reason = plain_name(f"{kind}{error}").removesuffix(".")
-        raise UsageError(f"The module of {what} {path!r} can't be imported: {reason}.") from error
+        named = f"{what}, {path!r}," if what.endswith("'") else f"{what} {path!r}"
+        raise UsageError(f"The module of {named} can't be imported: {reason}.") from error
     for name in names.split("."):
         known = [one for one in dir(found) if not one.startswith("_")]
         if (found := getattr(found, name, None)) is None:
