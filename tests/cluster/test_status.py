@@ -6,7 +6,7 @@ from signal import SIGKILL, SIGTERM
 
 import pytest
 
-from teamwright.cluster.status import ClusterStatus, read_status
+from teamwright.cluster.status import ClusterStatus, read_set_aside, read_status
 from teamwright.cluster.worker import presence
 from teamwright.journal.postgres.cluster.paces import PostgresPaces
 from teamwright.values.models import JsonValue
@@ -63,3 +63,11 @@ async def test_it_shows_the_models_in_use_with_the_limits_of_all_processes(clust
     assert (model.name, model.processes, model.in_flight, model.waiting) == ("openai:small", 2, 4, 2)
     assert (model.at_once, model.requests_per_minute, model.tokens_per_minute) == (8, 60, None)
     assert not model.cooldown
+
+
+async def test_runs_that_no_worker_will_drive_by_itself_come_first(cluster: Cluster) -> None:
+    await cluster.submit("one", "two", "three")
+    await cluster.client.park("one", "waits for a worker with a module", waits=True)
+    await cluster.client.park("two")
+    await cluster.client.park("three", "The journal has lost event 9")
+    assert [one.run_id for one in await read_set_aside(cluster.client)] == ["three", "one"]

@@ -83,8 +83,9 @@ class ClusterStatus:
 
 
 async def read_set_aside(client: QueueClient) -> list[SetAside]:
-    """Read which runs no worker could drive so far, and for what they wait."""
-    return [SetAside(one.run_id, one.reason) for one in await client.entries("parked") if one.reason]
+    """Read which runs no worker could drive so far, and why; first those that no worker will drive by itself."""
+    found = sorted(await client.entries("parked"), key=lambda one: one.waits)
+    return [SetAside(one.run_id, one.reason) for one in found if one.reason]
 
 
 async def has_worker(journal: PostgresJournal, queue: str) -> bool:
