@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
 
+from teamwright import Engine, load_team
+from teamwright.cli.interactive.drive import ViewOptions, drive
+from teamwright.errors import JournalError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from tests.cli.conftest import REPLIES, TEAM, Call, write_team
@@ -30,6 +36,19 @@ def test_the_answer_goes_to_stdout_and_who_said_what_to_stderr(call: Call, team:
     assert summary.startswith("completed (done) · ")
     assert "price" not in summary  # M-10: a script costs nothing
     assert " · run " in summary
+
+
+async def test_a_run_that_could_not_be_recorded_says_why(team: Path) -> None:
+    class ReadOnly(MemoryJournal):
+        instant = False
+
+        def append(self, batch: Batch, done: Committed) -> None:
+            asyncio.get_running_loop().call_later(0.05, done, JournalError("its user may only read"))
+
+    async with Engine(ReadOnly()) as engine:
+        handle = await engine.start(load_team(team), "Explain")
+        with pytest.raises(JournalError, match="may only read"):
+            await drive(engine, handle, ViewOptions(quiet=True))
 
 
 def test_quiet_leaves_only_the_answer(call: Call, team: Path) -> None:

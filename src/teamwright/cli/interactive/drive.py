@@ -30,7 +30,7 @@ from teamwright.cli.text.results import (
 )
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import View, live_view
-from teamwright.errors import UsageError
+from teamwright.errors import RunNotFound, UsageError
 from teamwright.page.notes.notes import question_text
 from teamwright.values.people.confirmations import is_confirmation
 from teamwright.values.text.display import price_text, seconds_text
@@ -94,7 +94,11 @@ async def drive(
         with stopper.listening(), LoopWatchdog(handle, engine.grace, stopper.give_up):
             async with _asking(asker):
                 with stopper.following:
-                    await _show(engine.runs.follow(handle.run_id, after, parts=True), asker or view, stopper)
+                    try:
+                        await _show(engine.runs.follow(handle.run_id, after, parts=True), asker or view, stopper)
+                    except RunNotFound:
+                        await handle.result()  # raises why nothing of it could be recorded
+                        raise
                 if stopper.stopping and not handle.drives:  # another process drives the run and continues
                     return await engine.runs.result(handle.run_id)
                 ended = await handle.result()
