@@ -176,3 +176,12 @@ def test_every_name_of_a_secret_contains_a_sign_for_which_texts_are_searched() -
     words = {*classification._SECRET_WORDS, *classification._SECRET_ENDINGS, *classification._ADDRESSES}
     assert [word for word in words if not any(sign in word for sign in patterns._NAME_SIGNS)] == []
     assert any(sign in "tokens" for sign in patterns._NAME_SIGNS)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("after", ["\nand more ----- text", "", " of it, ended", "\n"])
+def test_the_last_line_of_a_streamed_private_key_is_hidden_with_it(size: int, after: str) -> None:
+    text = f"It is\n-----BEGIN RSA PRIVATE KEY-----\n{'MIIE ' * 20}\n-----END RSA PRIVATE KEY-----{after}"
+    stream = MaskedStream()
+    shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.flush()
+    assert shown == f"It is\n{HIDDEN}{after}" == mask_text(text)

@@ -268,13 +268,15 @@ class MaskedStream:
     of a private key.
     """
 
-    __slots__ = ("_before", "_inside", "_length", "_waiting")
+    __slots__ = ("_before", "_inside", "_last_line", "_length", "_waiting")
 
     def __init__(self) -> None:
         self._before = ""
         self._waiting: list[str] = []
         self._length = 0
         self._inside = False
+        self._last_line: str | None = None
+        """What has come of the last line of a private key, which is hidden with it."""
 
     def feed(self, piece: str) -> str:
         """Add a piece of text and return what can be shown now."""
@@ -303,9 +305,15 @@ class MaskedStream:
     def _shown(self, words: str) -> str:
         outside: list[str] = []
         for index, part in enumerate(_FRAME.split(words)):
-            if index % 2:
+            if index % 2 and part != _DASHES:
                 outside += [HIDDEN] if part == _BEGIN and not self._inside else []
+                self._last_line = "" if part != _BEGIN and self._inside else None
                 self._inside = part == _BEGIN
+            elif self._last_line is not None:
+                self._last_line += part
+                if part == _DASHES or not _LAST_LINE.fullmatch(self._last_line):
+                    outside += [] if part == _DASHES else [self._last_line]
+                    self._last_line = None
             elif not self._inside:
                 outside.append(part)
         known = len(self._before)
@@ -316,7 +324,9 @@ class MaskedStream:
 
 
 _BEGIN = "-----BEGIN"
-_FRAME = re.compile(r"(-----BEGIN|-----END)")
+_DASHES = "-----"
+_FRAME = re.compile(r"(-----(?:BEGIN|END)?)")
+_LAST_LINE = re.compile(r"[A-Z0-9 ]{0,61}")
 _LONGEST_WORD = 4096
 _BEFORE = 200
 _TO_LAST_IDEOGRAPH = LazyPattern(r".*[\u2e80-\U0010ffff]", re.DOTALL)
