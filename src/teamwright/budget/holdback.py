@@ -53,8 +53,8 @@ class AskForecast(Protocol):
         """Count an ask, and what it was charged, in tokens and picodollars."""
         ...
 
-    def remaining(self, closing: int, least: int) -> tuple[float, float] | None:
-        """Return the tokens and picodollars of all asks to come but the closing ones, at least so many asks."""
+    def remaining(self, closing: int, begun: int) -> tuple[float, float] | None:
+        """Return the tokens and picodollars of all asks to come but the closing ones; so many have begun."""
         ...
 
 
@@ -219,7 +219,10 @@ class Holdback:
         if others is None:
             return False
         return all(
-            level.spent[index] + level.kept[index] - self._kept[index] + others[index] + closing[index]
+            level.spent[index]
+            + (level.kept[index] - self._kept[index])
+            + max(others[index], level.likely[index])
+            + closing[index]
             <= FITTING * limit
             for level in self._account.chain()
             for index, limit in level.bounds

@@ -259,6 +259,11 @@ class Account:
             level.queued += queued
 
     @property
+    def counts_tokens(self) -> bool:
+        """Whether a limit on tokens applies to this account."""
+        return any(index == TOKENS for level in self.chain() for index, _ in level.bounds)
+
+    @property
     def limits_tokens(self) -> bool:
         """Whether a limit on tokens or money applies to this account."""
         return any(index != CALLS for level in self.chain() for index, _ in level.bounds)
@@ -386,9 +391,13 @@ class Account:
 
     def _guess(self, rate: Rate) -> int:
         """Return how long a reply is before any is known: less under a small limit, which expects short ones."""
+        return scaled_output(USEFUL_OUTPUT, self._tightest_limit(rate))
+
+    def _tightest_limit(self, rate: Rate) -> float:
+        """Return the output tokens that the tightest limit allows, be it in tokens or in money."""
         prices = (1, rate.output, 0)
         bounds = [(limit, prices[index]) for level in self.chain() for index, limit in level.bounds]
-        return scaled_output(USEFUL_OUTPUT, min((limit / price for limit, price in bounds if price), default=inf))
+        return min((limit / price for limit, price in bounds if price), default=inf)
 
     @property
     def _lengths(self) -> OutputLengths:
@@ -452,6 +461,10 @@ class Account:
         """
         lengths = self._lengths
         most, least = (inf, lengths.least) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
+        if request.least == "usual" and request.cap is None:
+            least = 2 * least if lengths.count >= LEAST_REPLIES else least
+        elif request.least == "whole":
+            least = int(min(most, max(least, lengths.useful(self._tightest_limit(rate)))))
         costs = (prompt, rate.cost(prompt, 0))
         for level in self.chain():
             for index, limit in level.bounds:
@@ -521,7 +534,8 @@ class ReservationRequest(NamedTuple):
 
     `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be. A call that
     `starts_run` gets a share of what remains, or again what was `held` for the same run before; its prompt is that of
-    the first request of the run.
+    the first request of the run. One without room for the `least` reply that is of use is refused: half of a usual one,
+    a usual one, or one a little longer than the longest so far.
     """
 
     prompt: int = 0
@@ -531,6 +545,7 @@ class ReservationRequest(NamedTuple):
     note: int = 0
     starts_run: bool = False
     held: Cost | None = None
+    least: Literal["part", "usual", "whole"] = "part"
 
 
 NO_RATE = Rate(0, 0)

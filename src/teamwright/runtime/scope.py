@@ -79,6 +79,10 @@ class DegradationLadder(Protocol):
         """Apply the rungs that make a refused ask cheaper, for its next attempt at `place`."""
         ...
 
+    def can_reduce(self, asked: AskedWith) -> bool:
+        """Return whether a rung would make an ask cheaper in the unit that it may be refused."""
+        ...
+
     def is_cut_back_at(self, scope: Scope, place: str) -> bool:
         """Return whether rungs were applied for an attempt at this place; those of the record are applied now."""
         ...
@@ -130,6 +134,7 @@ class Scope:
         "stopping",
         "tier",
         "usage",
+        "wants_whole",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +164,8 @@ class Scope:
         """Whether the team of this scope has recorded its ending."""
         self.answered_at = 0.0
         self.first_event = self.emitted_count = 0
+        self.wants_whole = False
+        """Whether a first request here is refused if its reply may be cut: the team could cut back something for it."""
         self._claimed: set[str] = set()
         self._horizon: Horizon | None = None
         if parent is not None:  # a scope inherits from its parent
@@ -167,7 +174,7 @@ class Scope:
             self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
             self.holding, self.in_agent, self.holdback = parent.holding, parent.in_agent, parent.holdback
             self.charges, self.policy, self.tier = parent.charges, parent.policy, parent.tier
-            self.may_retry = parent.may_retry
+            self.may_retry, self.wants_whole = parent.may_retry, parent.wants_whole
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None

@@ -31,8 +31,7 @@ async def test_a_run_with_a_little_more_than_it_needs_always_ends_with_an_answer
 async def test_a_run_whose_members_all_have_cheaper_models_does_its_whole_work_with_less(strategy: str) -> None:  # Z-11
     """What is kept for the answer has the price of the cheaper model as well, so it leaves room for the work."""
     cell = await measure(strategy, "auto", 80, RUNS)
-    assert cell.answered >= 0.75
-    assert cell.completed == 1.0
+    assert (cell.answered, cell.completed) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("strategy", ["fan_out", "dag"])
@@ -51,4 +50,4 @@ async def test_members_that_overtake_each_other_look_no_dearer_than_they_are(
     monkeypatch.setattr(Member, "respond", respond)
     cell = await measure(strategy, "auto", 150, 8)
     assert (cell.answered, cell.completed) == (1.0, 1.0)
-    assert cell.rungs <= 0.6
+    assert cell.rungs <= 0.25

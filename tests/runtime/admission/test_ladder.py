@@ -7,12 +7,12 @@ import pytest
 from teamwright.runtime.admission.ladder import AUTO, LADDER, TeamTraits
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 
-BUSY = TeamTraits("a2a_lite", peers=True, economy_members=frozenset("b"), peak_concurrency=4)
+BUSY = TeamTraits("a2a_lite", peers=True, economy_members=frozenset("b"), closes=True, peak_concurrency=4)
 PLAIN = TeamTraits("output", peers=False, economy_members=frozenset(), peak_concurrency=1)
 
 
 def test_the_rungs_are_in_the_order_that_was_promised() -> None:  # Z-11
-    assert [rung.name for rung in LADDER] == ["peer_talk", "summaries", "workers", "economy", "compaction"]
+    assert [rung.name for rung in LADDER] == ["peer_talk", "summaries", "workers", "economy", "compaction", "answer"]
 
 
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)

@@ -25,6 +25,21 @@ async def test_a_run_with_a_little_more_than_it_needs_does_all_of_its_work(kind:
     assert (run.tokens if unit == "tokens" else run.usd) <= limit
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed", "unit"),
+    [("sequential", 1, "tokens"), ("live", 3, "tokens"), ("live", 3, "usd"), ("hierarchical", 2, "usd")],
+)
+async def test_an_answer_that_would_be_cut_is_given_from_less_instead(kind: str, seed: int, unit: Unit) -> None:  # Z-11
+    """Replies before it were longer than those before them, so what was kept back pays for a part of an answer."""
+    async with Provider("known") as provider:
+        free = await serve(kind, seed, provider)
+        need = free.tokens if unit == "tokens" else free.usd
+        limit = round(need * 0.8) if unit == "tokens" else round(need * 0.8, 9)
+        run = await serve(kind, seed, provider, limits=Limits.model_validate({unit: limit}))
+    assert run.answered, run.result.warnings
+    assert (run.tokens if unit == "tokens" else run.usd) <= limit
+
+
 async def test_a_wide_plan_of_short_steps_is_not_refused_what_its_limit_pays_for() -> None:  # Z-10
     """Sixty steps and an answer that need 87 % of the limit, with the economy model or without a ladder."""
     async with Provider("known") as provider:

@@ -131,6 +131,7 @@ DEGRADED = {
     "workers": "budget running low: at most {after:g} workers at once",
     "economy": "budget running low: members of lower priority use cheaper models",
     "compaction": "budget running low: only the last {after:g} messages are sent in full",
+    "answer": "budget running low: the answer is given from excerpts, by the cheaper model if others use theirs",
 }
 
 RESTORED = {
@@ -139,6 +140,7 @@ RESTORED = {
     "workers": "more workers may run at once",
     "economy": "members use their regular models again",
     "compaction": "earlier messages are sent in full again",
+    "answer": "the answer is given from whole messages again",
 }
 """What each rung of the degradation ladder does when it is applied and when it is reverted."""
 

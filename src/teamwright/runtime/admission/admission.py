@@ -116,6 +116,10 @@ class Admission:
         rate = self._rate(self.prompt.tokens) if account.priced else None
         note = effect.note if strict else min(effect.note, LONGEST_NOTE)
         self._request = ReservationRequest(self.prompt.tokens, effect.max_output, model=True, rate=rate, note=note)
+        if self._scope.wants_whole and not self._scope.charges.calls:
+            self._request = self._request._replace(least="whole")
+        elif self._scope.holdback is None:  # the last reply is the answer
+            self._request = self._request._replace(least="usual")
         if self._scope.holdback is not None:
             self._scope.holdback.call_sized(self._request, self._scope.tier)
 

@@ -17,7 +17,7 @@ from teamwright.agents.summary import with_summary
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars
 from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
-from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
+from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, FORECAST_LADDER, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskedWith, AskPerson, Scope
 from teamwright.strategies.contract import closing_of, lead_of, outlook_of, peers_of
@@ -66,11 +66,14 @@ class Degradation:
         self._team = scope
         self._asks_person = team.degradation == "ask"
         self._thresholds = AGGRESSIVE if team.degradation == "aggressive" else AUTO
-        closing = len(closing_of(team.strategy, team.settings, members))
+        closing = closing_of(team.strategy, team.settings, members)
         outlook = outlook_of(team.strategy, team.settings, members)
-        self.forecast = Forecast(outlook, scope.path, closing, lambda: scope.charged)
+        self.forecast = Forecast(outlook, scope.path, len(closing), lambda: scope.charged)
         lead = lead_of(team.strategy, team.settings, members)
-        self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), frozenset(_economy_members(team, lead)))
+        closers = {one.member for one in closing}.intersection(members.names)
+        self._closers = frozenset(name for name in closers if _has_cheaper_model(members.named(name)))
+        economy = frozenset(_economy_members(team, lead))
+        self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), economy, closes=bool(closing))
         self._applied: list[AppliedRung] = []
         self._cut_back_at: set[str] = set()
         self._decided_after: int = -1
@@ -90,7 +93,8 @@ class Degradation:
         return self._tier(member, self.cutback)
 
     def _tier(self, member: str, cutback: Cutback) -> Tier:
-        return "economy" if cutback.economy and member in self._traits.economy_members else "primary"
+        switched = member in self._traits.economy_members or (cutback.answer and member in self._closers)
+        return "economy" if cutback.economy and switched else "primary"
 
     def shorten(self, turn: Turn) -> Turn:
         """Return the turn with as much of its history as members receive now."""
@@ -132,6 +136,11 @@ class Degradation:
             self._record(scope, place, rung, cutback, failure.message, undone=False)
             self._cut_back_at.add(join_key(scope.path, place))
 
+    def can_reduce(self, asked: AskedWith) -> bool:
+        """Return whether a rung would make an ask cheaper, if it were refused."""
+        self._traits.saves_money = asked.refused in (None, "usd")
+        return bool(self._rungs_for(asked))
+
     def _rungs_for(self, asked: AskedWith) -> Sequence[tuple[Rung, Cutback]]:
         """Return the rungs that make an ask cheaper, each with all that is cut back with it; empty if none does.
 
@@ -142,7 +151,7 @@ class Degradation:
             return [(self._applied[-1].rung, self.cutback)]
         if self._asks_person:
             return ()
-        rungs = list(self._next_rungs())
+        rungs = list(self._next_rungs(LADDER))
         for count, (_, cutback) in enumerate(rungs, start=1):
             if self._is_cheaper(asked, cutback):
                 return rungs[:count]
@@ -152,7 +161,7 @@ class Degradation:
         """Return whether an ask costs less with this cutback."""
         if self._traits.saves_money and self._tier(asked.member.name, cutback) == "economy" != asked.turn.tier:
             return True
-        earlier, recent = asked.cutback.recent, cutback.recent
+        earlier, recent = _recent(asked.turn, asked.cutback), _recent(asked.turn, cutback)
         is_shorter = recent is not None and (earlier is None or recent < earlier)
         return is_shorter and _shortened(asked.turn, cutback) is not asked.turn
 
@@ -201,7 +210,9 @@ class Degradation:
     async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Apply the next rung that changes anything in this team."""
         applied = self._applied[-1].rung if self._applied else None
-        rung, lower = next((one for one in self._next_rungs() if one[0] is not applied), (None, self.cutback))
+        rung, lower = next(
+            (one for one in self._next_rungs(FORECAST_LADDER) if one[0] is not applied), (None, self.cutback)
+        )
         if rung is None:
             return
         text = f"The budget will not last: {_reason_text(pressure)}. Cut back ({rung.name})?"
@@ -217,11 +228,11 @@ class Degradation:
             last = self._applied[-1]
             self._record(scope, place, last.rung, last.before, _reason_text(pressure), undone=True)
 
-    def _next_rungs(self) -> Iterator[tuple[Rung, Cutback]]:
+    def _next_rungs(self, ladder: Sequence[Rung]) -> Iterator[tuple[Rung, Cutback]]:
         """Yield the rungs that change something from here on, each with all that is cut back with it."""
         cutback = self.cutback
         first = LADDER.index(self._applied[-1].rung) if self._applied else 0
-        for rung in LADDER[first:]:
+        for rung in ladder[first:]:
             while (lower := rung.lower(cutback, self._traits, self._thresholds)) != cutback:
                 yield rung, lower
                 cutback = lower
@@ -294,7 +305,13 @@ def _reason_text(pressure: Pressure) -> str:
 
 
 def _shortened(turn: Turn, cutback: Cutback) -> Turn:
-    return turn if cutback.recent is None else compact_history(turn, cutback.recent)
+    recent = _recent(turn, cutback)
+    return turn if recent is None else compact_history(turn, recent)
+
+
+def _recent(turn: Turn, cutback: Cutback) -> int | None:
+    """Return how many of the latest messages a turn gets in full; `None` for all."""
+    return 0 if cutback.answer and turn.closing else cutback.recent
 
 
 def compact_history(turn: Turn, recent: int) -> Turn:

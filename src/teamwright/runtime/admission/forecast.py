@@ -6,6 +6,7 @@ Pure: the same estimate and the same charges give the same forecast.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import NamedTuple
 
 from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
@@ -47,28 +48,34 @@ Trends = tuple[Trend, Trend]
 class CostSeries:
     """The costs of asks in their order, as the sums that their trend needs: adding one takes the same time always."""
 
-    __slots__ = ("_by_place", "_count", "_sum", "first")
+    __slots__ = ("_by_place", "_squares", "_sum", "count", "first")
 
     def __init__(self) -> None:
         self.first: float | None = None
-        self._count = 0
-        self._sum = self._by_place = 0.0
+        self.count = 0
+        self._sum = self._by_place = self._squares = 0.0
 
     def add(self, cost: float) -> None:
         """Add the cost of the next ask."""
         if self.first is None:
             self.first = cost
         self._sum += cost
-        self._by_place += self._count * cost
-        self._count += 1
+        self._by_place += self.count * cost
+        self._squares += cost**2
+        self.count += 1
 
     def trend(self) -> Trend:
-        """Return the trend of the costs, by least squares; it never falls. Expects at least one cost."""
-        count, mean = self._count, self._sum / self._count
+        """Return the trend of the costs, by least squares; it never falls. Expects at least one cost.
+
+        The growth is reduced by its standard error: the lengths of a few replies differ without a trend.
+        """
+        count, mean = self.count, self._sum / self.count
         if count < LEAST_FOR_TREND:
             return Trend(mean)
         middle, spread = (count - 1) / 2, count * (count**2 - 1) / 12
-        growth = max(0.0, (self._by_place - middle * self._sum) / spread)
+        slope = (self._by_place - middle * self._sum) / spread
+        residual = max(0.0, self._squares - self._sum * mean - slope**2 * spread)
+        growth = max(0.0, slope - sqrt(residual / (count - 2) / spread))
         return Trend(mean + growth * (count - middle), growth)
 
 
@@ -89,7 +96,7 @@ class Forecast:
         charged: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self._path, self._closing, self._charged = path, closing, charged
-        self._ended = [0, 0]
+        self._counted = [0, 0]
         self._is_known = bool(outlook)
         estimates = [tokens for tokens in outlook.values() if tokens]
         self._is_estimated = bool(estimates)
@@ -104,14 +111,14 @@ class Forecast:
     def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
         """Count the ask with this key, and what it was charged, in tokens and picodollars."""
         self.asks_ended += 1
-        self._ended[TOKENS] += charged[TOKENS]
-        self._ended[USD] += charged[USD]
         key = relative_key(key, self._path)
         tokens, usd = charged[TOKENS] + self._others[TOKENS], charged[USD] + self._others[USD]
         known = key if key in self._expected else root_key(key)
         if known not in self._expected and self._is_known:
             self._others = tokens, usd
             return
+        self._counted[TOKENS] += tokens
+        self._counted[USD] += usd
         weight = 1.0
         if known in self._expected:
             weight = self._expected.pop(known)
@@ -124,7 +131,11 @@ class Forecast:
     def trends(self) -> Trends | None:
         """The trends since the team last changed what it cuts back; `None` while there is nothing to go by."""
         if self.first_costs is not None:
-            return self._costs[TOKENS].trend(), self._costs[USD].trend()
+            trends = self._costs[TOKENS].trend(), self._costs[USD].trend()
+            if self._earlier is None or self._costs[TOKENS].count >= LEAST_FOR_TREND:
+                return trends
+            tokens, usd = map(min, trends, self._earlier)
+            return tokens, usd
         return self._earlier or ((Trend(1.0), Trend()) if self._is_estimated else None)
 
     @property
@@ -138,21 +149,21 @@ class Forecast:
         self._earlier = self.trends
         self._costs = CostSeries(), CostSeries()
 
-    def remaining(self, closing: int, least: int) -> tuple[float, float] | None:
+    def remaining(self, closing: int, begun: int) -> tuple[float, float] | None:
         """Return the tokens and picodollars of all asks to come but the closing ones; `None` with nothing to go by.
 
-        At least so many are to come, whatever the strategy expects: they run or are queued.
+        Where the strategy does not know them, they are those that run or are queued.
         """
         if (trends := self.trends) is None:
             return None
-        count = max(len(self._expected) - closing, least)
+        count = max(0, len(self._expected) - closing) if self._is_known else begun
         usual = self._weight / len(self._expected) if self._expected else 1.0
         tokens, usd = (max(0.0, usual * trends[index].total(count) - self._early(index)) for index in (TOKENS, USD))
         return tokens, usd
 
     def _early(self, index: int) -> int:
-        """Return what asks that still run were charged already."""
-        return 0 if self._charged is None else max(0, self._charged()[index] - self._ended[index])
+        """Return what was charged already for the expected asks to come: by asks that still run, and by talk."""
+        return 0 if self._charged is None else max(0, self._charged()[index] - self._counted[index])
 
     def pressure(self, account: Account, trends: Trends | None = None) -> Pressure | None:
         """Return the limit that the team's work will come closest to; `None` while there is nothing to go by.

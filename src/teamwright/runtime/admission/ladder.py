@@ -30,12 +30,14 @@ AGGRESSIVE = Thresholds(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
 class TeamTraits:
     """What there is to reduce in a team; `peak_concurrency` is the largest number of concurrent asks so far.
 
-    `saves_money` says whether money is what runs short: a cheaper model needs no fewer tokens.
+    `closes` says whether the team declares closing asks, and `saves_money` whether money is what runs short: a cheaper
+    model needs no fewer tokens.
     """
 
     share: Share
     peers: bool
     economy_members: frozenset[str]
+    closes: bool = False
     peak_concurrency: int = 0
     saves_money: bool = True
 
@@ -107,4 +109,17 @@ class Compaction:
         return now.changed(recent=thresholds.recent if now.recent is None else max(1, now.recent // 2))
 
 
-LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())
+class Answer:
+    """The closing ask gets an excerpt of every message, and the cheaper model if others use theirs."""
+
+    name, field = "answer", "answer"
+
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
+        """Applies to teams that declare closing asks: a whole answer is better than a part of one, or none."""
+        return now.changed(answer=True) if traits.closes else now
+
+
+FORECAST_LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())
+"""The rungs that a forecast applies."""
+LADDER: tuple[Rung, ...] = (*FORECAST_LADDER, Answer())
+"""All rungs; the last one only after a refusal."""

@@ -89,7 +89,7 @@ class Ask:
         if ladder is None or not ladder.is_cut_back_at(self._scope, with_attempt(self._key, self.attempt + 1)):
             return False
         self.attempt += 1
-        if ladder.cutback.recent != self._cutback.recent:
+        if ladder.cutback != self._cutback:
             self.turn = ladder.shorten(self._whole)
         self._cutback = ladder.cutback
         return True
@@ -184,6 +184,10 @@ class Ask:
             self.turn = replace(self.turn, compact=child.compact)
         if asked.left is not None or asked.tier != "primary":
             self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
+        if self.turn.closing and child.in_agent and child.account is not None and scope.degradation is not None:
+            unit = "usd" if child.account.priced and not child.account.counts_tokens else "tokens"
+            asked = AskedWith(self._member, self.turn, self._cutback, unit)
+            child.wants_whole = scope.degradation.can_reduce(asked)
         return child, seconds
 
     def _asked_fact(self, child: Scope, seconds: float | None) -> AgentAsked:

@@ -12,7 +12,8 @@ Degradation = Literal["none", "auto", "aggressive", "ask"]
 
 class Cutback(Record, frozen=True):
     """What a team cuts back: peer talk, the share of a summary's usual length, how many members work at once, whether
-    members with a cheaper model use it, and how many of the latest messages reach a member in full.
+    members with a cheaper model use it, how many of the latest messages reach a member in full, and whether the closing
+    ask gets by with the least.
     """
 
     peers: bool = True
@@ -20,6 +21,7 @@ class Cutback(Record, frozen=True):
     workers: int | None = None
     economy: bool = False
     recent: int | None = None
+    answer: bool = False
 
     def width(self, most: int) -> int:
         """How many members of at most `most` may work at once now; always at least one."""
