@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from signal import SIGKILL, SIGTERM
 
+import pytest
+
 from teamwright.events import AgentCalled, RunStarted
 from teamwright.runtime.placement.parent_run import child_run_id
+from teamwright.teams.load import load_team
+from teamwright.teams.team import Team
+from teamwright.testing.chat import Say
+from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from tests.kit.placed import PlacedCluster, placed
 from tests.kit.queued_members import EFFECTS, TOKENS
@@ -80,6 +86,50 @@ async def test_a_budget_that_is_too_small_refuses_calls_in_the_children(placed: 
     assert result.data == [None, None]
     history = await placed.cluster.engine.runs.history("one")
     assert history.record.charges.by_scope[""].cost.calls == 2
+
+
+AGGREGATED = """\
+agents:
+  worker: {{model: house, instructions: "{instructions}"}}
+  editor: {{model: house, instructions: "{instructions}"}}
+models:
+  house: {{url: "{url}", name: house, price: {{input: 1.25, output: 10}}}}
+teams:
+  wide:
+    strategy: fan_out
+    members: [worker]
+    fan_out: {{placement: {placement}, limit: 6, aggregator: editor, chunks: [{chunks}]}}
+"""
+
+
+@pytest.mark.parametrize("unit", ["tokens", "usd"])
+async def test_a_limited_team_with_an_aggregator_does_on_workers_what_it_does_here(
+    placed: PlacedCluster, unit: str
+) -> None:
+    """Six at once with long instructions: a sixth of the limit pays for no request of a child."""
+    engine, chunks = placed.cluster.engine, ", ".join(f"part {number}" for number in range(6))
+
+    def team(placement: str) -> Team:
+        path = placed.cluster.folder / f"{placement}.yaml"
+        instructions = "Say in a word what it is about. " * 12
+        text = AGGREGATED.format(url=server.url, placement=placement, chunks=chunks, instructions=instructions)
+        path.write_text(text, encoding="utf-8")
+        return load_team(path)
+
+    with ModelServer(lambda _: Say(text="It is about the food in the house.")) as server:
+        free = await engine.run(team("here"), "the task")
+        need = free.usage.total_tokens if unit == "tokens" else free.usage.usd or 0
+        limits = Limits.model_validate({unit: need * 2})
+        here = await engine.run(team("here"), "the task", limits=limits)
+        await placed.submit_team("there", team("workers"), limits)
+        placed.cluster.start("--at-once", "2")
+        placed.cluster.start("--at-once", "2")
+        there = await placed.ended("there")
+        children = [await engine.runs.find(child) for child in await placed.children("there")]
+    assert (here.status, there.status) == ("completed", "completed"), (here.warnings, there.warnings)
+    assert (there.output, there.messages) == (here.output, here.messages)
+    assert (there.usage.total_tokens if unit == "tokens" else there.usage.usd or 0) <= need * 2
+    assert sum(bool(one and one.driver) for one in children) == 6, "a worker drove each branch"
 
 
 async def test_cancelling_a_parent_cancels_its_children(placed: PlacedCluster) -> None:
