@@ -109,7 +109,7 @@ class Compaction:
         return now.changed(recent=thresholds.recent if now.recent is None else max(1, now.recent // 2))
 
 
-class Answer:
+class ShortAnswer:
     """The closing ask gets an excerpt of every message, and the cheaper model if others use theirs."""
 
     name, field = "answer", "answer"
@@ -121,5 +121,5 @@ class Answer:
 
 FORECAST_LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())
 """The rungs that a forecast applies."""
-LADDER: tuple[Rung, ...] = (*FORECAST_LADDER, Answer())
+LADDER: tuple[Rung, ...] = (*FORECAST_LADDER, ShortAnswer())
 """All rungs; the last one only after a refusal."""
