@@ -45,10 +45,12 @@ class CheckContext:
     def write_to(self, folder: Path) -> None:
         """Write the context to a folder: `context.json`, and each file under its own name in `files/`."""
         names: list[JsonValue] = []
+        taken: set[str] = set()  # without case, as some file systems compare
         for number, file in enumerate(self.files, start=1):
             name = _plain_name(file.name) or f"file-{number}"
-            while f"{FILES}/{name}" in names:
+            while name.casefold() in taken:
                 name = f"{number}-{name}"
+            taken.add(name.casefold())
             place = folder / FILES / name
             place.parent.mkdir(exist_ok=True)
             place.write_bytes(file.content)
