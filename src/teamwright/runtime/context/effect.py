@@ -67,9 +67,7 @@ class EffectCall:
         if recorded is not None:
             scope.spend(recorded.usage)
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
-            if recorded.retry_at is not None:
-                with waiting_for_provider(scope.lane):
-                    await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
+            await self._wait_for_retry(recorded)
         while True:
             self._number, self._streams = self._number + 1, {}
             bounded = self._effect.model or scope.account or run.pausing
@@ -101,6 +99,12 @@ class EffectCall:
             in_doubt = False
             with waiting_for_provider(scope.lane):
                 await anyio.sleep(wait)
+
+    async def _wait_for_retry(self, recorded: RecordedCall) -> None:
+        """Wait for what is left until the next attempt that was recorded, if there is one."""
+        if recorded.retry_at is not None:
+            with waiting_for_provider(self._scope.lane):
+                await anyio.sleep(remaining_wait(recorded.retry_at, self._scope.run.wall(), recorded.retry_in))
 
     async def resolve_observed(self, probe: Probe) -> Returned:
         """Resolve the effect after a probe has looked at it."""

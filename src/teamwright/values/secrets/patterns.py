@@ -310,10 +310,10 @@ class MaskedStream:
                 self._last_line = "" if part != _BEGIN and self._inside else None
                 self._inside = part == _BEGIN
             elif self._last_line is not None:
-                self._last_line += part
-                if part == _DASHES or not _LAST_LINE.fullmatch(self._last_line):
-                    outside += [] if part == _DASHES else [self._last_line]
-                    self._last_line = None
+                line = self._last_line + part
+                is_open = part != _DASHES and _LAST_LINE.fullmatch(line) is not None
+                outside += [] if is_open or part == _DASHES else [line]
+                self._last_line = line if is_open else None
             elif not self._inside:
                 outside.append(part)
         known = len(self._before)
