@@ -49,7 +49,17 @@ async def every_prompt(engine: Engine, run_id: str = "r") -> list[TurnPrompt]:
 
 
 @pytest.mark.parametrize(
-    "name", ["a2a_lite", "dag", "mesh_team", "selector", pytest.param("rubric", marks=pytest.mark.experts)]
+    "name",
+    [
+        "a2a_lite",
+        "dag",
+        "mesh_team",
+        "selector",
+        pytest.param(
+            "rubric",
+            marks=[pytest.mark.experts, pytest.mark.xfail(strict=True, reason="the replay stops at timed teams")],
+        ),
+    ],
 )
 async def test_every_request_of_a_run_is_rebuilt_exactly(name: str) -> None:
     folder = EXAMPLES / name
