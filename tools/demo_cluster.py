@@ -27,8 +27,8 @@ from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.submission.prepared_team import prepare_team
 from teamwright.events import AgentCalled, AgentReturned, Delta, Event, RunEnded
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.manifests.load import load
 from teamwright.teams.load import source_of
+from teamwright.teams.manifests.load import load
 
 NAMES = ("ada", "bea", "cem")
 AT_ONCE = 3

@@ -17,7 +17,7 @@ from teamwright.teams.load import load_team, source_of, team_from_source
 from teamwright.values.limits.retry import Recovery, RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
-from tests.manifests.manifests import loaded, only_problem, problems
+from tests.teams.manifests.manifests import loaded, only_problem, problems
 
 CYCLES = {
     "agent to agent": (

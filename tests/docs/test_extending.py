@@ -13,7 +13,7 @@ import pytest
 from teamwright import ModelAgent, load_team
 from teamwright.agents.tools import registry
 from teamwright.errors import ManifestError
-from teamwright.manifests import schema
+from teamwright.teams.manifests import schema
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "extending.md"

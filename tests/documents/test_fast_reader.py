@@ -15,7 +15,7 @@ from teamwright.documents.nodes import plain
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import MANIFEST, FileForm, ReadLimits, read_file
 from teamwright.errors import ManifestError
-from teamwright.manifests.task_file import read_plan
+from teamwright.teams.manifests.task_file import read_plan
 from tests.paths import EXAMPLES
 
 ANY = FileForm(lambda _: True, "")
@@ -80,7 +80,7 @@ def test_a_usual_file_of_tasks_needs_no_careful_reading(monkeypatch: pytest.Monk
     def never(path: Path) -> None:
         raise AssertionError("it was read carefully")
 
-    monkeypatch.setattr("teamwright.manifests.task_file._read_with_places", never)
+    monkeypatch.setattr("teamwright.teams.manifests.task_file._read_with_places", never)
     for file in (EXAMPLES / "plan").glob("tasks*.yaml"):
         assert read_plan(file) is not None
 

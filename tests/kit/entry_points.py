@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from teamwright.agents.tools import registry as tool_registry
-from teamwright.manifests import schema
 from teamwright.strategies import registry
+from teamwright.teams.manifests import schema
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from teamwright import load_team
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.import_guard import code_not_loaded
 from teamwright.errors import ManifestError, UnknownName, UsageError
-from teamwright.manifests.code_references import Code, code_in
-from teamwright.manifests.load import load
-from teamwright.manifests.schema import manifest_schema
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.teams.manifests.code_references import Code, code_in
+from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.schema import manifest_schema
 from teamwright.teams.team import Team
 from tests.kit.entry_points import registered_strategies
 from tests.strategies.example.debate import Debate

@@ -64,8 +64,8 @@ def plan(
 def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     """The plan of a task file or of a team with steps, and the planner settings that the team declares."""
     from teamwright.errors import UsageError
-    from teamwright.manifests.task_file import read_plan
     from teamwright.planning.schedule.planner import PlannerSettings
+    from teamwright.teams.manifests.task_file import read_plan
 
     found = None if more or file.is_dir() else read_plan(file)
     if found is None:

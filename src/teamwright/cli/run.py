@@ -37,10 +37,10 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 if TYPE_CHECKING:
     from teamwright.cli.interactive.auto_topology import TopologyRequest
     from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.manifests.declarations import Query
-    from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
+    from teamwright.teams.manifests.declarations import Query
+    from teamwright.teams.manifests.load import Loaded
     from teamwright.values.limits.limits import Limits
 
 STDIN = "-"

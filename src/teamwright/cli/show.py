@@ -76,7 +76,7 @@ def draw(
 
 def _report_variables(manifest: Manifest) -> list[JsonValue]:
     """Print which environment variables a run would send where, and return them as data."""
-    from teamwright.manifests.variable_uses import sent_variables
+    from teamwright.teams.manifests.variable_uses import sent_variables
 
     found = sent_variables(manifest)
     for one in found[:MOST_VARIABLES]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.errors import Problem
-    from teamwright.manifests.load import Loaded
+    from teamwright.teams.manifests.load import Loaded
 
 MANIFEST, ENVELOPE = "manifest", "envelope"
 """The schemas that `teamwright schema` prints."""
@@ -75,7 +75,7 @@ def _schema(what: str) -> dict[str, JsonValue]:
         from teamwright.values.turns.envelope import envelope_schema
 
         return envelope_schema()
-    from teamwright.manifests.schema import manifest_schema
+    from teamwright.teams.manifests.schema import manifest_schema
 
     return manifest_schema()
 

@@ -275,8 +275,8 @@ class Runs(RunInterventions):
         """
         if (run := self._live.get(run_id)) is not None:
             return run.redactor
-        from teamwright.manifests.secrets import secrets_of
         from teamwright.runtime.driver.redaction import Redactor
+        from teamwright.teams.manifests.secrets import secrets_of
 
         return Redactor(secrets_of(history.manifest))
 

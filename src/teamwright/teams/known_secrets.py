@@ -14,7 +14,7 @@ from teamwright.agents.contract.attributes import agent_spec_of, has_policy, sam
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.errors import UsageError
-from teamwright.manifests.secrets import MOST_SECRETS, secrets_of
+from teamwright.teams.manifests.secrets import MOST_SECRETS, secrets_of
 from teamwright.teams.team import Team
 from teamwright.values.secrets.classification import escape_references
 from teamwright.values.specs.manifest import Manifest, Source

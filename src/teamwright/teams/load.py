@@ -8,11 +8,11 @@ from pathlib import Path
 from teamwright.agents.clients.models import Models
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import UsageError
-from teamwright.manifests.checks.references import MODEL
-from teamwright.manifests.load import Loaded, load
-from teamwright.manifests.secrets import resolve_secrets
 from teamwright.teams.builder import SCRIPTED, Builder, replace_models
 from teamwright.teams.file_roots import allowed_roots
+from teamwright.teams.manifests.checks.references import MODEL
+from teamwright.teams.manifests.load import Loaded, load
+from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel, Source

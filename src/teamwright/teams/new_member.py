@@ -9,8 +9,8 @@ from pydantic import JsonValue, ValidationError
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import UsageError
-from teamwright.manifests.secrets import resolve_secrets
 from teamwright.teams.builder import Builder
+from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.team import Team
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.specs.manifest import AgentSpec, AnyModel

@@ -22,7 +22,7 @@ from teamwright.agents.clients.providers import (
     unknown_provider,
 )
 from teamwright.errors import UsageError
-from tests.manifests.manifests import problems
+from tests.teams.manifests.manifests import problems
 
 
 def test_the_table_has_the_providers_that_pydantic_ai_knows() -> None:
@@ -116,7 +116,7 @@ def test_no_library_is_imported_to_know_them(tmp_path: Path) -> None:
     manifest = tmp_path / "team.yaml"
     manifest.write_text("agents: {a: {model: 'opena:x'}}")
     code = (
-        "import sys; from pathlib import Path; from teamwright.manifests.load import load\n"
+        "import sys; from pathlib import Path; from teamwright.teams.manifests.load import load\n"
         f"try: load([Path({str(manifest)!r})])\n"
         "except Exception as error: print(error)\n"
         "print('pydantic_ai' in sys.modules)"

@@ -28,7 +28,7 @@ from teamwright.agents.contract.arguments import check_arguments, checked_call
 from teamwright.errors import InvalidArguments, UsageError
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import AgentSpec
-from tests.manifests.manifests import problems
+from tests.teams.manifests.manifests import problems
 
 
 def spoken(turn: object) -> str:

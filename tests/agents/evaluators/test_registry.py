@@ -13,7 +13,7 @@ from teamwright.agents.functions.import_guard import code_not_loaded
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.specs.evaluation import Evaluate
 from tests.kit.evaluators import WordEvaluator, words
-from tests.manifests.manifests import only_problem
+from tests.teams.manifests.manifests import only_problem
 
 
 def register(monkeypatch: pytest.MonkeyPatch, **places: str) -> None:

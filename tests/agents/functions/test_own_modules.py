@@ -17,7 +17,7 @@ from teamwright import Engine, load_team, run_sync
 from teamwright.agents.functions.import_path import import_path
 from teamwright.agents.functions.own_modules import import_own, modules_of, portable
 from teamwright.errors import ManifestError, UsageError
-from teamwright.manifests.load import load
+from teamwright.teams.manifests.load import load
 
 MANIFEST = "agents: {a: {function: 'own_tools:answer'}}\n"
 

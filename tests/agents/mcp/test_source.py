@@ -25,7 +25,7 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, CallInDoubt, InvalidValue, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.manifests.load import load
+from teamwright.teams.manifests.load import load
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
@@ -33,8 +33,8 @@ from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
-from tests.manifests.manifests import loaded, problems
 from tests.paths import ROOT
+from tests.teams.manifests.manifests import loaded, problems
 
 SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
 """A program that uses the MCP library."""

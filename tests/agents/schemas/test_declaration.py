@@ -16,7 +16,7 @@ from teamwright.agents.schemas.schema import as_schema, check
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.teams.load import load_team
 from tests.growth import assert_linear_calls
-from tests.manifests.manifests import loaded, problems
+from tests.teams.manifests.manifests import loaded, problems
 
 ELSEWHERE = [
     "http://127.0.0.1:1/schema.json",

@@ -16,10 +16,10 @@ from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.python import PythonTool, tool
 from teamwright.agents.tools.registry import ToolLike, UnloadedSource
 from teamwright.errors import ManifestError, NotResumable, UsageError
-from teamwright.manifests.code_references import code_in
-from teamwright.manifests.schema import manifest_schema
 from teamwright.teams.builder import Builder
 from teamwright.teams.load import team_from_source
+from teamwright.teams.manifests.code_references import code_in
+from teamwright.teams.manifests.schema import manifest_schema
 from teamwright.values.specs.manifest import Manifest
 from tests.kit.entry_points import registered_tools
 

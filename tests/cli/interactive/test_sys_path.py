@@ -18,10 +18,10 @@ from teamwright.agents.functions.import_path import load_function
 from teamwright.agents.tools.python import PythonTool
 from teamwright.cli.main import main
 from teamwright.errors import UsageError
-from teamwright.manifests.code_references import code_in
 from teamwright.strategies import registry
 from teamwright.strategies.registry import UnloadedStrategy, find_strategy
-from tests.manifests.manifests import loaded
+from teamwright.teams.manifests.code_references import code_in
+from tests.teams.manifests.manifests import loaded
 
 MODULE = "stranger_{name}"
 CODE = """

@@ -4,9 +4,9 @@ import pytest
 
 from teamwright.cluster.submission.packed_source import pack
 from teamwright.errors import UsageError
-from teamwright.manifests.load import load
 from teamwright.teams import run_files as files
 from teamwright.teams.load import source_of
+from teamwright.teams.manifests.load import load
 from teamwright.values.specs.manifest import Source
 
 REPLIES = "rules: [{reply: hello}]\n"

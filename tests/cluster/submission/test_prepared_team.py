@@ -6,8 +6,8 @@ from teamwright.agents.clients.models import Models
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.prepared_team import PreparedTeam, prepare_team
 from teamwright.errors import UsageError
-from teamwright.manifests.load import load
 from teamwright.teams.load import source_of
+from teamwright.teams.manifests.load import load
 
 TOOLS = "def answer(text: str) -> str:\n    return text\n"
 

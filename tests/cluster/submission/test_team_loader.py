@@ -12,10 +12,10 @@ from teamwright.cluster.submission.team_loader import NOTHING, Lacks, TeamLoader
 from teamwright.errors import UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch
-from teamwright.manifests.load import load
 from teamwright.runtime.engine import Engine
 from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import source_of
+from teamwright.teams.manifests.load import load
 from teamwright.teams.new_member import build_new_member
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted

@@ -13,9 +13,9 @@ from teamwright.cluster.submission.prepared_team import PreparedTeam, prepare_te
 from teamwright.cluster.submission.team_loader import Lacks
 from teamwright.cluster.submission.wait import record_wait
 from teamwright.journal.protocol import Batch
-from teamwright.manifests.load import load
 from teamwright.page.notes.notes import note_text
 from teamwright.teams.load import source_of
+from teamwright.teams.manifests.load import load
 from teamwright.values.events.run import RunQueued, RunStarted
 from tests.kit.workers import PATIENCE, Cluster, eventually
 

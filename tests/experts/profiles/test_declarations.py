@@ -14,7 +14,7 @@ from teamwright.experts import ExpertProfile, introduce, make_expert
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.specs.manifest import AgentSpec
 from tests.kit.records import cut
-from tests.manifests.manifests import loaded, problems
+from tests.teams.manifests.manifests import loaded, problems
 
 TEAM = """\
 agents:

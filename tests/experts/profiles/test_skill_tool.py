@@ -15,7 +15,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.testing import ChatRequest, ModelServer, Say, ToolSourceConformance
 from tests.experts.profiles.test_skill import make
 from tests.kit.records import cut
-from tests.manifests.manifests import only_problem
+from tests.teams.manifests.manifests import only_problem
 
 FORMS = {"forms.md": "Field by field."}
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 import yaml
 from pydantic import JsonValue
 
-from teamwright.manifests.schema import manifest_schema
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
+from teamwright.teams.manifests.schema import manifest_schema
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree
 from tests.fuzz.program import Called, call

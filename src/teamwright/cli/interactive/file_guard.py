@@ -12,7 +12,7 @@ from teamwright.teams.builder import SCRIPTED
 from teamwright.values.specs.manifest import FallbackModel, model_key
 
 if TYPE_CHECKING:
-    from teamwright.manifests.load import Loaded
+    from teamwright.teams.manifests.load import Loaded
     from teamwright.values.specs.manifest import Source
 
 

@@ -26,7 +26,7 @@ def extend_sys_path() -> None:
 
 def report_unloaded_code(manifest: Manifest) -> list[JsonValue]:
     """Print which code a manifest names that was not loaded, and return it as data."""
-    from teamwright.manifests.code_references import code_in
+    from teamwright.teams.manifests.code_references import code_in
 
     code = code_in(manifest)
     for one in code[:MOST_CODE]:

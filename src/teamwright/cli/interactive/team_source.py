@@ -11,9 +11,9 @@ from teamwright.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from teamwright.errors import UsageError
-    from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
+    from teamwright.teams.manifests.load import Loaded
 
 
 def load_manifest(paths: Sequence[Path], model: str | None) -> Loaded:

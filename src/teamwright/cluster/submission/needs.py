@@ -15,9 +15,9 @@ from teamwright.agents.functions.own_modules import is_importable, modules_of
 from teamwright.agents.tools.registry import kind_names
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.errors import TeamwrightError
-from teamwright.manifests.code_references import Code, code_in
-from teamwright.manifests.secrets import variables_in
 from teamwright.strategies.registry import find_strategy
+from teamwright.teams.manifests.code_references import Code, code_in
+from teamwright.teams.manifests.secrets import variables_in
 from teamwright.values.events.run import RunStarted
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import Manifest

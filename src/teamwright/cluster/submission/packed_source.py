@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from teamwright.cluster.submission.needs import VARIABLE
 from teamwright.errors import UsageError
-from teamwright.manifests.relocation import LOCAL, SCRIPTED, relocate
+from teamwright.teams.manifests.relocation import LOCAL, SCRIPTED, relocate
 from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, check_files
 from teamwright.values.specs.manifest import FILES, Manifest, Source
 from teamwright.values.turns.messages import digest

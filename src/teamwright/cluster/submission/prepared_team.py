@@ -15,8 +15,8 @@ from teamwright.cluster.submission.permissions import ROOTLESS, Permissions
 from teamwright.cluster.submission.team_code import check_code
 from teamwright.cluster.submission.team_loader import source_on_worker
 from teamwright.errors import NotResumable, UsageError
-from teamwright.manifests.secrets import lenient_environment, resolve_secrets
 from teamwright.teams.load import team_from_source
+from teamwright.teams.manifests.secrets import lenient_environment, resolve_secrets
 from teamwright.teams.preflight import check_declared
 from teamwright.teams.team import Team
 from teamwright.values.secrets.classification import without_secrets

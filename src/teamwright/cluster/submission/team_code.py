@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.needs import programs_in
 from teamwright.errors import UsageError
-from teamwright.manifests.code_references import code_in
+from teamwright.teams.manifests.code_references import code_in
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source
 
 HINT = "Name the folder with the code, here and for the workers, with  --code DIR"

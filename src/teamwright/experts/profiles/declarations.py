@@ -14,8 +14,8 @@ from teamwright.documents.problems import ProblemReport
 from teamwright.experts.profiles.prompt import Colleague, expert_prompt, join_parts, team_prompt
 from teamwright.experts.profiles.registry import ExpertTemplates, templates_beside
 from teamwright.experts.profiles.template import SKILLS, TEMPLATE, as_node
-from teamwright.manifests.checks.references import ANSWERERS
-from teamwright.manifests.declarations import Declaration, Declarations
+from teamwright.teams.manifests.checks.references import ANSWERERS
+from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.specs.expert import EXPERT_NAME, EXPERT_NAME_FORM, ExpertProfile
 from teamwright.values.text.validation_messages import misfits_of
 

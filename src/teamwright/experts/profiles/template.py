@@ -12,8 +12,8 @@ from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar
 from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import Schema, SchemaCheck
-from teamwright.manifests.native import expand_tools
-from teamwright.manifests.schema import definitions, part
+from teamwright.teams.manifests.native import expand_tools
+from teamwright.teams.manifests.schema import definitions, part
 from teamwright.values.models import Value
 from teamwright.values.specs.expert import ExpertName, ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec

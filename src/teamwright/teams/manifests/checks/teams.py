@@ -1,0 +1,310 @@
+"""Checks teams: their members exist, their options are valid, there are no cycles, and their strategies agree.
+
+It knows no strategy by name: each declares its options as a class and reports further problems itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import cast, get_args
+
+from pydantic import JsonValue
+
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
+from teamwright.documents.problems import COMPARISONS, ProblemReport
+from teamwright.documents.schema_check import SchemaCheck
+from teamwright.errors import UsageError, a
+from teamwright.strategies.contract import options_of, share_of, takes_handoffs, unused_of
+from teamwright.strategies.options import (
+    NamedAgent,
+    named_agents,
+    option_flaws,
+    options_schema,
+    rename,
+    settings_flaws,
+    valid_options,
+)
+from teamwright.strategies.plan.step_options import owned_keys
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
+from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.teams.manifests.checks.cycles import AskGraph
+from teamwright.teams.manifests.checks.handoffs import check_lone_handoffs, check_team_handoffs, declared_handoffs
+from teamwright.teams.manifests.declarations import Declaration, Declarations
+from teamwright.teams.manifests.strategy_blocks import OPTIONS, strategy_of
+from teamwright.values.owned_paths import WILD, wildcards_problem
+from teamwright.values.specs.manifest import TERMINATE, Share
+from teamwright.values.turns.turn import Reply, Turn
+
+OTHER_FILE = "another file may declare it: add it with  --with FILE"
+SPELLINGS = {"max_turns": "maxTurns"}
+
+MAY_TERMINATE = UNSET.model_copy(update={"can_terminate": True})
+
+
+@dataclass(frozen=True)
+class Placeholder(Agent):
+    """What is known of a member before its agent is built. It is never asked."""
+
+    name: str
+    kind: str = "model"
+    description: str = ""
+    policy: Policy = UNSET
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Raise: a placeholder never answers."""
+        raise AssertionError(f"{self.name!r} is only a placeholder")
+
+
+def check_teams(declared: Declarations, report: ProblemReport) -> None:
+    """Report every problem of the declared teams."""
+    checks = _TeamChecks(declared, report, AskGraph(declared, report))
+    for team in declared.every("team"):
+        checks.check(team)
+    checks.graph.check()
+    check_lone_handoffs(declared, report)
+    checks.check_keys()
+
+
+def check_reference(
+    name: str, place: Place, kind: str, owner: str, declared: Declarations, report: ProblemReport
+) -> None:
+    """Report a name that is not declared, or that is declared as another kind."""
+    found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
+    if not found:
+        if not report.incomplete:
+            hint = report.near(name, lambda: [*declared.agents, *declared.teams], OTHER_FILE)
+            hint = hint if OTHER_FILE in hint else f"{hint} Or {OTHER_FILE}" if hint else OTHER_FILE
+            report.problem(place, f"{owner}: there is no {kind or 'agent or team'} {shown(name)}", hint)
+    elif kind and kind != found:
+        report.problem(place, f"{owner}: {shown(name)} is of type {found!r}, not {kind!r}", f"write  type: {found}")
+
+
+@dataclass(slots=True)
+class _TeamChecks:
+    declared: Declarations
+    report: ProblemReport
+    graph: AskGraph
+    strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
+    placeholders: dict[str, Placeholder] = field(default_factory=dict[str, Placeholder])
+    keys: list[str] = field(default_factory=list[str])
+    owners: list[Declaration] = field(default_factory=list[Declaration])
+
+    def check(self, team: Declaration) -> None:
+        """Check one team."""
+        members = list(team.fields.texts("members"))
+        for name, place in members:
+            wanted = self.declared.typed.get(place)
+            check_reference(name, place, wanted.kind if wanted else "", team.words, self.declared, self.report)
+        asked = [(name, place) for name, place in members if self.graph.is_known(name)]
+        if self.declared.teams.get(team.name) is team:
+            self.graph.asked[team.name] = asked
+        asked += self.graph.fallback_of(team, team.fields.text("recovery", "fallback"))
+        strategy = self._strategy(team)
+        options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
+        if strategy is None or not isinstance(options, Fields):
+            self._check_handoffs(team, strategy, members, [])
+            return
+        self._note_unused(team, strategy)
+        values = cast("Mapping[str, JsonValue]", plain(options))
+        wrong = option_flaws(strategy, values)
+        self._check_form(team, strategy, options, wrong)
+        named = named_agents(strategy, values)
+        known = dict(members)
+        self._check_names(team, named, known, options)
+        asked += [
+            (one.name, place_at(options, one.at, one.name))
+            for one in named
+            if one.name not in known and self.graph.is_known(one.name)
+        ]
+        self._check_handoffs(team, strategy, members, named)
+        usable = valid_options(strategy, values, wrong)
+        if members and not team.flawed and usable is not None:
+            settings = self._settings(team.fields, strategy, usable)
+            self._check_flaws(team, strategy, settings, named)
+            self._collect_keys(team, owned_keys(strategy, settings))
+
+    def _check_handoffs(
+        self, team: Declaration, strategy: Strategy | None, members: list[tuple[str, Place]], named: list[NamedAgent]
+    ) -> None:
+        """Check the handoffs of members that exist, also in a team with other mistakes."""
+        agents = self._placeholders(name for name in dict(members) if self.graph.is_known(name))
+        helpers = self._placeholders(one.name for one in named if self.graph.is_known(one.name))
+        check_team_handoffs(team, strategy, Members(agents, helpers), self.declared, self.report)
+
+    def _strategy(self, team: Declaration) -> Strategy | None:
+        name = strategy_of(team.fields)
+        if name not in self.strategies:
+            try:
+                self.strategies[name] = find_strategy(name)
+            except UsageError as error:
+                self._note_strategy(team, name, str(error))
+                return None
+        return self.strategies[name]
+
+    def _note_strategy(self, team: Declaration, name: str, error: str) -> None:
+        written, known = team.fields.text("strategy"), strategy_names()
+        place = written.place if written else team.place
+        if name in known or ":" in name:
+            self.report.problem(place, f"{team.words}: {error}")
+            return
+        shown_name = shown(str(written.value) if written else name)
+        message = f"{team.words}: there is no strategy {shown_name}; known are {', '.join(known)}"
+        self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
+
+    def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
+        limited = takes_handoffs(strategy) and any(self._has_handoffs(name) for name, _ in team.fields.texts("members"))
+        for name in () if limited else unused_of(strategy):
+            if team.fields.has(name):
+                entry = team.fields.entries[name]
+                message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
+                self.report.warning(entry.place, message)
+        share = team.fields.text("share")
+        if team.fields.has("handoff") and (share.value if share else share_of(strategy)) != "a2a_lite":
+            message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
+            self.report.warning(team.fields.entries["handoff"].place, message)
+
+    def _has_handoffs(self, name: str) -> bool:
+        agent = self.declared.agents.get(name)
+        return agent is not None and bool(declared_handoffs(agent))
+
+    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
+        """Report options that do not match the strategy's schema, once for each place."""
+        model, before = options_of(strategy), len(self.report.problems)
+        if model is None:
+            return
+        schema = options_schema(model)
+        block = team.fields.entries.get(OPTIONS)
+        if block is None and schema.get("required"):
+            needed = ", ".join(f"{name}: …" for name in cast("list[str]", schema["required"]))
+            key = OPTIONS if ":" in strategy_of(team.fields) else strategy.name
+            message = f"{team.words}: {strategy.name} needs options, under {key!r}"
+            self.report.problem(options.place, message, f"write  {key}: {{{needed}}}")
+        elif block is not None and options.entries and not schema.get("properties"):
+            self.report.problem(block.place, f"{team.words}: {strategy.name} takes no options", f"remove {block.key!r}")
+        else:
+            definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
+            SchemaCheck(team.words, self.report, definitions).check(options, schema, block.key if block else "")
+        reported = {(one.file, one.line) for one in self.report.problems[before:]}
+        for flaw in wrong:
+            place = place_at(options, flaw.at)
+            if (place.file, place.line) not in reported:
+                self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
+
+    def _check_names(
+        self, team: Declaration, named: list[NamedAgent], members: Mapping[str, Place], options: Fields
+    ) -> None:
+        for one in named:
+            place = place_at(options, one.at, one.name)
+            if one.kind == "agent":
+                check_reference(one.name, place, "", team.words, self.declared, self.report)
+            elif one.name not in members:
+                hint = self.report.near(one.name, members)
+                self.report.problem(place, f"{shown(one.name)} is not a member of {team.words}", hint)
+
+    @staticmethod
+    def _settings(fields: Fields, strategy: Strategy, options: Mapping[str, JsonValue]) -> Settings:
+        """The settings as far as they are valid; mistakes in them were reported before."""
+        share, turns, then = fields.text("share"), fields.get("max_turns"), fields.text("on_max_turns")
+        most = 1 if fields.has("max_turns") else None
+        if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
+            most = int(turns.value)
+        sharing = cast("Share", share.value if share and share.value in get_args(Share) else share_of(strategy))
+        return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
+
+    def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[NamedAgent]) -> None:
+        """Report what the strategy objects to, except for flaws that only follow from a misspelt member."""
+        members = [name for name, _ in team.fields.texts("members")]
+        if any(one.kind == "member" and one.name not in members for one in named):
+            settings = self._with_nearest_names(settings, named, members)
+        once = dict.fromkeys(members)
+        helpers = self._placeholders(one.name for one in named)
+        found = settings_flaws(strategy, settings, Members(self._placeholders(members), helpers))
+        alone = found
+        if found and len(once) < len(members):
+            alone = settings_flaws(strategy, settings, Members(self._placeholders(once), helpers))
+        for flaw in found:
+            if flaw in alone:
+                self._note(team, flaw)
+            else:
+                self._note_twice(team, flaw)
+
+    def _with_nearest_names(self, settings: Settings, named: list[NamedAgent], members: list[str]) -> Settings:
+        """The settings with unknown names replaced by the nearest member; a name near to none is added to `members`."""
+        options = deepcopy(dict(settings.options))
+        for one in named:
+            if one.kind == "agent" or one.name in members:
+                continue
+            few = self.report.compared <= COMPARISONS
+            if near := get_close_matches(one.name, members, n=1) if few else []:
+                rename(options, one.at, near[0])
+            else:
+                members.append(one.name)
+        return replace(settings, options=options)
+
+    def _note(self, team: Declaration, flaw: Flaw) -> None:
+        fields, text = team.fields, flaw.text
+        options = fields.get(OPTIONS)
+        key = "max_turns" if "max_turns" in text and fields.has("max_turns") else "strategy"
+        place = place_at(options, flaw.at) if flaw.at and options else fields.key_place(key)
+        if team.ark:
+            for ours, theirs in SPELLINGS.items():
+                text = re.sub(rf"\b{ours}\b", theirs, text)
+        note = self.report.warning if flaw.is_warning else self.report.problem
+        note(place, f"{team.words}: {text}")
+
+    def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
+        """Report a flaw that is caused by a repeated member at the place of the repetition."""
+        seen: set[str] = set()
+        for name, place in team.fields.texts("members"):
+            if name in seen:
+                self.report.problem(place, f"{team.words}: {flaw.text}", f"{shown(name)} is a member twice")
+                return
+            seen.add(name)
+
+    def _placeholders(self, names: Iterable[str]) -> list[Agent]:
+        known = self.placeholders
+        return [known.get(name) or known.setdefault(name, self._placeholder(name)) for name in names]
+
+    def _placeholder(self, name: str) -> Placeholder:
+        one = self.declared.agents.get(name) or self.declared.teams.get(name)
+        if one is None:
+            return Placeholder(name)
+        description = one.fields.text("description")
+        ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
+        policy = MAY_TERMINATE if ends else UNSET
+        if one.kind == "agent" and (handoffs := declared_handoffs(one)):
+            policy = policy.model_copy(update={"handoffs": handoffs})
+        return Placeholder(name, self._kind(one), str(description.value) if description else "", policy)
+
+    def _kind(self, one: Declaration) -> str:
+        if one.kind == "team":
+            return "team"
+        for kind in ("function", "scripted"):
+            if one.fields.has(kind):
+                return kind
+        model = one.fields.get("model")
+        declared = self.declared.models.get(str(model.value)) if isinstance(model, Scalar) else None
+        written = declared.node if declared else model
+        name = written.get("model") if isinstance(written, Fields) else written
+        scripted = isinstance(name, Scalar) and str(name.value).startswith("scripted:")
+        return "scripted" if scripted else "model"
+
+    def _collect_keys(self, team: Declaration, keys: list[str]) -> None:
+        """Add the keys of a team, unless they alone are too many, which its strategy has reported."""
+        if wildcards_problem(keys) is None:
+            self.keys += keys
+            if not WILD.isdisjoint("".join(keys)):
+                self.owners.append(team)
+
+    def check_keys(self) -> None:
+        """Report keys that are few enough in each team, but too many in all teams together."""
+        if problem := wildcards_problem(self.keys):
+            place = self.owners[0].fields.key_place("strategy")
+            self.report.problem(place, f"the steps of all teams together {problem}")

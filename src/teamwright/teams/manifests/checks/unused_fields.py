@@ -1,0 +1,61 @@
+"""Checks that an agent has no field that its kind does not use: what its class takes in Python, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+
+from teamwright.agents.contract.policy import PolicySettings
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.documents.nodes import Items, Scalar
+from teamwright.documents.problems import ProblemReport
+from teamwright.teams.manifests.declarations import Declaration
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec
+
+KINDS = {"function": FunctionAgent, "scripted": ScriptedAgent, "model": ModelAgent}
+ELSEWHERE = frozenset(("function", "scripted", "model", "tools", "memory", "simulation"))
+"""Fields that say what kind of agent it is, are checked by themselves, or are not for the agent itself."""
+
+
+def check_unused_fields(agent: Declaration, report: ProblemReport) -> None:
+    """Report fields that an agent of this kind does not use.
+
+    A field that its script does not use is a warning: the script may stand in for a model. A model that is scripted
+    gets none, because a manifest is meant to run with either.
+    """
+    fields = agent.fields
+    kind = next((name for name in KINDS if fields.has(name)), "model")
+    unused = _unused_by(kind)
+    for name in fields.entries:
+        if name not in unused:
+            continue
+        place = fields.key_place(name)
+        if kind == "scripted":
+            report.warning(place, f"{agent.words}: {name!r} changes nothing while its replies are scripted")
+        else:
+            hint = "check it in the function itself" if name.startswith("check_") else f"remove {name!r}"
+            report.problem(place, f"{agent.words} is a {kind}, which has no {name!r}", hint)
+    if kind == "function":
+        _check_tools(agent, report)
+
+
+def _check_tools(agent: Declaration, report: ProblemReport) -> None:
+    """Report tools and a memory of a function; it may be allowed to terminate."""
+    fields = agent.fields
+    if fields.has("memory"):
+        report.problem(fields.key_place("memory"), f"{agent.words} is a function, which has no 'memory'", "remove it")
+    tools = fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        if not isinstance(item, Scalar) or item.value != TERMINATE:
+            hint = f"call it in the function itself; {TERMINATE!r} is the only one"
+            report.problem(item.place, f"{agent.words} is a function, which calls no tools", hint)
+
+
+@cache
+def _unused_by(kind: str) -> frozenset[str]:
+    """The fields of an agent that the class of this kind does not take."""
+    parameters = inspect.signature(KINDS[kind]).parameters.values()
+    taken = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    return frozenset(AgentSpec.model_fields) - taken - PolicySettings.__optional_keys__ - ELSEWHERE

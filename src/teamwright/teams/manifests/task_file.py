@@ -1,0 +1,168 @@
+"""Reads a task file into a plan, or into a team that executes it, and reports every mistake with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from teamwright.documents.fast_reader import read_fast
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
+from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
+from teamwright.documents.schema_check import SchemaCheck
+from teamwright.errors import ManifestError
+from teamwright.planning.graph import Fault
+from teamwright.planning.schedule.planner import plan_faults
+from teamwright.strategies.plan.dag import Dag
+from teamwright.strategies.plan.single import Single
+from teamwright.strategies.plan.star_team import StarTeam
+from teamwright.teams.manifests.declarations import Declaration, Declarations
+from teamwright.teams.manifests.native import SECTIONS
+from teamwright.values.gc_pause import collection_paused
+from teamwright.values.names import suggest_name
+from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.text.validation_messages import misfits_of
+
+TASKS = "tasks"
+LIMITS = ReadLimits(size=32 << 20, nodes=4_000_000, characters=64 << 20)
+MANIFEST_PARTS = {*SECTIONS, "apiVersion"}
+HINT = "a task file has  tasks: [{id: …, needs: […]}]"
+FORM = mapping_form((TASKS, *MANIFEST_PARTS), "This is neither a task file nor a manifest", HINT)
+
+
+def read_plan(path: Path) -> Plan | None:
+    """Read the plan of a task file; None if the file has no tasks, because it may be a manifest.
+
+    Raises `ManifestError` with every problem.
+    """
+    with collection_paused():
+        return _read_fast(path) or _read_with_places(path)
+
+
+def _read_fast(path: Path) -> Plan | None:
+    """The plan of a plain file without mistakes; None for any other file."""
+    text = read_text(path, ProblemReport(), LIMITS)
+    found = None if text is None else read_fast(text, LIMITS)
+    if not isinstance(found, dict) or found.keys() != {TASKS}:
+        return None
+    try:
+        plan = Plan.model_validate_json(to_json(found), strict=True)
+    except ValueError:
+        return None
+    return None if plan_faults(plan.steps) else plan
+
+
+def _read_with_places(path: Path) -> Plan | None:
+    """The plan of a file, read with places, so that mistakes can be reported."""
+    report = ProblemReport()
+    documents = read_file(path, report, LIMITS, form=FORM)
+    holders = [one for one in documents if isinstance(one, Fields) and TASKS in one.entries]
+    if not report.problems and not holders:
+        if any(isinstance(one, Fields) and one.entries.keys() & MANIFEST_PARTS for one in documents):
+            return None
+        report.problem(documents[0].place, "This is neither a task file nor a manifest", HINT)
+    for root in holders:
+        _check(root, report)
+    if holders and len(documents) > 1:
+        report.problem(documents[1].place, "A task file has one document, and this is another one", "remove it")
+    plan = None if report.problems else _build(holders[0], report)
+    if plan is None:
+        raise ManifestError(sort_problems(report.problems, [str(path)]))
+    return plan
+
+
+def team_for_tasks(root: Fields, file: Path, declared: Declarations) -> Declaration:
+    """The team that executes the tasks of a document. It has the name of the file, and the agents of tasks as members.
+
+    If some task names no agent, all declared agents are members, and the first one is the hub.
+    """
+    tasks = root.entries[TASKS]
+    place, strategy = tasks.place, Dag.name
+    members: dict[str, Node] = {}
+    open_to_all = False
+    for item in tasks.node.items if isinstance(tasks.node, Items) else ():
+        named = (item.text("agent") or item.text("id")) if isinstance(item, Fields) else None
+        if named is None or not isinstance(item, Fields):
+            continue
+        members.setdefault(str(named.value), named)
+        open_to_all |= not (item.has("agent") or named.value in declared.agents or named.value in declared.teams)
+    if open_to_all and declared.agents:
+        strategy = StarTeam.name if len(declared.agents) > 1 else Single.name
+        members = {name: node for name, node in members.items() if name in declared.teams}
+        members = {name: Scalar(name, place) for name in declared.agents} | members
+    steps = Fields({"steps": Entry(TASKS, place, tasks.node)}, place)
+    parts: dict[str, Node] = {
+        "strategy": Scalar(strategy, place),
+        "members": Items(tuple(members.values()), place),
+        "options": steps,
+    }
+    fields = Fields({key: Entry(key, place, node) for key, node in parts.items()}, place)
+    return Declaration("team", suggest_name(file.stem), place, fields, file.parent)
+
+
+def _check(root: Fields, report: ProblemReport) -> None:
+    for name, entry in root.entries.items():
+        if name != TASKS and name not in SECTIONS and not name.startswith("x-"):
+            hint = report.near(name, [TASKS])
+            report.problem(entry.place, f"{shown(name)} is not a field of a task file", hint)
+    tasks = root.entries[TASKS].node
+    if not isinstance(tasks, Items) or not tasks.items:
+        found = "an empty list" if isinstance(tasks, Items) else described(tasks)
+        report.problem(tasks.place, f"'tasks' expects a list of tasks, found {found}", HINT)
+        return
+    for number, item in enumerate(tasks.items, start=1):
+        SchemaCheck(_words(item, number), report, _definitions()).check(item, _schema())
+    _check_graph(tasks, report)
+
+
+def _check_graph(tasks: Items, report: ProblemReport) -> None:
+    """Report problems of the graph of steps, as far as the steps can be read."""
+    items: list[Fields] = []
+    steps: list[Step] = []
+    for item in tasks.items:
+        if not isinstance(item, Fields) or (named := item.text("id")) is None:
+            continue  # reported before
+        if not named.value:
+            report.problem(named.place, "a task has no id", "give it one")
+            continue
+        items.append(item)
+        needs, owns = ([text for text, _ in item.texts(name)] for name in ("needs", "owns"))
+        steps.append(Step.model_construct(id=str(named.value), needs=tuple(needs), owns=tuple(owns)))
+    for fault in plan_faults(steps):
+        report.problem(_place(items[fault.step], fault), fault.text)
+
+
+def _place(item: Fields, fault: Fault) -> Place:
+    if fault.need is None:
+        return item.entries["id"].node.place
+    return [place for _, place in item.texts("needs")][fault.need]
+
+
+def _build(root: Fields, report: ProblemReport) -> Plan | None:
+    tasks = root.entries[TASKS].node
+    data = {"steps": plain(tasks)}
+    try:
+        return Plan.model_validate(data)
+    except ValidationError as error:
+        for one in misfits_of(error, data):
+            report.problem(place_at(tasks, one.at[1:]), str(one))
+        return None
+
+
+def _words(item: Node, number: int) -> str:
+    named = item.text("id") if isinstance(item, Fields) else None
+    return f"task {shown(str(named.value))}" if named is not None and named.value else f"task {number}"
+
+
+@cache
+def _schema() -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", Step.model_json_schema())
+
+
+def _definitions() -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", _schema().get("$defs", {}))

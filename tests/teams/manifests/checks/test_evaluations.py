@@ -1,0 +1,78 @@
+"""Everything in `evaluate` is checked at load, with its place and a suggestion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.teams.manifests.manifests import loaded, problems
+
+RULES = """
+agents:
+  writer:
+    model: local
+    evaluate: {EVALUATE}
+  critic: {model: local}
+teams:
+  t: {members: [writer]}
+"""
+
+
+def manifest(evaluate: str) -> str:
+    return RULES.replace("{EVALUATE}", evaluate)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message", "suggestion"),
+    [
+        ("{evaluator: 'x:Y', rouds: 2}", "'rouds' is not a field here", "did you mean 'rounds'?"),
+        ("{evaluator: 'x:Y', rounds: 0}", "'rounds' must be at least 1", ""),
+        ("{evaluator: 'x:Y', threshold: 1.01}", "'threshold' must be at most 1", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, non_blank: false}]}", "can only be true", ""),
+        ("{evaluator: 'x:Y', judge: critc}", "there is no agent or team 'critc'", "did you mean 'critic'?"),
+        ("{evaluator: 'x:Y', judge: writer}", "agent 'writer' can't judge its own work", "name another agent"),
+        ("{evaluator: 'x:Y', final_judge: critic}", "the final judge 'critic' needs a judge before it", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a}]}", "needs exactly one of non_blank, length", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, contains: x, regex: y}]}", "it has contains and regex", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, regex: '('}]}", "the regular expression of 'a' can't be used", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, python: checks}]}", "write  module:function", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, json_schema: {type: x}}]}", "is not a JSON Schema", ""),
+        ("{evaluator: 'x:Y', criteria: [{id: a, length: {min: 3, max: 2}}]}", "no text has such a length", ""),
+        (
+            "{evaluator: 'x:Y', criteria: [{id: a, non_blank: true}, {id: a, contains: x}]}",
+            "several criteria are called 'a'",
+            "",
+        ),
+        ("{evaluator: 'x:Y', criteria: [{id: a, judge: Good?}]}", "the criterion 'a' needs a judge", ""),
+        ("{evaluator: rubrik}", "there is no evaluator 'rubrik'", ""),
+    ],
+)
+def test_each_mistake_is_reported_once_where_it_stands(
+    tmp_path: Path, evaluate: str, message: str, suggestion: str
+) -> None:
+    (problem,) = problems(tmp_path, manifest(evaluate))
+    assert message in problem.message
+    assert suggestion in problem.suggestion
+    assert problem.line == 5
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    criteria = "[{id: a, contains: x, regex: y}, {id: b, regex: '('}, {id: c, kontains: z}]"
+    found = problems(tmp_path, manifest(f"{{evaluator: 'x:Y', judge: nobody, criteria: {criteria}}}"))
+    texts = "\n".join(map(str, found))
+    for part in ("contains and regex", "can't be used", "did you mean 'contains'", "nobody"):
+        assert part in texts
+
+
+def test_a_team_is_checked_as_an_agent_is(tmp_path: Path) -> None:
+    text = "agents: {a: {model: local}}\nteams: {t: {members: [a], evaluate: {evaluator: 'x:Y', judge: t}}}\n"
+    (problem,) = problems(tmp_path, text)
+    assert "team 't' can't judge its own work" in problem.message
+
+
+def test_a_declared_evaluation_is_a_part_of_the_manifest(tmp_path: Path) -> None:
+    made = loaded(tmp_path, manifest("{evaluator: 'x:Y', rounds: 2, criteria: [{id: a, contains: x}]}")).manifest
+    declared = made.agents["writer"].evaluate
+    assert declared is not None
+    assert (declared.rounds, declared.criteria[0].contains) == (2, "x")
