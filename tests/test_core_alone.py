@@ -12,8 +12,8 @@ import pytest
 from tests.core_alone import OPTIONAL, copy_core, run_core_tests
 
 SAMPLE = (
-    "tests/agents/evaluators", "tests/teams/manifests/checks/test_evaluations.py", "tests/teams/manifests/test_experts.py",
-    "tests/cli/experts",
+    "tests/agents/evaluators", "tests/teams/manifests/checks/test_evaluations.py",
+    "tests/teams/manifests/test_experts.py", "tests/cli/experts",
 )  # fmt: skip
 EVERY_MODULE = """
 import importlib, pkgutil, teamwright

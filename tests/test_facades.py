@@ -41,7 +41,7 @@ NOT_AT_FIRST = {
     "teamwright.agents.functions.agent", "teamwright.agents.functions.own_modules", "teamwright.agents.model.agent",
     "teamwright.agents.scripted.agent",
     "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
-    "teamwright.teams.manifests", "teamwright.planning.schedule", "teamwright.planning.topology",
+    "teamwright.teams.manifests", "teamwright.strategies.plan.schedule", "teamwright.lab.topology",
     "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks",
     "teamwright.strategies.envelopes", "teamwright.strategies.expressions", "teamwright.strategies.plan",
     "teamwright.teams.builder",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
 from teamwright.teams.manifests.task_file import read_plan
 from tests.cli.conftest import Call
 from tests.paths import EXAMPLES

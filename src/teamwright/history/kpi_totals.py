@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import sqrt
 
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
@@ -21,6 +22,8 @@ WORST: tuple[Status, ...] = (
     "failed", "timeout", "cancelled", "interrupted", "degraded", "paused", "running", "queued", "completed",
 )  # fmt: skip
 """All statuses; the first of them that a run has is that of the total."""
+DEVIATIONS = 1.96
+"""Standard deviations to either side of a mean that hold 95 % of a normal distribution."""
 
 
 def total_of(runs: Sequence[Kpis]) -> Kpis:
@@ -63,3 +66,10 @@ def _sum(amounts: Iterable[float | None]) -> float | None:
 
 def _whole(amount: float | None) -> int | None:
     return None if amount is None else int(amount)
+
+
+def lower_bound(hits: int, n: int) -> float:
+    """The lower bound of Wilson's 95 % interval of a share of which `hits` of `n` cases are known."""
+    share, square = hits / n, DEVIATIONS**2
+    spread = DEVIATIONS * sqrt(share * (1 - share) / n + square / (4 * n * n))
+    return max(0.0, (share + square / (2 * n) - spread) / (1 + square / n))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.lab.auto_topology import auto_team
     from teamwright.lab.calibration.advise import Advice, advise
     from teamwright.lab.calibration.calibrate import Calibration, calibrate
     from teamwright.lab.calibration.observations import observe
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from teamwright.lab.replay.what_if import what_if
     from teamwright.lab.simulation.simulate import SimulationReport, simulate
     from teamwright.lab.simulation.virtual_loop import run_virtually
+    from teamwright.lab.topology.bundle import Bundle, orchestrate
+    from teamwright.lab.topology.model import EvaluationSettings
 
 __all__ = [
     "Advice",
+    "Bundle",
     "Calibration",
     "Compared",
     "Comparison",
+    "EvaluationSettings",
     "Report",
     "Row",
     "RunChanges",
@@ -35,10 +40,12 @@ __all__ = [
     "WhatIfReport",
     "WhatIfStop",
     "advise",
+    "auto_team",
     "calibrate",
     "compare",
     "evaluate",
     "observe",
+    "orchestrate",
     "read_profile",
     "run_virtually",
     "simulate",
@@ -49,6 +56,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.lab.auto_topology": "auto_team",
+        "teamwright.lab.topology.bundle": "Bundle orchestrate",
+        "teamwright.lab.topology.model": "EvaluationSettings",
         "teamwright.lab.calibration.advise": "Advice advise",
         "teamwright.lab.calibration.calibrate": "Calibration calibrate",
         "teamwright.lab.evaluation.compare": "Comparison compare",

@@ -46,7 +46,7 @@ def _simulate(catalogue: Catalogue, options: Options) -> JsonValue:
 
 def _plan(catalogue: Catalogue, options: Options) -> JsonValue:
     from teamwright.lab.simulation.topologies import spec_of
-    from teamwright.planning.plan_bundle import prepare
+    from teamwright.strategies.plan.prepared_plan import prepare
     from teamwright.teams.plan_preview import preview_plan
 
     team = catalogue.load(options["team"])

@@ -11,9 +11,9 @@ from teamwright.errors import UsageError
 from teamwright.lab import advise
 from teamwright.lab.calibration.advise import Advice, work_of
 from teamwright.lab.calibration.calibrate import Calibration, Fit
-from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.planning.topology.profiles import TOPOLOGIES, Protocol, TopologyProfiles
-from teamwright.planning.topology.published import MEASURED
+from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
+from teamwright.lab.topology.profiles import TOPOLOGIES, Protocol, TopologyProfiles
+from teamwright.lab.topology.published import MEASURED
 from tests.lab.simulated_teams import PLAN, team_of
 
 

@@ -12,8 +12,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import calibrate, observe
 from teamwright.lab.calibration.calibrate import Calibration, CalibrationReport, Fit, tokens_per_task
 from teamwright.lab.calibration.observations import Observation
-from teamwright.planning.topology.model import EvaluationSettings, evaluate
-from teamwright.planning.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
+from teamwright.lab.topology.model import EvaluationSettings, evaluate
+from teamwright.lab.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
 from tests.lab.journals import Record
 
 SETTINGS = EvaluationSettings(workload="debugging", protocol="transcript")

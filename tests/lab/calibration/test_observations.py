@@ -7,8 +7,8 @@ from pathlib import Path
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.calibration.observations import observe
-from teamwright.planning.topology.model import EvaluationSettings
-from teamwright.planning.topology.profiles import TOPOLOGIES
+from teamwright.lab.topology.model import EvaluationSettings
+from teamwright.lab.topology.profiles import TOPOLOGIES
 from teamwright.values.turns.turn import Turn
 from tests.kit.evaluators import WordEvaluator, words
 from tests.kit.records import damage_first_event

@@ -10,7 +10,7 @@ from teamwright.errors import InvalidName, UnknownName, UsageError
 from teamwright.lab.calibration.calibrate import Calibration, Fit
 from teamwright.lab.calibration.profile_file import profile_names, profile_text, profiles_of, read_profile, save_profile
 from teamwright.lab.simulation.agents import Learnt
-from teamwright.planning.topology.profiles import TOPOLOGIES
+from teamwright.lab.topology.profiles import TOPOLOGIES
 from teamwright.values.specs.simulation import Data, Simulation
 
 CALIBRATION = Calibration(

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import FIELDS, Options, inputs_of, settings_from
-from teamwright.planning.topology.model import EvaluationSettings, Gates
+from teamwright.lab.topology.model import EvaluationSettings, Gates
 
 
 def test_options_and_inputs_have_the_same_names() -> None:

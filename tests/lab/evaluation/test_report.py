@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teamwright.lab import evaluate
 from teamwright.lab.evaluation.report import Report
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.profiles import (
     PREFERENCES,
     BudgetLevel,
     Degradation,

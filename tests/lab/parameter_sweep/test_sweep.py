@@ -20,7 +20,7 @@ from teamwright.errors import MissingExtra, UsageError
 from teamwright.lab import Sweep, evaluate, sweep
 from teamwright.lab.parameter_sweep.cells import COLUMNS
 from teamwright.lab.parameter_sweep.sweep import SweepOptions
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.profiles import (
     TOPOLOGIES,
     BudgetLevel,
     Degradation,

@@ -17,8 +17,8 @@ from teamwright.lab.simulation.agents import Learnt, Simulator
 from teamwright.lab.simulation.simulate import Spread, summarise
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, Trial
-from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
+from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.simulation import Simulation

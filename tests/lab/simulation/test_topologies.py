@@ -10,8 +10,8 @@ from teamwright.lab import simulate
 from teamwright.lab.simulation.agents import Simulator
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, Trial
-from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
-from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
+from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
+from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
 from tests.lab.simulated_teams import constant, messages, team_of
 
 TASKS, WORKERS, TOKENS, MESSAGE = 8, 4, 1400, 100

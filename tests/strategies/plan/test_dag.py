@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.errors import ManifestError, Refused
-from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.dag import DagOptions
+from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.strategies.plan.step_options import template_flaws
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team

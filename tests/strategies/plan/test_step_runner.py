@@ -10,8 +10,8 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.strategies.plan.dag import DagOptions
+from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.teams.team import Team
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Turn
@@ -111,7 +111,7 @@ async def calls_of(size: int) -> int:
     own = (
         "strategies/plan/step_runner.py",
         "strategies/parallel/parts.py",
-        "planning/graph.py",
+        "strategies/plan/graph.py",
         "strategies/plan/dag.py",
     )
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.strategies.plan.dag import DagOptions
+from teamwright.strategies.plan.graph import StepGraph, StepNode
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.step import StepHeldUp

@@ -11,8 +11,8 @@ from teamwright.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from teamwright.lab.calibration.calibrate import Calibration
-    from teamwright.planning.topology.model import EvaluationSettings
-    from teamwright.planning.topology.profiles import Topology
+    from teamwright.lab.topology.model import EvaluationSettings
+    from teamwright.lab.topology.profiles import Topology
     from teamwright.values.limits.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
@@ -49,7 +49,7 @@ def topology_request(
 ) -> TopologyRequest | None:
     """The options for the choice of a topology, or None if the team runs as declared."""
     from teamwright.errors import UsageError
-    from teamwright.planning.topology.profiles import topology_named
+    from teamwright.lab.topology.profiles import topology_named
     from teamwright.values.turns.envelope import BudgetLevel
 
     if not auto and topology is None:
@@ -71,9 +71,9 @@ def tenant_budget(budget: str | None) -> str | None:
 
 def apply_topology(source: Source, request: TopologyRequest, limits: Limits | None) -> Source:
     """Return the source with its team in the chosen topology, and print the choice with its reason."""
+    from teamwright.lab.auto_topology import auto_source, plan_of
     from teamwright.lab.calibration.profile_file import read_profile
-    from teamwright.planning.schedule.planner import PlannerSettings
-    from teamwright.teams.auto_topology import auto_source, plan_of
+    from teamwright.strategies.plan.schedule.planner import PlannerSettings
 
     spec = source.manifest.teams.get(source.team)
     plan = None if spec is None else plan_of(spec)
@@ -88,7 +88,7 @@ def apply_topology(source: Source, request: TopologyRequest, limits: Limits | No
 
 def plan_is_self_contained(source: Source) -> bool:
     """Whether every step of the team's plan has a task of its own, so that the run needs none."""
-    from teamwright.teams.auto_topology import plan_of
+    from teamwright.lab.auto_topology import plan_of
 
     spec = source.manifest.teams.get(source.team)
     plan = None if spec is None else plan_of(spec)
@@ -97,8 +97,8 @@ def plan_is_self_contained(source: Source) -> bool:
 
 def _settings(spec: TeamSpec, plan: Plan, request: TopologyRequest, learnt: Calibration | None) -> EvaluationSettings:
     """The evaluation settings for a team and its plan, with the user's options."""
-    from teamwright.planning.plan_bundle import settings_for
-    from teamwright.teams.auto_topology import settings_of
+    from teamwright.lab.auto_topology import settings_of
+    from teamwright.lab.topology.bundle import settings_for
 
     usual = settings_for(plan, learnt.average_tokens if learnt else None)
     settings = settings_of(spec, usual, request.budget)

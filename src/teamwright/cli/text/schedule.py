@@ -9,8 +9,9 @@ from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.table import columns
 from teamwright.lab.evaluation.report import section_of
 from teamwright.lab.evaluation.text import section_table
-from teamwright.planning.plan_bundle import Bundle, Prepared
-from teamwright.planning.topology.model import TopologyReport
+from teamwright.lab.topology.bundle import Bundle
+from teamwright.lab.topology.model import TopologyReport
+from teamwright.strategies.plan.prepared_plan import Prepared
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text
 

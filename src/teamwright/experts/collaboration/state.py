@@ -17,11 +17,11 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
-from teamwright.planning.graph import StepGraph
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import result_of
+from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import turn_with_context
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_runner import StepInput
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure

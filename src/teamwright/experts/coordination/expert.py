@@ -18,10 +18,10 @@ from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
 from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
-from teamwright.planning.graph import StepGraph
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.plan.graph import StepGraph
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
 from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.experts.ratings.work import RatedWork, read_work
+from teamwright.history.kpi_totals import lower_bound
 from teamwright.journal.protocol import Journal
-from teamwright.planning.topology.published import lower_bound
 from teamwright.values.limits.usage import NOTHING
 from teamwright.values.models import Record
 

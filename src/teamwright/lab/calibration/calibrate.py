@@ -15,16 +15,16 @@ from teamwright.errors import UsageError
 from teamwright.lab.calibration.observations import Observation
 from teamwright.lab.evaluation.options import refusal
 from teamwright.lab.simulation.agents import Learnt
-from teamwright.planning.topology.decision import OwnRuns
-from teamwright.planning.topology.formulas import MOST_CACHED, TIME_DIGITS
-from teamwright.planning.topology.model import (
+from teamwright.lab.topology.decision import OwnRuns
+from teamwright.lab.topology.formulas import MOST_CACHED, TIME_DIGITS
+from teamwright.lab.topology.model import (
     MOST_ROUNDS,
     MOST_TOKENS,
     Evaluation,
     EvaluationSettings,
     evaluate_topology,
 )
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.profiles import (
     BUDGETS,
     PROTOCOLS,
     TOPOLOGIES,

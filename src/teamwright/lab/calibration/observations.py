@@ -15,7 +15,7 @@ from teamwright.lab.calibration.behaviour import learn
 from teamwright.lab.simulation.agents import Learnt
 from teamwright.lab.simulation.topologies import average_tokens
 from teamwright.lab.simulation.trials import messages_in
-from teamwright.planning.topology.profiles import TOPOLOGY_NAMES, Protocol, Topology
+from teamwright.lab.topology.profiles import TOPOLOGY_NAMES, Protocol, Topology
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunStarted

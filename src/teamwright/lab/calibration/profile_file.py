@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.location import data_folder
 from teamwright.lab.calibration.calibrate import VERSION, Calibration
-from teamwright.planning.topology.profiles import TOPOLOGIES, TopologyProfiles
+from teamwright.lab.topology.profiles import TOPOLOGIES, TopologyProfiles
 from teamwright.values.names import NAME, check_name
 from teamwright.values.text.validation_messages import misfits_of, misfits_text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from teamwright.errors import MissingExtra, UsageError
-from teamwright.planning.topology.profiles import Topology
+from teamwright.lab.topology.profiles import Topology
 
 FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 INK, FAINT, LINE, PAPER = "#0f172a", "#64748b", "#e2e8f0", "#ffffff"

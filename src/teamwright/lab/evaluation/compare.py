@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import Options, inputs_of, settings_from
 from teamwright.lab.evaluation.report import Breach, Report, Row, Section, report_of
-from teamwright.planning.topology.profiles import TOPOLOGIES, BudgetLevel, Protocol, Topology, TopologyProfiles
+from teamwright.lab.topology.profiles import TOPOLOGIES, BudgetLevel, Protocol, Topology, TopologyProfiles
 from teamwright.values.models import Record
 
 PROTOCOLS: tuple[Protocol, Protocol] = ("a2a_lite", "transcript")

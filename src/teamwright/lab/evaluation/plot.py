@@ -23,7 +23,7 @@ from teamwright.lab.drawing.svg import (
     vertical_label,
 )
 from teamwright.lab.evaluation.text import report_line, work_line
-from teamwright.planning.topology.profiles import Topology
+from teamwright.lab.topology.profiles import Topology
 
 if TYPE_CHECKING:
     from teamwright.lab.evaluation.compare import Comparison

@@ -1,6 +1,6 @@
 """The evaluation of topologies as a report: a row for each, rankings, and a recommendation with its reason.
 
-The figures come from `teamwright.planning.topology.model`; here they get the names that users script against.
+The figures come from `teamwright.lab.topology.model`; here they get the names that users script against.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Unpack
 from pydantic import JsonValue
 
 from teamwright.lab.evaluation.options import BUDGET_LEVELS, Options, inputs_of, settings_from
-from teamwright.planning.topology.model import Evaluation, EvaluationSettings, Gates, TopologyReport
-from teamwright.planning.topology.model import evaluate as evaluate_settings
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.model import Evaluation, EvaluationSettings, Gates, TopologyReport
+from teamwright.lab.topology.model import evaluate as evaluate_settings
+from teamwright.lab.topology.profiles import (
     TOPOLOGIES,
     BudgetLevel,
     ModelTier,

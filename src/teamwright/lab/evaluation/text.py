@@ -13,8 +13,8 @@ from teamwright.values.text.display import NOTHING, count_text, number_text
 if TYPE_CHECKING:
     from teamwright.lab.evaluation.compare import Comparison, Difference, FigureChange
     from teamwright.lab.evaluation.report import Report, Row, Section
-    from teamwright.planning.topology.model import EvaluationSettings
-    from teamwright.planning.topology.profiles import BudgetLevel
+    from teamwright.lab.topology.model import EvaluationSettings
+    from teamwright.lab.topology.profiles import BudgetLevel
 
 WIDTH = 80
 GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass rate", "latency_ok": "p95", "budget_ok": "tokens"}

@@ -14,8 +14,8 @@ from typing import TypedDict, cast, get_args
 
 from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import BUDGET_LEVELS, bounds, expected, inputs_of, refusal
-from teamwright.planning.topology.model import EvaluationSettings
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.model import EvaluationSettings
+from teamwright.lab.topology.profiles import (
     TOPOLOGY_NAMES,
     BudgetLevel,
     Degradation,

@@ -13,9 +13,9 @@ from typing import Protocol, cast
 
 from teamwright.lab.evaluation.report import Row, row_of
 from teamwright.lab.parameter_sweep.axes import AXES, Axes
-from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology, recommend
-from teamwright.planning.topology.profiles import BudgetLevel, Degradation, Topology, TopologyProfiles, Workload
-from teamwright.planning.topology.profiles import Protocol as Sharing
+from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology, recommend
+from teamwright.lab.topology.profiles import BudgetLevel, Degradation, Topology, TopologyProfiles, Workload
+from teamwright.lab.topology.profiles import Protocol as Sharing
 
 Cell = str | int | float | bool | None
 

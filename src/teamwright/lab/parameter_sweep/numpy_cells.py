@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from teamwright.lab.parameter_sweep.axes import AXES, Axes
 from teamwright.lab.parameter_sweep.cells import Cell
 from teamwright.lab.parameter_sweep.numpy_rounding import rounded
-from teamwright.planning.topology.formulas import Arithmetic, Figures, TopologyInput, check_bounds, figures, score
-from teamwright.planning.topology.model import EvaluationSettings, actions_of, fewer_participants, participants_of
-from teamwright.planning.topology.profiles import (
+from teamwright.lab.topology.formulas import Arithmetic, Figures, TopologyInput, check_bounds, figures, score
+from teamwright.lab.topology.model import EvaluationSettings, actions_of, fewer_participants, participants_of
+from teamwright.lab.topology.profiles import (
     BUDGETS,
     DEGRADATIONS,
     PREFERENCES,

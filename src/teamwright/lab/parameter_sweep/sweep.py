@@ -18,8 +18,8 @@ from teamwright.errors import MissingExtra, UsageError
 from teamwright.lab.evaluation.options import Options, inputs_of, settings_from
 from teamwright.lab.parameter_sweep.axes import AXES, OPTIONS, Axes, Dimensions, axes_from
 from teamwright.lab.parameter_sweep.cells import COLUMNS, FIGURES, Cell, Cells, listed_cells
-from teamwright.planning.topology.model import EvaluationSettings
-from teamwright.planning.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
+from teamwright.lab.topology.model import EvaluationSettings
+from teamwright.lab.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
 
 BLOCK = 50_000
 """The number of cells that are formatted at once, which bounds the memory for text."""

@@ -12,7 +12,7 @@ from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.lab.parameter_sweep.sweep import Sweep
-    from teamwright.planning.topology.profiles import Topology
+    from teamwright.lab.topology.profiles import Topology
 
 WIDTH = 80
 MOST_VALUES = 12

@@ -27,7 +27,7 @@ from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import Trial, declared_team
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
-from teamwright.planning.topology.profiles import topology_named
+from teamwright.lab.topology.profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.team_source import read_source
 from teamwright.teams.codeless import STAND_IN

@@ -21,7 +21,7 @@ from teamwright.lab.simulation.critical_path import Bottleneck, CommonPath, bott
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, SimulatedRun, Trial
 from teamwright.lab.simulation.worker_pool import Progress, simulated_runs
-from teamwright.planning.topology.profiles import Topology, topology_named
+from teamwright.lab.topology.profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Record

@@ -8,7 +8,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, UsageError
-from teamwright.planning.topology.profiles import Topology
+from teamwright.lab.topology.profiles import Topology
 from teamwright.strategies.contract import options_of, share_of
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.plan.step_options import STEPS

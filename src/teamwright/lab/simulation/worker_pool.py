@@ -15,7 +15,7 @@ from teamwright.errors import UsageError
 from teamwright.lab.simulation.agents import Learnt, Simulator
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, SimulatedRun, Trial, declared_team
-from teamwright.planning.topology.profiles import topology_named
+from teamwright.lab.topology.profiles import topology_named
 from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import Source

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from teamwright.errors import NotOwned
-from teamwright.planning.key_locks import Claim, LockTable
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.lane import Lane, update_timers
+from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 

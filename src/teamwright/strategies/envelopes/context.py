@@ -29,7 +29,6 @@ from teamwright.agents.contract.context import (
 )
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import bounded_note
-from teamwright.planning.topology.profiles import BUDGETS
 from teamwright.strategies.contract import lead_of, run_strategy
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
@@ -42,7 +41,14 @@ from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
-from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote, EnvelopeSettings
+from teamwright.values.turns.envelope import (
+    SUMMARY_CAPS,
+    Envelope,
+    EnvelopeLimits,
+    EnvelopeMessage,
+    EnvelopeNote,
+    EnvelopeSettings,
+)
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.transcript import header_name
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -60,7 +66,7 @@ def limits_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeL
     `scale` reduces that during degradation, but not below the minimum length of a summary.
     """
     given = handoff or DEFAULT_SETTINGS
-    most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * BUDGETS[given.budget].summary_cap)
+    most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * SUMMARY_CAPS[given.budget])
     most = max(min(given.min_summary_chars, most), int(most * scale), 1)
     return EnvelopeLimits(
         min_summary_chars=min(given.min_summary_chars, most),

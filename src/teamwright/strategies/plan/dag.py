@@ -10,11 +10,11 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
-from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.placement import PlacedParts
+from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import (
     StepOptions,
     closing_step,

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.planning.graph import StepGraph
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.hub import Hub, Round
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned

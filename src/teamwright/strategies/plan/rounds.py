@@ -9,12 +9,12 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.planning.schedule.handoffs import batch_handoffs
-from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
-from teamwright.planning.schedule.schedule import Schedule
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
+from teamwright.strategies.plan.schedule.handoffs import batch_handoffs
+from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule.schedule import Schedule
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.specs.plan import Plan

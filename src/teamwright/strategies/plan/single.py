@@ -8,10 +8,10 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.planning.graph import StepGraph
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_label
 from teamwright.strategies.parallel.parts import part_turn
+from teamwright.strategies.plan.graph import StepGraph
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task

@@ -8,12 +8,12 @@ from typing import cast
 from pydantic import Field
 
 from teamwright.errors import nearest
-from teamwright.planning.graph import MOST_SUGGESTIONS
-from teamwright.planning.schedule.planner import plan_faults
 from teamwright.strategies.contract import options_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
+from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
+from teamwright.strategies.plan.schedule.planner import plan_faults
 from teamwright.strategies.plan.step_evaluation import evaluation_problems
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES
 from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy

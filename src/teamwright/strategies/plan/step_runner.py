@@ -21,13 +21,13 @@ from teamwright.agents.contract.context import Branches, Context
 from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.planning.critical_path import critical_path_lengths
-from teamwright.planning.graph import StepGraph
-from teamwright.planning.key_locks import Claim, LockTable
-from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
+from teamwright.strategies.plan.critical_path import critical_path_lengths
+from teamwright.strategies.plan.graph import StepGraph
+from teamwright.strategies.plan.key_locks import Claim, LockTable
+from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import is_unaffordable

@@ -16,9 +16,9 @@ from teamwright.documents.problems import ProblemReport, sort_problems
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
-from teamwright.planning.graph import Fault
-from teamwright.planning.schedule.planner import plan_faults
 from teamwright.strategies.plan.dag import Dag
+from teamwright.strategies.plan.graph import Fault
+from teamwright.strategies.plan.schedule.planner import plan_faults
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.teams.manifests.declarations import Declaration, Declarations

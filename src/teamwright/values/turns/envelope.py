@@ -7,7 +7,7 @@ that is too long can be truncated and need not be asked for again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
@@ -23,6 +23,8 @@ RiskLevel = Literal["low", "medium", "high", "critical"]
 BudgetLevel = Literal["low", "medium", "high"]
 Escalate = Literal["lead", "person", "off"]
 
+SUMMARY_CAPS: Mapping[BudgetLevel, int] = {"low": 80, "medium": 120, "high": 180}
+"""The most tokens of a summary at each budget level."""
 CONTINUE = "continue"
 """The default of `next_action`, which is not shown."""
 ENVELOPE_TOKENS = 8

@@ -1,0 +1,283 @@
+"""The analytic model of team topologies: estimates the cost, quality and latency of each, and recommends one.
+
+Pure arithmetic. Tokens are truncated to integers, message counts are rounded, and gates compare the rounded figures, so
+that every implementation gets the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue
+
+from teamwright.lab.topology.formulas import TopologyBounds, TopologyInput, check_bounds, figures, score
+from teamwright.lab.topology.profiles import (
+    BUDGETS,
+    DEGRADATIONS,
+    PREFERENCES,
+    PROTOCOLS,
+    TOPOLOGIES,
+    WORKLOADS,
+    BudgetLevel,
+    BudgetProfile,
+    Degradation,
+    DegradationProfile,
+    ModelTier,
+    Preference,
+    Protocol,
+    Topology,
+    TopologyProfile,
+    TopologyProfiles,
+    Workload,
+    plain_topology,
+)
+from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.values.models import Record, Value
+from teamwright.values.specs.plan import Plan
+
+MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
+MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000
+
+TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
+
+
+class Gates(Value):
+    """The thresholds that a topology must meet, besides the budget."""
+
+    max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
+    min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
+    max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
+
+    @property
+    def bounds(self) -> TopologyBounds:
+        """The thresholds in the form that the formulas use."""
+        return TopologyBounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
+
+
+class EvaluationSettings(Value):
+    """The work for which topologies are evaluated, within bounds that keep every amount exact as a float."""
+
+    tasks: int = Field(default=24, ge=1, le=MOST_TASKS, description="how many tasks")
+    average_tokens: int = Field(default=1400, ge=1, le=MOST_TOKENS, description="execution tokens of a task")
+    rounds: int = Field(default=4, ge=0, le=MOST_ROUNDS, description="rounds of coordination")
+    budget: BudgetLevel = "medium"
+    workload: Workload = "mixed"
+    protocol: Protocol = "a2a_lite"
+    degradation: Degradation = "none"
+    recommendation: Preference = "balanced"
+    gates: Gates = Gates()
+    topologies: tuple[TopologyName, ...] = Field(default=tuple(TOPOLOGIES), min_length=1)
+
+
+class GateResults(Record, frozen=True):
+    """The result of each gate."""
+
+    coordination_ratio: bool
+    pass_rate: bool
+    p95_latency_s: bool
+    budget: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether all gates passed."""
+        return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
+
+
+class Evaluation(Record, frozen=True):
+    """The model's figures for one topology; `actions` lists how it was degraded, if it was."""
+
+    topology: Topology
+    participants: int
+    parallelism: int
+    model_tier: ModelTier
+    messages: int
+    execution_tokens: int
+    coordination_tokens: int
+    cache_savings: int
+    total_tokens: int
+    coordination_ratio: float
+    pass_rate: float
+    defect_escape: float
+    p95_latency_s: float
+    throughput: float
+    budget_limit: int
+    budget_headroom: int
+    gates: GateResults
+    passed: bool
+    actions: tuple[str, ...] = ()
+
+
+class Score(Record, frozen=True):
+    """The score of one topology by a preference."""
+
+    topology: Topology
+    score: float
+    passed: bool
+
+
+class Recommendation(Record, frozen=True):
+    """The recommended topology among those that pass the gates, or among all if none does."""
+
+    preference: Preference
+    topology: Topology
+    pool: Literal["passing", "all"]
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyReport:
+    """The evaluation of several topologies for the same work."""
+
+    settings: EvaluationSettings
+    evaluations: tuple[Evaluation, ...]
+    recommendation: Recommendation
+
+    @property
+    def chosen(self) -> Evaluation:
+        """The evaluation of the recommended topology."""
+        return next(one for one in self.evaluations if one.topology == self.recommendation.topology)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it as JSON."""
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "evaluations": [one.to_json() for one in self.evaluations],
+            "recommendation": self.recommendation.to_json(),
+        }
+
+
+def evaluate(settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES) -> TopologyReport:
+    """Evaluate every topology in the settings with these profiles, and recommend one."""
+    topologies = dict.fromkeys(settings.topologies)
+    evaluations = tuple(evaluate_topology(topology, settings, profiles) for topology in topologies)
+    return TopologyReport(settings, evaluations, recommend(evaluations, settings.recommendation))
+
+
+def evaluate_topology(
+    topology: Topology, settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES
+) -> Evaluation:
+    """Evaluate one topology; degrade it once if its ratio or its budget gate fails and the policy allows it.
+
+    A degraded topology may still fail its gates.
+    """
+    profile = profiles[topology]
+    participants = participants_of(profile, BUDGETS[settings.budget])
+    found = _evaluate(topology, profile, participants, settings, DEGRADATIONS["none"])
+    fits = found.gates.coordination_ratio and found.gates.budget
+    if settings.degradation == "none" or topology == "single" or fits:
+        return found
+    cutback = DEGRADATIONS[settings.degradation]
+    fewer = fewer_participants(participants, cutback)
+    degraded = _evaluate(topology, profile, fewer, settings, cutback)
+    return degraded.changed(actions=actions_of(participants, fewer, cutback))
+
+
+def participants_of(profile: TopologyProfile, budget: BudgetProfile) -> int:
+    """The number of participants before degradation."""
+    return min(MOST_PARTICIPANTS, budget.max_workers) if profile.participants is None else profile.participants
+
+
+def fewer_participants(participants: int, cutback: DegradationProfile) -> int:
+    """The number of participants after degradation."""
+    return max(LEAST_PARTICIPANTS, participants - cutback.participants)
+
+
+def actions_of(participants: int, fewer: int, cutback: DegradationProfile) -> tuple[str, ...]:
+    """The degradation actions, as recorded in an evaluation."""
+    return (
+        f"reduce_participants:{participants}->{fewer}",
+        f"tighten_summary_scale:{cutback.summary_scale:g}",
+        f"switch_model_tier:{cutback.model_tier}",
+    )
+
+
+def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Recommendation:
+    """Recommend the topology with the best score; the first of equal ones."""
+    passing = [one for one in evaluations if one.passed]
+    pool = passing or evaluations
+    weights = PREFERENCES[preference]
+    most_tokens = max(one.total_tokens for one in pool)
+    slowest = max(one.p95_latency_s for one in pool)
+    scores = [
+        Score(
+            topology=one.topology,
+            score=score(
+                weights,
+                one.pass_rate,
+                one.total_tokens,
+                one.p95_latency_s,
+                most_tokens=most_tokens,
+                slowest=slowest,
+            ),
+            passed=one.passed,
+        )
+        for one in pool
+    ]
+    scores.sort(key=lambda one: -one.score)
+    return Recommendation(
+        preference=preference,
+        topology=scores[0].topology,
+        pool="passing" if passing else "all",
+        scores=tuple(scores),
+    )
+
+
+def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> PlannerSettings:
+    """Derive the planner settings for executing a plan in this topology."""
+    tasks, message_budget = len(plan.steps), BUDGETS[budget].message_budget
+    return PlannerSettings(
+        max_parallel=min(chosen.parallelism, tasks),
+        run_budget=sum(step.execution_tokens for step in plan.steps) + tasks * message_budget,
+        coordination_floor=max(4, message_budget // 2),
+    )
+
+
+def topology_input(settings: EvaluationSettings) -> TopologyInput:
+    """Convert the settings to the input of the formulas."""
+    return TopologyInput(
+        tasks=settings.tasks,
+        average_tokens=settings.average_tokens,
+        rounds=settings.rounds,
+        budget=BUDGETS[settings.budget],
+        workload=WORKLOADS[settings.workload],
+        protocol=PROTOCOLS[settings.protocol],
+    )
+
+
+def _evaluate(
+    topology: Topology,
+    profile: TopologyProfile,
+    participants: int,
+    settings: EvaluationSettings,
+    cutback: DegradationProfile,
+) -> Evaluation:
+    found = figures(profile, participants, topology_input(settings), cutback)
+    results = check_bounds(found, settings.gates.bounds)
+    gates = GateResults(
+        coordination_ratio=results.coordination_ratio,
+        pass_rate=results.pass_rate,
+        p95_latency_s=results.p95_latency_s,
+        budget=results.budget,
+    )
+    return Evaluation(
+        topology=topology,
+        participants=participants,
+        model_tier=cutback.model_tier,
+        gates=gates,
+        passed=gates.passed,
+        parallelism=found.parallelism,
+        messages=found.messages,
+        execution_tokens=found.execution_tokens,
+        coordination_tokens=found.coordination_tokens,
+        cache_savings=found.cache_savings,
+        total_tokens=found.total_tokens,
+        coordination_ratio=found.coordination_ratio,
+        pass_rate=found.pass_rate,
+        defect_escape=found.defect_escape,
+        p95_latency_s=found.p95_latency_s,
+        throughput=found.throughput,
+        budget_limit=found.budget_limit,
+        budget_headroom=found.budget_headroom,
+    )
