@@ -83,7 +83,7 @@ sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist
 setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as needed
 
 clean: ## remove the environments, caches and build output
-	rm -rf web/node_modules src/teamwright/page/static
+	rm -rf web/node_modules src/teamwright/server/page/static
 	rm -rf .venv .venv-bench .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -14,7 +14,7 @@ from statistics import median
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.page.browser.kit import PageServer
+from tests.server.page.browser.kit import PageServer
 from tools import chromium, page, run_page
 
 ROUNDS = 5

@@ -26,7 +26,7 @@ PARTS = (
 OPTIONAL = ("src/teamwright/experts", "tests/experts")
 OF_ALL = (
     "tests/docs", "tests/test_examples.py", "tests/test_facades.py", "tests/test_facade_signatures.py",
-    "tests/test_mirror.py", "tests/test_core_alone.py", "tests/test_page_build.py", "tests/page/browser",
+    "tests/test_mirror.py", "tests/test_core_alone.py", "tests/test_page_build.py", "tests/server/page/browser",
 )  # fmt: skip
 """Tests of the whole distribution: its documentation, its examples, its facades, and its page in a browser."""
 

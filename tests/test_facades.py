@@ -27,7 +27,7 @@ FACADES = (
     "teamwright.history",
     "teamwright.journal",
     "teamwright.lab",
-    "teamwright.page",
+    "teamwright.server.page",
     "teamwright.people",
     "teamwright.plans",
     "teamwright.strategies",

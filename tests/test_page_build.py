@@ -47,7 +47,7 @@ def test_a_wheel_holds_the_page_and_its_export(tmp_path: Path) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = ZipFile(wheel).namelist()
-    static = "teamwright/page/static/"
+    static = "teamwright/server/page/static/"
     assert {static + "index.html", static + "export/run.js", static + "export/run.css"} <= set(names)
     assert not any("node_modules" in name for name in names)
 

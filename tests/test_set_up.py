@@ -100,7 +100,7 @@ def test_a_suite_without_a_browser_says_at_its_end_what_was_skipped_and_how_to_g
         "2",
         "-p",
         "no:cacheprovider",
-        "tests/page/browser/test_home.py",
+        "tests/server/page/browser/test_home.py",
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CHROMIUM"))}
     done = subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
-STATIC = ROOT / "src" / "teamwright" / "page" / "static"
+STATIC = ROOT / "src" / "teamwright" / "server" / "page" / "static"
 DIGEST = ".digest"
 PACKAGES = ("package.json", "package-lock.json", ".npmrc")
 SKIPPED = frozenset(("node_modules", "tests", "fixtures"))

@@ -12,7 +12,7 @@ export default defineConfig({
   plugins: [vue({ features: { optionsAPI: false } })],
   resolve: { alias: { '@': path('./src') } },
   build: {
-    outDir: path('../src/teamwright/page/static'),
+    outDir: path('../src/teamwright/server/page/static'),
     emptyOutDir: true,
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,

@@ -12,7 +12,7 @@ export default defineConfig({
   resolve: { alias: { '@': path('./src') } },
   define: { 'process.env.NODE_ENV': '"production"' },
   build: {
-    outDir: path('../src/teamwright/page/static/export'),
+    outDir: path('../src/teamwright/server/page/static/export'),
     emptyOutDir: true,
     cssCodeSplit: false,
     target: 'es2022',

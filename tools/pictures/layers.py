@@ -12,7 +12,6 @@ PURPOSE = {
     "server": "optional: runs over HTTP, sockets and server-sent events, for pages and programs",
     "lab": "evaluate, sweep, simulate, calibrate",
     "testing": "conformance suites, model server",
-    "page": "what a page shows of a run: page events, prompts, notes",
     "cluster": "optional: queues, workers and limits, for runs on many machines",
     "plans": "plans and schedules, for users",
     "engine": "engine and runs, for users",

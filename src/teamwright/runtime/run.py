@@ -41,7 +41,7 @@ from teamwright.runtime.probe import Probe
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
-from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice
+from teamwright.runtime.webhooks.notice import Notice
 from teamwright.runtime.webhooks.request import Webhook
 from teamwright.teams.known_secrets import secrets_in
 from teamwright.teams.team import Team
@@ -62,7 +62,7 @@ from teamwright.values.limits.spend_forecast import SpendForecast
 from teamwright.values.people.confirmations import confirmation_key
 from teamwright.values.people.interventions import ActionClaim, Answered, Cancel, Mark, Pause, Undo
 from teamwright.values.people.questions import Question, Reason
-from teamwright.values.results import RunResult, StopReason
+from teamwright.values.results import FOR_PEOPLE, RunResult, StopReason
 from teamwright.values.secrets.classification import without_secrets
 from teamwright.values.turns.artifacts import Artifact, stored_content
 from teamwright.values.turns.messages import History

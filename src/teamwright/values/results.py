@@ -23,6 +23,8 @@ StopReason = Literal[
     "retries_exhausted", "pause", "review_exceeded", "planning", "gate",
 ]  # fmt: skip
 
+FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
+"""The stop reasons of runs that wait for a person."""
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.page.export import PageBundle
+from teamwright.server.page.export import PageBundle
 from tests.cli.conftest import TEAM, Call, write_team
 
 ASKING = "agents: {chooser: {function: 'tests.cli.people:ask'}}"
@@ -188,7 +188,7 @@ def test_long_texts_are_shown_from_where_they_part(call: Call, team: Path) -> No
 
 def test_a_run_is_exported_as_a_page(call: Call, desk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = PageBundle("console.log(1)", "body { margin: 0 }")
-    monkeypatch.setattr("teamwright.page.export.PageBundle.load", lambda: bundle)
+    monkeypatch.setattr("teamwright.server.page.export.PageBundle.load", lambda: bundle)
     file = tmp_path / "run.html"
     file.touch(0o644)
     done = call("runs", "export", desk, "--html", str(file))

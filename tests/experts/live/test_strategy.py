@@ -17,9 +17,9 @@ from teamwright.experts.live.requests import MemberRequest, RequestKind, post_re
 from teamwright.experts.live.strategy import Live
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
-from teamwright.page.page_events import PageMessage
-from teamwright.page.page_reader import read_page_events
 from teamwright.runtime.run_reader import read_texts
+from teamwright.server.page.page_events import PageMessage
+from teamwright.server.page.page_reader import read_page_events
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.testing.strategy import StrategyConformance
 from teamwright.values.events.event import Event

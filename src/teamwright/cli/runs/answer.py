@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.text.results import draft_text, pending_answer_text
 from teamwright.errors import JournalError, UsageError
-from teamwright.page.notes.notes import question_text
-from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
+from teamwright.history.wording.notes import question_text
+from teamwright.runtime.webhooks.notice import answer_command, resume_command
 from teamwright.values.events.run import RunQueued
 from teamwright.values.people.approvals import REVISE
 from teamwright.values.people.confirmations import SMALLER
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Answer
+from teamwright.values.results import FOR_PEOPLE
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
 
 async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool) -> int:
     """Write a run as one HTML file."""
-    from teamwright.page.export import PageBundle, export_html
+    from teamwright.server.page.export import PageBundle, export_html
 
     text = await export_html(engine, run_id, PageBundle.load(), prompts=prompts)
     write_file(text, file, private=True)

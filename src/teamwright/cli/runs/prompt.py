@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import clean, say, write_json, write_result
-from teamwright.page.prompts import PromptMessage, PromptRequest, TurnPrompt, rebuild_prompt
+from teamwright.runtime.prompts import PromptMessage, PromptRequest, TurnPrompt, rebuild_prompt
 from teamwright.values.key import join_key, root_key
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from teamwright.values.text.control_characters import visible
 LONGEST_DRAFT = 4000
 SERVER = "TEAMWRIGHT_URL"
 """The variable with the address of the server, which `teamwright serve` sets for the runs that it drives."""
-FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
-"""The stop reasons of runs that wait for a person."""
 
 
 class Notice(Record, frozen=True):

@@ -15,11 +15,11 @@ from pydantic import JsonValue
 from teamwright.history.event_texts import bodies_of, texts_of
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.journal.protocol import Journal
-from teamwright.page.page_events import encode as encode_page_event
-from teamwright.page.page_events import kind_of
-from teamwright.page.projection.masked_deltas import MaskedDeltas
-from teamwright.page.projection.projection import PageProjection, needed_bodies
 from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.server.page.page_events import encode as encode_page_event
+from teamwright.server.page.page_events import kind_of
+from teamwright.server.page.projection.masked_deltas import MaskedDeltas
+from teamwright.server.page.projection.projection import PageProjection, needed_bodies
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.secrets.patterns import mask_value

@@ -20,7 +20,7 @@ HASHED = "public, max-age=31536000, immutable"
 
 def static_folder() -> Path:
     """The folder of the page's files; it may be missing."""
-    return Path(str(files("teamwright"))) / "page" / "static"
+    return Path(str(files("teamwright"))) / "server" / "page" / "static"
 
 
 @router.get("/{path:path}")

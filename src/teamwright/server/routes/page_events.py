@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import JsonValue
 
-from teamwright.page.page_events import encode
-from teamwright.page.page_reader import read_page_events
-from teamwright.page.prompts import rebuild_prompt
+from teamwright.runtime.prompts import rebuild_prompt
 from teamwright.server.errors import require_run, responses
+from teamwright.server.page.page_events import encode
+from teamwright.server.page.page_reader import read_page_events
 from teamwright.server.security.access import MAY_READ, Server
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])

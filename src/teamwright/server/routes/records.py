@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
-from teamwright.page.artifacts import list_artifacts, read_artifact
 from teamwright.server.errors import require_run, responses
+from teamwright.server.page.artifacts import list_artifacts, read_artifact
 from teamwright.server.routes.runs import GivenLimits, StartedRun
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
 from teamwright.server.security.audit import note_started

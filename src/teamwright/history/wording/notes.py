@@ -1,0 +1,455 @@
+"""Notes: what a reader should know of an event besides the replies, in words; every view words it alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from teamwright.budget.ledger import refusal_text
+from teamwright.history.wording.interventions import intervention_text
+from teamwright.history.wording.live import live_note
+from teamwright.history.wording.plan import is_plan_progress, plan_note
+from teamwright.history.wording.verdicts import evaluation_text, is_plain_pass
+from teamwright.values.events.agent import (
+    AgentAbandoned,
+    AgentCalled,
+    AgentCallFailed,
+    AgentCallRejected,
+    AgentChecked,
+    AgentCompacted,
+    AgentFailed,
+    AgentModeRefused,
+    AgentRecovered,
+    AgentReplied,
+)
+from teamwright.values.events.budget import (
+    BudgetAwaited,
+    BudgetDegraded,
+    BudgetEased,
+    BudgetExceeded,
+    BudgetMisreported,
+    BudgetRefused,
+    BudgetThrottled,
+    BudgetUnpriced,
+    exceeded_text,
+)
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Event
+from teamwright.values.events.live import TeamLife, TeamMessage
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import (
+    Origin,
+    RunAborted,
+    RunApplied,
+    RunCheckpoint,
+    RunEnded,
+    RunInterrupted,
+    RunIntervened,
+    RunLogged,
+    RunNotified,
+    RunPaused,
+    RunQueued,
+    RunRefused,
+    RunResumed,
+    RunStarted,
+    ScopeExpired,
+)
+from teamwright.values.events.step import StepHeldUp, StepSkipped
+from teamwright.values.events.team import (
+    FailureRung,
+    TeamBounded,
+    TeamChannelClosed,
+    TeamChannelOpened,
+    TeamDecided,
+    TeamEmitted,
+    TeamEscalated,
+    TeamEvaluationResult,
+    TeamGoalReached,
+    TeamHandoff,
+    TeamPlanned,
+    TeamRoleBound,
+    TeamRouted,
+    TeamSelected,
+    TeamStepCompleted,
+    TeamStepFailed,
+    TeamToldBack,
+)
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.key import is_tool_call, parent_key
+from teamwright.values.limits.reply import is_reply_cut_warning
+from teamwright.values.people.interventions import Mark
+from teamwright.values.results import FOR_PEOPLE, StopReason
+from teamwright.values.text.control_characters import visible
+from teamwright.values.text.display import count_text, minute_text, price_text, seconds_text, size_text
+
+if TYPE_CHECKING:
+    from teamwright.values.people.questions import Answer, Question
+
+
+ERROR_WORDS = {
+    "rate_limit": "rate limited by the provider",
+    "context_length": "the prompt was too long for the model",
+    "timeout": "the call timed out",
+    "server": "the service failed or could not be reached",
+    "refused": "the model or its provider declined",
+    "invalid_request": "the provider rejects the request; check the key, the model and the account",
+    "invalid_output": "the reply can't be used",
+    "invalid_input": "the task does not match the agent's schema",
+    "budget": "the budget does not allow it",
+    "deadline": "the time limit was reached",
+    "tool": "a tool failed",
+    "in_doubt": "a tool was lost during its call",
+    "not_done": "a tool failed before it did anything",
+    "conflict": "another write to the workspace came first",
+    "not_found": "there is no such artifact",
+    "not_owned": "it requests keys that it can't own",
+    "script": "the script has no rule for it",
+    "expression": "a condition or a template could not be evaluated",
+    "pattern": "a regular expression took too long",
+    "error": "a call raised an exception",
+    "crash": "the agent's code raised an exception",
+    "cancelled": "cancelled",
+    "stopped": "its run on a worker was stopped",
+    "rejected": "a person rejected it",
+    "planning": "there is no usable plan",
+    "max_turns": "the turns were used up",
+    "review_exceeded": "its work did not pass its review",
+}
+"""Every kind of failure, as people read it; docs/recovery.md has the same kinds."""
+
+READ_BY = {
+    "structured": "as structured output",
+    "exact": "by name",
+    "case": "by name, ignoring case",
+    "mention": "its answer mentions one eligible member",
+}
+"""How a selector's answer was parsed."""
+
+DEGRADED = {
+    "peer_talk": "budget running low: workers no longer talk with each other",
+    "summaries": "budget running low: summaries are limited to {after:.0%} of their length",
+    "workers": "budget running low: at most {after:g} workers at once",
+    "economy": "budget running low: members of lower priority use cheaper models",
+    "compaction": "budget running low: only the last {after:g} messages are sent in full",
+    "answer": "budget running low: the answer is given from excerpts, by the cheaper model if others use theirs",
+}
+
+RESTORED = {
+    "peer_talk": "workers may talk with each other again",
+    "summaries": "summaries may be longer again",
+    "workers": "more workers may run at once",
+    "economy": "members use their regular models again",
+    "compaction": "earlier messages are sent in full again",
+    "answer": "the answer is given from whole messages again",
+}
+"""What each rung of the degradation ladder does when it is applied and when it is reverted."""
+
+LONG_WAIT = 1.0
+"""A call that waited at least this many seconds in its queue gets a note."""
+
+
+def _answer_detail(answer: Answer) -> str:
+    """The reason of a rejection, or the ceiling of a smaller run."""
+    match answer.text, answer.data:
+        case "smaller", dict(ceiling):
+            return f" (at most {', '.join(f'{amount} {unit}' for unit, amount in ceiling.items())})"
+        case (("reject" | "no"), data) if data:
+            return f" ({data})"
+        case _:
+            return ""
+
+
+RUNG_TEXTS: dict[FailureRung, str] = {
+    "retry": "it is tried again",
+    "downgrade_model": "it is tried with a cheaper model",
+    "replan": "the planner plans again",
+    "skip_step": "the team continues without it",
+    "abort_team": "the team fails",
+}
+
+USUAL = (
+    TeamDecided, TeamEmitted, TeamGoalReached, TeamHandoff, TeamPlanned, TeamRoleBound, TeamChannelOpened,
+    TeamChannelClosed,
+    StepSkipped, StepHeldUp, RunCheckpoint, PersonAnswered, AgentModeRefused, RunApplied, TeamLife, TeamMessage,
+)  # fmt: skip
+
+
+def mark_of(event: Event) -> Literal["·", "!"]:
+    """The mark before a note: `!` for something out of the ordinary."""
+    if isinstance(event.fact, TeamEvaluationResult):
+        return "·" if is_plain_pass(event.fact.verdict) else "!"
+    if plan_note(event) is not None:
+        return "·" if is_plan_progress(event) else "!"
+    return "·" if isinstance(event.fact, USUAL) else "!"
+
+
+def note_text(event: Event) -> str | None:
+    """A note about an event that a reader should know besides the replies; none for routine events."""
+    match event.fact:
+        case RunStarted(origin=origin) if origin is not None:
+            return _origin_text(origin)
+        case RunResumed(driver=driver):
+            return f"run resumed{f' by {driver}' if driver else ''}"
+        case RunPaused(stop_reason=reason):
+            return _pause_text(reason)
+        case RunIntervened(intervention=Mark()):
+            return None  # the checkpoint has an event of its own
+        case RunIntervened() | RunApplied() | RunRefused() | RunAborted() as fact:
+            return intervention_text(fact)
+        case ScopeExpired(seconds=seconds):
+            return f"time limit of {seconds:g} seconds reached"
+        case RunEnded():
+            return None
+        case _:
+            return _note_of_member(event)
+
+
+def _pause_text(reason: StopReason) -> str:
+    if reason not in FOR_PEOPLE:
+        return f"run paused: {reason}"
+    return "run paused: waiting for a person" + ("" if reason == "person" else f" ({reason})")
+
+
+def _note_of_member(event: Event) -> str | None:
+    match event.fact:
+        case AgentCalled(in_doubt=True, name=name, effect=effect):
+            again = "" if effect == "tool" else ", so it is made again"  # `once` and `check` decide about a tool
+            return f"the last call to {name} is in doubt (it may or may not have arrived){again}"
+        case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
+            return f"waited {seconds_text(waited)} in the queue for {name}"
+        case AgentCallFailed() | AgentCallRejected() as fact:
+            return _failed_call_text(event.place, fact)
+        case AgentFailed(error="budget"):
+            return None  # the refused call has an event of its own
+        case AgentFailed(error=error, message=message):
+            return "cancelled before it finished" if error == "cancelled" else f"failed: {message}"
+        case AgentReplied(truncated=True, warnings=warnings):
+            by_size = any(map(is_reply_cut_warning, warnings))
+            return f"the reply was cut at its {'size' if by_size else 'output'} cap"
+        case AgentAbandoned(name=name, grace=grace):
+            return f"{name} did not stop within {seconds_text(grace)} and was abandoned"
+        case _:
+            return (
+                _note_of_people(event)
+                or _note_of_recovery(event)
+                or _note_of_budget(event)
+                or _note_of_team(event)
+                or _note_of_plan(event)
+                or live_note(event)
+                or _note_of_step(event)
+                or _note_of_record(event)
+            )
+
+
+def _failed_call_text(place: str, failed: AgentCallFailed | AgentCallRejected) -> str:
+    """Why a call failed and what happens next. A member whose tool call failed sees the error and continues."""
+    if isinstance(failed, AgentCallRejected):
+        return f"the tool {failed.name} was not called: {failed.message}"
+    why = failed.message
+    if failed.error != "tool":  # the message of a tool says that it failed
+        why += f" ({ERROR_WORDS.get(failed.error, failed.error)})"
+    if is_tool_call(place) and failed.retry_in is None:
+        return f"tool call failed: {why}; the member sees the error and continues"
+    ending = "gave up" if failed.retry_in is None else f"retrying in {seconds_text(failed.retry_in)}"
+    return f"attempt {failed.attempt} failed: {why}; {ending}"
+
+
+def _note_of_people(event: Event) -> str | None:
+    match event.fact:
+        case PersonAsked(question=question):
+            return f"asks {visible(question.to or 'a person')}: {question_text(question)}"
+        case PersonAnswered(answer=answer):
+            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{_answer_detail(answer)}"
+        case RunInterrupted():
+            return "the process that drives the run was asked to stop"
+        case RunQueued(queue=queue, waits_for=needed, starts=starts):
+            with_what = f" with {visible(', '.join(needed))}" if needed else ""
+            since = "" if starts is None else f", from {minute_text(starts)} on"
+            return f"waits in the queue {visible(queue)!r} for a worker{with_what}{since}"
+        case RunNotified() as fact:
+            return _note_of_webhook(fact)
+        case _:
+            return None
+
+
+def _note_of_webhook(fact: RunNotified) -> str:
+    if fact.error is None:
+        return "webhook notified that the run waits" + (f" (attempt {fact.attempt})" if fact.attempt > 1 else "")
+    if fact.retry_in is None:
+        return f"webhook failed, gave up: {fact.error}"
+    return f"webhook failed (attempt {fact.attempt}), retrying in {seconds_text(fact.retry_in)}: {fact.error}"
+
+
+def _note_of_recovery(event: Event) -> str | None:
+    match event.fact:
+        case AgentRecovered(member=member, error=error, how="fell_back", to=to):
+            fallback = "another model" if to == member else to
+            return f"{member} failed ({error}); falling back to {fallback}"
+        case AgentRecovered(member=member, how="summarised"):
+            return f"the conversation is too long for {member}; retrying with a summary"
+        case AgentCompacted(member=member, messages=messages):
+            return f"{member} replaced {count_text(messages, 'older message')} by a summary"
+        case AgentRecovered(member=member, error=error):
+            return f"{member} failed ({error}), and the team can't continue without it"
+        case AgentModeRefused(model=model, refused=refused, mode=mode):
+            return f"{model} takes no answers in the mode {' or '.join(refused)}; asked in the mode {mode} instead"
+        case AgentChecked(check=check, verdict="mended"):
+            return f"check_{check} replaced the text"
+        case AgentChecked(check=check, verdict=verdict, text=text):
+            return f"check_{check} {verdict}: {text}"
+        case _:
+            return None
+
+
+def _note_of_budget(event: Event) -> str | None:
+    match event.fact:
+        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit, kept=kept, why=why):
+            return f"a call was refused: {refusal_text(level, what, needed, left, limit, kept, why)}"
+        case BudgetExceeded(level=level, over=over, what=what):
+            return exceeded_text(level, what, over)
+        case BudgetUnpriced() | BudgetMisreported() as fact:
+            return fact.warning
+        case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
+            restored = f"budget recovered: {RESTORED.get(rung, rung)}"
+            return f"{restored if undone else DEGRADED.get(rung, rung).format(after=after)} ({reason})"
+        case Custom(domain=domain, name=name):
+            return f"{domain} {name}"
+        case _:
+            return _note_of_waits(event)
+
+
+def _note_of_waits(event: Event) -> str | None:
+    match event.fact:
+        case BudgetAwaited(member=member, level=level, what=what, needed=needed, held=held, holders=holders):
+            wanted, kept = (price_text(one) if what == "usd" else f"{one} {what}" for one in (needed, held))
+            whom = ", ".join(holders) or "others"
+            return f"{member} waits for {wanted} of {level or 'the run'!r}: {whom} reserved {kept}"
+        case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
+            rest = f"no calls for {seconds_text(seconds)}" if seconds else ""
+            fewer = f"at most {after} at once instead of {before}" if after != before else ""
+            return f"{model} is rate limited: {', then '.join(filter(None, (rest, fewer)))}"
+        case BudgetEased(model=model, concurrency=count):
+            return f"{model} accepts {count} calls at once again"
+        case _:
+            return None
+
+
+def _note_of_team(event: Event) -> str | None:
+    match event.fact:
+        case TeamDecided(by=by, action=action, iteration=number, to=to):
+            whom = f" to {', '.join(to)}" if to else ""
+            return f"decision {number} of {by}: {action}{whom}"
+        case TeamToldBack(member=member, problem=problem):
+            return f"{member} is asked again because its answer can't be used: {problem}"
+        case TeamEmitted(type=kind, by=by, to=to):
+            subscribers = f"to {', '.join(to)}" if to else "no subscribers"
+            return f"event {kind}{f' from {by}' if by else ''}, {subscribers}"
+        case TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
+            return f"stopped by {limit} ({most}): {kind} from {by} is dropped, {fact.chain_text}"
+        case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
+            return f"{by} reached the goal; {at_work} running are cancelled, {count_text(waiting, 'reaction')} dropped"
+        case TeamEvaluationResult() as fact:
+            return evaluation_text(fact)
+        case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
+            why = f", because {reason}" if reason else ""
+            return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} approves it{why}"
+        case _:
+            return _note_of_next_speaker(event)
+
+
+def _note_of_next_speaker(event: Event) -> str | None:
+    match event.fact:
+        case TeamHandoff(source=source, to="", reason=reason):
+            return f"a person is needed for the work of {source}: {reason}"
+        case TeamHandoff(source=source, to=to, reason=reason):
+            return f"{source} hands off to {to}" + (f": {reason}" if reason else "")
+        case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
+            return f"turn {turn} goes to {member}, the first eligible member, because {reason}"
+        case _:
+            return None
+
+
+def _note_of_plan(event: Event) -> str | None:
+    match event.fact:
+        case TeamPlanned(topology=topology, steps=steps, rounds=rounds, width=width, lead=lead):
+            led = f", led by {lead}" if lead else ""
+            side = f"{width} at once" if width > 1 else "one at a time"
+            return f"{topology}: {count_text(steps, 'step')} in {count_text(rounds, 'round')}, {side}{led}"
+        case TeamRoleBound(role=role, member=member) if role != member:
+            return f"{member} has the role {role}"
+        case TeamStepFailed(step=step, member=member, error=error, rung=rung):
+            return f"{member} failed at step {step} ({error}): {RUNG_TEXTS[rung]}"
+        case TeamStepCompleted(step=step, state="degraded" | "timeout" | "cancelled" as state):
+            return f"step {step} ended {'with a warning' if state == 'degraded' else 'by ' + state}"
+        case TeamChannelOpened(step=step, between=between, reason=reason):
+            return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
+        case TeamChannelClosed(between=between, messages=messages, settled=settled):
+            how = "and agreed" if settled else "and did not agree"
+            return f"{' and '.join(between)} exchanged {count_text(messages, 'message')} {how}; the lead decides"
+        case _:
+            return plan_note(event)
+
+
+def detail_text(event: Event) -> str | None:
+    """A routing decision or a workspace write, which only explanations and logs show; none for other events."""
+    match event.fact:
+        case TeamSelected(member=member, turn=turn, how="only"):
+            return f"turn {turn} goes to {member}, the only eligible member"
+        case TeamSelected(member=member, turn=turn, how=how, by=by) if how != "fallback":
+            return f"turn {turn} goes to {member}, chosen by {by} ({READ_BY[how]})"
+        case TeamRouted(source=source, to=None):
+            return f"the route ends at {source}: none of its conditions holds"
+        case TeamRouted(source=source, to=to, when=when) if when is not None:
+            return f"from {source} to {to}, because {when}"
+        case WorkspaceWritten(name=name, revision=version):
+            return f"writes {name}, version {version}"
+        case WorkspaceKept(artifact=artifact):
+            return f"stores {artifact.name} ({artifact.media_type}, {size_text(artifact.size)})"
+        case _:
+            return None
+
+
+def _note_of_step(event: Event) -> str | None:
+    match event.fact:
+        case StepSkipped(step=step, reason="condition"):
+            return f"step {step} was skipped: its condition does not hold"
+        case StepSkipped(step=step, reason="needs", because=needs):
+            return f"step {step} was skipped: there is no output from {', '.join(needs)}, which it needs"
+        case StepSkipped(step=step, because=needs):
+            return f"step {step} was skipped: it depends on {', '.join(needs)}, where a step failed"
+        case StepHeldUp(step=step, keys=keys, by=by):
+            return f"{f'step {step}' if step else 'it'} waits for {', '.join(keys)}, queued behind {', '.join(by)}"
+        case _:
+            return None
+
+
+def _note_of_record(event: Event) -> str | None:
+    match event.fact:
+        case RunCheckpoint(name=name, by=by):
+            return f"checkpoint {name}{f', set by {by}' if by else ''}"
+        case RunLogged(level="warning" | "error" as level, text=text):
+            return f"{level}: {text}"
+        case WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
+            current = f"{now}, written by {by}" if by else f"{now}"
+            return f"a write to {name} was refused: it was based on version {base}, but the current one is {current}"
+        case _:
+            return None
+
+
+def _origin_text(origin: Origin) -> str:
+    match origin.how:
+        case "fork":
+            return f"forked from run {origin.run_id} {_point_of(origin)}"
+        case "continue":
+            return f"continues run {origin.run_id} {_point_of(origin)}"
+        case "place":
+            return f"answers {parent_key(origin.key)} of run {origin.run_id}"
+
+
+def _point_of(origin: Origin) -> str:
+    return f"at {origin.checkpoint} (event {origin.number})" if origin.checkpoint else f"(event {origin.number})"
+
+
+def question_text(question: Question) -> str:
+    """A question with its choices, with invisible and control characters made visible."""
+    choices = " / ".join(map(visible, question.choices))
+    return f"{visible(question.text)} [{choices}]" if choices else visible(question.text)

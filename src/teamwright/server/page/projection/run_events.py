@@ -1,0 +1,152 @@
+"""Facts about a run and about people as page events."""
+
+from __future__ import annotations
+
+from teamwright.server.page.page_events import (
+    PageAnswer,
+    PageCheckpoint,
+    PageFailure,
+    PageIntervention,
+    PageOrigin,
+    PageQuestion,
+    PageRun,
+)
+from teamwright.server.page.projection.conversion import intervention_fields, page_amounts, page_forecast, page_usage
+from teamwright.server.page.projection.draft import PageDraft
+from teamwright.server.page.projection.teams import decide_plan, propose_plan
+from teamwright.values.events.event import Fact
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import (
+    RunAborted,
+    RunApplied,
+    RunCheckpoint,
+    RunEnded,
+    RunInterrupted,
+    RunIntervened,
+    RunPaused,
+    RunQueued,
+    RunRefused,
+    RunResumed,
+    RunStarted,
+)
+from teamwright.values.people.interventions import ActionClaim, AddMember, Answered
+from teamwright.values.secrets.patterns import mask_text, mask_value
+
+
+def project_run(draft: PageDraft, fact: Fact) -> bool:
+    """Add what a fact about the run or a person shows; returns whether the fact is one."""
+    match fact:
+        case RunStarted():
+            _started(draft, fact)
+        case RunPaused(stop_reason=reason, waiting_for=keys):
+            draft.add(PageRun(**draft.head(), state="paused", status="paused", reason=reason, waiting_for=keys))
+        case RunResumed():
+            draft.add(PageRun(**draft.head(), state="resumed", status="running"))
+        case RunInterrupted():
+            draft.add(PageRun(**draft.head(), state="interrupted", status="interrupted"))
+        case RunQueued():
+            draft.add(PageRun(**draft.head(), state="queued", status="queued"))
+        case RunEnded():
+            _ended(draft, fact)
+        case RunCheckpoint(name=name, by=by):
+            draft.add(PageCheckpoint(**draft.head(), name=mask_text(name), by=mask_text(by)))
+        case RunIntervened() | RunApplied() | RunRefused() | RunAborted():
+            _intervention(draft, fact)
+        case PersonAsked():
+            _question(draft, fact)
+        case PersonAnswered(answer=answer):
+            ask = draft.stage.ask_around(draft.key)
+            expert = None if ask is None or ask.is_team else ask.expert
+            text, data = mask_text(answer.text), mask_value(answer.data)
+            draft.add(PageAnswer(**draft.head(expert), text=text, data=data, by=mask_text(answer.by)))
+            decide_plan(draft, answer)
+        case _:
+            return False
+    return True
+
+
+def _started(draft: PageDraft, fact: RunStarted) -> None:
+    strategy = draft.stage.start(fact, draft.source.value(fact.manifest))
+    origin = fact.origin
+    draft.add(
+        PageRun(
+            **draft.head(),
+            state="started",
+            status="running",
+            team=fact.team,
+            strategy=strategy,
+            task=draft.text(fact.task),
+            limits=None if fact.limits is None else page_amounts(fact.limits),
+            forecast=None if fact.confirm is None else page_forecast(fact.confirm),
+            origin=None
+            if origin is None or origin.how == "place"
+            else PageOrigin(
+                run_id=origin.run_id, number=origin.number, how=origin.how, checkpoint=mask_text(origin.checkpoint)
+            ),
+            conversation=fact.conversation,
+        )
+    )
+
+
+def _ended(draft: PageDraft, fact: RunEnded) -> None:
+    failure = None
+    if fact.error is not None:
+        failure = PageFailure(error=fact.error, message=mask_text(fact.message or ""))
+    draft.add(
+        PageRun(
+            **draft.head(),
+            state="ended",
+            status=fact.status,
+            reason=fact.stop_reason,
+            output="" if fact.output is None else draft.text(fact.output),
+            data=draft.value(fact.data),
+            usage=page_usage(fact.usage),
+            seconds=fact.seconds,
+            failure=failure,
+            warnings=tuple(map(mask_text, fact.warnings)),
+        )
+    )
+
+
+def _intervention(draft: PageDraft, fact: RunIntervened | RunApplied | RunRefused | RunAborted) -> None:
+    if isinstance(fact, RunAborted):
+        text = mask_text(fact.message)
+        draft.add(PageIntervention(**draft.head(), id=0, what="abort", state="applied", to=fact.member, text=text))
+        return
+    given = fact.intervention
+    if isinstance(given, AddMember):
+        draft.stage.looks.add_profile(given.member, given.spec)
+    to, text, data = intervention_fields(given)
+    by = given.answer.by if isinstance(given, Answered) else "" if isinstance(given, ActionClaim) else given.by
+    state = "applied" if isinstance(fact, RunApplied) else "refused" if isinstance(fact, RunRefused) else "accepted"
+    draft.add(
+        PageIntervention(
+            **draft.head(),
+            id=fact.letter,
+            what=given.kind,
+            state=state,
+            by=mask_text(by),
+            to=to,
+            text=text,
+            data=data,
+            reason=mask_text(fact.reason) if isinstance(fact, RunRefused) else "",
+        )
+    )
+
+
+def _question(draft: PageDraft, fact: PersonAsked) -> None:
+    question, ask = fact.question, draft.stage.ask_around(draft.key)
+    draft.add(
+        PageQuestion(
+            **draft.head(None if ask is None or ask.is_team else ask.expert),
+            text=mask_text(question.text),
+            reason=question.reason,
+            choices=tuple(map(mask_text, question.choices)),
+            to=mask_text(question.to),
+            draft=None if fact.draft is None else draft.text(fact.draft),
+            form=question.form,
+            turn="" if ask is None else ask.key,
+        )
+    )
+    if fact.draft is not None and question.form == "json":
+        propose_plan(draft, fact.draft)

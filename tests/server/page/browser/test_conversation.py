@@ -1,0 +1,156 @@
+"""The conversation of a run, in a browser: live, folded, safe, and after cuts."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
+
+from tests.server.page.browser.conftest import reader
+from tests.server.page.browser.kit import PageServer
+
+
+def test_a_reply_is_shown_while_it_is_written_and_a_reload_loses_nothing(server: PageServer, page: Page) -> None:
+    server.show_run(page, "slow")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("is writing…")
+    expect(feed).to_contain_text("A slow reply grows word by word.")
+    expect(page.get_by_role("button", name="speaker working")).to_be_visible()
+    before = len(feed.inner_text())
+    page.wait_for_function(f"() => document.querySelector('[role=feed]').innerText.length > {before + 60}")
+    page.reload()
+    expect(feed).to_contain_text("That was all.")
+    expect(page.get_by_role("button", name="speaker", exact=True)).to_be_visible()
+    expect(feed.get_by_text("A slow reply grows").first).to_be_visible()
+    expect(page.get_by_text("Completed").first).to_be_visible()
+
+
+def test_two_browsers_follow_one_run(server: PageServer, page: Page, browser: Browser) -> None:
+    run_id = server.show_run(page, "slow")
+    context = reader(browser, storage_state=page.context.storage_state())
+    second = context.new_page()
+    server.open(second, "runs", run_id)
+    for one in (page, second):
+        expect(one.get_by_role("feed")).to_contain_text("is writing…")
+    for one in (page, second):
+        expect(one.get_by_role("feed")).to_contain_text("That was all.")
+    context.close()
+
+
+def test_messages_can_be_filtered_by_expert(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk", "Explain boiling water")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("at less on a mountain")
+    page.get_by_role("button", name="critic", exact=True).click()
+    expect(feed).to_contain_text("at sea level only")
+    expect(feed).not_to_contain_text("What is known")
+    page.get_by_role("button", name="Everybody").click()
+    expect(feed).to_contain_text("What is known")
+
+
+def test_a_message_shows_the_exact_prompt_of_its_author(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk", "Explain boiling water")
+    critic = page.get_by_role("article").filter(has_text="at sea level only").first
+    critic.get_by_role("button", name="Exact prompt").click()
+    dialog = page.get_by_role("dialog", name="The exact prompt of critic")
+    expect(dialog).to_contain_text("Explain boiling water")
+    expect(dialog).to_contain_text("Water boils at **100 °C** at sea level.")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_hostile_markdown_and_script_tags_do_nothing(server: PageServer, page: Page) -> None:
+    server.show_run(page, "hostile")
+    feed = page.get_by_role("feed")
+    expect(feed.locator("strong", has_text="bold").first).to_be_visible()
+    message = feed.locator(".markdown").filter(has_text="bold").first
+    assert message.locator("script, img, iframe, svg, [onerror], [onload], [style]").count() == 0
+    links = message.locator("a[href]").evaluate_all("links => links.map(link => [link.href, link.rel, link.target])")
+    assert {href.split(":")[0] for href, _, _ in links} == {"https"}
+    assert all(rel == "noopener noreferrer nofollow" and target == "_blank" for _, rel, target in links)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_message_of_a_megabyte_is_folded_and_can_be_unfolded(server: PageServer, page: Page) -> None:
+    server.show_run(page, "huge")
+    article = page.get_by_role("article").filter(has_text="All work and no play").first
+    expect(article).to_be_visible()
+    assert len(article.inner_text()) < 20_000
+    article.get_by_role("button", name=re.compile("Show all")).first.click()
+    expect(article.get_by_role("button", name="Show less")).to_be_visible()
+    assert len(article.inner_text()) > 1_000_000
+
+
+def test_a_socket_that_is_cut_comes_back_at_its_event(server: PageServer, page: Page) -> None:
+    opened: list[WebSocketRoute] = []
+
+    def proxy(socket: WebSocketRoute) -> None:
+        opened.append(socket)
+        socket.connect_to_server()
+
+    page.route_web_socket(re.compile(r"/api/runs/.*/socket"), proxy)
+    server.show_run(page, "slow")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("is writing…")
+    opened[0].close(code=1001)
+    expect(feed).to_contain_text("That was all.")
+    assert feed.get_by_text("The run starts").count() == 1
+    assert [int(one.url.rpartition("after=")[2]) > 0 for one in opened] == [False, True]
+
+
+def test_the_slider_shows_the_run_as_it_was(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk", "Explain boiling water")
+    feed = page.get_by_role("feed")
+    expect(feed).to_contain_text("at less on a mountain")
+    slider = page.get_by_role("slider", name="Position in the run")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(feed).not_to_contain_text("at less on a mountain")
+    expect(feed).to_contain_text("The run starts")
+    page.get_by_role("button", name="Follow live").click()
+    expect(feed).to_contain_text("at less on a mountain")
+
+
+def test_an_approval_is_given_within_the_conversation(server: PageServer, page: Page) -> None:
+    server.show_run(page, "approval")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_role("feed")).to_contain_text("Answered")
+    expect(page.get_by_text("Completed").first).to_be_visible()
+
+
+def test_the_keyboard_moves_through_messages_and_views(server: PageServer, page: Page) -> None:
+    server.show_run(page, "talk")
+    expect(page.get_by_role("feed")).to_contain_text("at less on a mountain")
+    page.keyboard.press("j")
+    focused = "() => Number(document.activeElement.getAttribute('aria-posinset'))"
+    page.wait_for_function(focused)
+    first = int(page.evaluate(focused))
+    page.keyboard.press("j")
+    page.wait_for_function(f"() => ({focused})() === {first + 1}")
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog).to_contain_text("Next message")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+
+
+def test_a_run_that_does_not_exist_is_said_so(server: PageServer, page: Page) -> None:
+    server.open(page, "runs", "no-such-run")
+    expect(page.get_by_role("heading", name="There is nothing here.")).to_be_visible()
+
+
+def test_a_server_that_was_killed_and_started_again_goes_on_with_the_run(
+    own_server: PageServer, own_page: Page
+) -> None:
+    own_server.sign_in(own_page)
+    run_id = own_server.show_run(own_page, "slow")
+    feed = own_page.get_by_role("feed")
+    expect(feed).to_contain_text("is writing…")
+    own_server.kill()
+    expect(own_page.get_by_text("Connection lost")).to_be_visible()
+    own_server.start()
+    own_server.sign_in(own_page)
+    own_server.open(own_page, "runs", run_id)
+    expect(feed).to_contain_text("That was all.", timeout=40_000)
