@@ -17,17 +17,17 @@ import typer
 
 from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
 from teamwright.cli import journal as journal_app
-from teamwright.cli.cluster import app as cluster
-from teamwright.cli.cluster import submit, worker
 from teamwright.cli.entry import SERVERS, take_option
-from teamwright.cli.experts import app as experts
-from teamwright.cli.experts import ask
-from teamwright.cli.lab import app as lab
 from teamwright.cli.runs import app as runs
-from teamwright.cli.server import app as server
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.json_stream import json_lines, wants_json_lines
 from teamwright.cli.terminal.output import flush_all, write_result
+from teamwright.cluster.commands import app as cluster
+from teamwright.cluster.commands import submit, worker
+from teamwright.experts.commands import app as experts
+from teamwright.experts.commands import ask
+from teamwright.lab.commands import app as lab
+from teamwright.server.commands import app as server
 
 _build_commands = cache(typer.main.get_command)
 """Building the commands takes longer than most of them, so a process builds them once."""

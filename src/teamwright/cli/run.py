@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, tenant_budget, topology_request
 from teamwright.cli.interactive.open import new_engine, run_on_loop
 from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
 from teamwright.cli.show import draw
@@ -33,10 +32,11 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
+from teamwright.lab.commands.auto_topology import Auto, Budget, TopologyName, tenant_budget, topology_request
 
 if TYPE_CHECKING:
-    from teamwright.cli.interactive.auto_topology import TopologyRequest
     from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.lab.commands.auto_topology import TopologyRequest
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.manifests.declarations import Query
@@ -202,10 +202,10 @@ def _run_guarded(request: Request, shown: ViewOptions) -> int:
 
 
 async def _run(request: Request, shown: ViewOptions) -> int:
-    from teamwright.cli.interactive.auto_topology import apply_topology
     from teamwright.cli.interactive.drive import drive, local_hint, report_end
     from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
     from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.lab.commands.auto_topology import apply_topology
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
@@ -250,8 +250,8 @@ async def _source_and_task(
     engine: Engine, request: Request, loaded: Loaded | None, continues: str | None
 ) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
-    from teamwright.cli.interactive.auto_topology import plan_is_self_contained
     from teamwright.errors import UsageError
+    from teamwright.lab.commands.auto_topology import plan_is_self_contained
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.load import source_of
 

@@ -8,18 +8,18 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
+from teamwright.cluster import routes as queues
 from teamwright.errors import TeamwrightError
+from teamwright.experts import routes as experts
+from teamwright.lab import routes as lab
 from teamwright.server.drain import Drain
 from teamwright.server.errors import add_handlers
 from teamwright.server.routes import (
     audit,
     chat_completions,
-    experts,
     interventions,
-    lab,
     page,
     page_events,
-    queues,
     records,
     runs,
     session,

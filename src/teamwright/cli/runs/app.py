@@ -14,7 +14,6 @@ from teamwright.cli.runs.inspect import checkpoint, checkpoints, diff, logs
 from teamwright.cli.runs.kpi import kpi
 from teamwright.cli.runs.run_list import list_runs
 from teamwright.cli.runs.steer import By, Expert, add_expert, edit_plan, raise_budget, remove_expert, say_to_run, steer
-from teamwright.cli.runs.what_if import what_if
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -30,6 +29,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.lab.commands.what_if import what_if
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -161,7 +161,7 @@ def resume(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
-            from teamwright.cli.runs.resubmit import resubmit_run
+            from teamwright.cluster.commands.resubmit import resubmit_run
 
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
         from teamwright.cli.interactive.drive import drive, report_end
@@ -248,7 +248,7 @@ def cancel(
         before = await engine.runs.find(run_id)
         now = await engine.runs.cancel(run_id, reason)
         if before is not None and before.status == "queued":
-            from teamwright.cli.runs.resubmit import leave_queue
+            from teamwright.cluster.commands.resubmit import leave_queue
 
             await leave_queue()
         return now

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.cluster.start_time import delay_until, parse_start
-from teamwright.cli.cluster.worker import QueueName
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.interactive.team_source import load_manifest
 from teamwright.cli.run import Attach, RunId, TaskFile, TaskText, read_task
@@ -33,6 +31,8 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
+from teamwright.cluster.commands.start_time import delay_until, parse_start
+from teamwright.cluster.commands.worker import QueueName
 from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from teamwright.cli.cluster import budget, queue, schedules, status
+from teamwright.cluster.commands import budget, queue, schedules, status
 
 app = typer.Typer(
     help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None

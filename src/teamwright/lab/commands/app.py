@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from teamwright.cli.lab import advise, calibrate, simulate
 from teamwright.cli.terminal.options import Profile
 from teamwright.cli.terminal.output import (
     Json,
@@ -20,6 +19,7 @@ from teamwright.cli.terminal.output import (
     write_result,
 )
 from teamwright.errors import install_command
+from teamwright.lab.commands import advise, calibrate, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.experts.app import DEFAULT, Folder
-from teamwright.cli.experts.package import needs_experts
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.run import RunId, TaskFile, read_task
 from teamwright.cli.terminal.options import (
@@ -26,6 +24,8 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
+from teamwright.experts.commands.app import DEFAULT, Folder
+from teamwright.experts.commands.package import needs_experts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -181,7 +181,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
-    from teamwright.cli.text.formation import formation_of
+    from teamwright.experts.commands.formation import formation_of
 
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -210,7 +210,7 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
     from rich.console import Console
 
     from teamwright.cli.interactive.prompt import Keyboard, Prompt
-    from teamwright.cli.text.formation import formation_of
+    from teamwright.experts.commands.formation import formation_of
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:

@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from teamwright.cli.server import token, webhooks
 from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import redirect_prints, say, write_result, write_text
+from teamwright.server.commands import token, webhooks
 
 START = "serve"
 """The hidden command that a plain `teamwright serve` means."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.lab.calibrate import Workload
 from teamwright.cli.terminal.options import ManifestPath, Profile, TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+from teamwright.lab.commands.calibrate import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

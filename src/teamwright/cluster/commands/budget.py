@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.auto_topology import tenant_budget
 from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+from teamwright.lab.commands.auto_topology import tenant_budget
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.experts.package import needs_experts
-from teamwright.cli.experts.rate import rate
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
+from teamwright.experts.commands.package import needs_experts
+from teamwright.experts.commands.rate import rate
 
 if TYPE_CHECKING:
     from teamwright.experts.profiles.registry import ExpertTemplates

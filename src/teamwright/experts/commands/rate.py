@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.experts.package import needs_experts
 from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
+from teamwright.experts.commands.package import needs_experts
 from teamwright.values.text.display import NOTHING, number_text
 
 if TYPE_CHECKING:
