@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import DESK, Call, write_team
+from tests.kit.terminal import DESK, Call, write_team
 
 REPLIES = """\
 rules:

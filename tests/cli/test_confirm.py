@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import REPLIES, TEAM, Call, write_team
 from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import events_of, start, wait_for
 from tests.kit.program import run_program
+from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 ABOVE = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {tokens: 10}")
 BELOW = TEAM.replace("members: [writer, critic]", "members: [writer, critic], confirm_above: {usd: 1, tokens: 90000}")

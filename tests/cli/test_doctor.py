@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.journal.sqlite.migrations import MIGRATIONS
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 
 def test_a_sound_installation_is_exit_code_0(call: Call, team: Path) -> None:

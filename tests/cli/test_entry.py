@@ -12,7 +12,7 @@ import pytest
 
 from teamwright.cli.entry import take_passwords
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
-from tests.cli.conftest import TEAM, write_team
+from tests.kit.terminal import TEAM, write_team
 
 PROGRAM = "import sys; sys.path.insert(0, {folder!r}); from teamwright.cli.entry import main; sys.exit(main())"
 

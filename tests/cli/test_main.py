@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.cli import validate
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 HEAVY = ("pydantic_ai", "rich", "yaml", "sqlite3", "asyncio", "pydantic", "anyio", "jsonschema")
 

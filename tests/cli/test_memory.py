@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 DESK = """\
 agents:

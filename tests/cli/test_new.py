@@ -12,7 +12,7 @@ import pytest
 
 from teamwright.cli.team_templates import TASK, TEMPLATES
 from teamwright.strategies.registry import strategy_names
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 
 def test_a_new_team_runs_at_once_with_the_command_it_says(

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
 from teamwright.teams.manifests.task_file import read_plan
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 
 TASKS = EXAMPLES / "plan" / "tasks.yaml"

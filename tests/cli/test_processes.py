@@ -16,9 +16,9 @@ import pytest
 
 from teamwright.testing.chat import ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
-from tests.cli.conftest import TEAM, write_team
 from tests.kit.program import Program, run_program
 from tests.kit.redis import redis_url, shared_redis
+from tests.kit.terminal import TEAM, write_team
 
 __all__ = ["redis_url", "shared_redis"]
 PROGRAM = [sys.executable, "-m", "teamwright.cli.main"]

@@ -13,7 +13,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
-from tests.cli.conftest import REPLIES, TEAM, Call, write_team
+from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 ANSWER = "That is right, and short.\n"
 RESULT_FIELDS = {

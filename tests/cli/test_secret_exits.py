@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from teamwright.values.secrets.classification import is_maskable, known_forms
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 from tests.values.secrets.test_patterns import IN_PLACE, KEYS
 
 TEAM = """\

@@ -18,7 +18,7 @@ from teamwright.strategies import Outcome
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 
 ID = r"[ngt]\d+(?:_\d+)?"

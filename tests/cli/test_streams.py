@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
 from tests.cli.test_run import ANSWER
 from tests.kit.program import run_program
+from tests.kit.terminal import Call, write_team
 
 NAMES = ("stdin", "stdout", "stderr")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 
 def test_a_valid_manifest_is_described(call: Call, team: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from teamwright.testing.chat import ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
-from tests.cli.conftest import write_team
 from tests.cli.test_processes import start
 from tests.kit.program import run_program
+from tests.kit.terminal import write_team
 
 MEMBERS, PAID, WIDE, KILLED_AT = 64, 20, 6, 11
 CAP, EACH = 100, 0.001

@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.cli.conftest import write_team
+from tests.kit.terminal import write_team
 from tests.paths import ROOT
 
 IMPORTED = ("rich.live", "teamwright.agents.model.turn", "teamwright.cli.views.live", "teamwright.server.listener")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from teamwright.journal import MemoryJournal
-from tests.cli.conftest import write_team
 from tests.kit.server import serving
+from tests.kit.terminal import write_team
 
 
 async def test_topologies_are_compared_and_swept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import write_team
+from tests.kit.terminal import write_team
 
 PAIR = """\
 agents:

@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.server.catalogue import Catalogue
-from tests.cli.conftest import TEAM, write_team
+from tests.kit.terminal import TEAM, write_team
 from tests.server.conftest import PAIR, REPLIES
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import install_command
+from teamwright.wings import find_wings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +31,9 @@ EXTRAS = {
     "mistral": ("pydantic_ai", "mistralai"),
     "mcp": ("pydantic_ai", "mcp"),
     "local": ("pydantic_ai", "xllamacpp"),
-    "lab": ("numpy",),
     "plots": ("resvg_py",),
     "tokens": ("bpe_openai",),
-    "server": ("fastapi", "uvicorn", "websockets"),
-    "cluster": ("croniter", "dbos", "psycopg", "psycopg_pool", "redis"),
+    "postgres": ("psycopg", "psycopg_pool"),
 }
 KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY",
@@ -96,7 +95,8 @@ def _python() -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, modules in EXTRAS.items():
+    wings = {wing.name: wing.libraries for wing in find_wings() if wing.libraries}
+    for extra, modules in (EXTRAS | wings).items():
         there = all(_importable(module) for module in modules)
         found = ", ".join(filter(None, (_version(_package(module)) for module in modules))) if there else ""
         detail = f"installed ({found})" if found else "installed" if there else "not installed"

@@ -22,12 +22,8 @@ from teamwright.cli.runs import app as runs
 from teamwright.cli.terminal.errors import guarded
 from teamwright.cli.terminal.json_stream import json_lines, wants_json_lines
 from teamwright.cli.terminal.output import flush_all, write_result
-from teamwright.cluster.commands import app as cluster
-from teamwright.cluster.commands import submit, worker
-from teamwright.experts.commands import app as experts
-from teamwright.experts.commands import ask
-from teamwright.lab.commands import app as lab
-from teamwright.server.commands import app as server
+from teamwright.cli.wing_options import with_options
+from teamwright.wings import find_wings, load
 
 _build_commands = cache(typer.main.get_command)
 """Building the commands takes longer than most of them, so a process builds them once."""
@@ -41,25 +37,33 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
+app.command("run")(with_options(run.run, "run_options"))
 app.command("chat")(chat.chat)
-app.command("ask")(ask.ask)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("schema")(validate.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
-app.command("submit")(submit.submit)
-app.command("worker")(worker.worker)
-app.add_typer(cluster.app, name="cluster")
 app.add_typer(runs.app, name="runs")
-app.add_typer(lab.app, name="lab")
-app.add_typer(experts.app, name="experts")
 app.add_typer(local.app, name="local")
 app.add_typer(memory.app, name="memory")
 app.add_typer(journal_app.app, name="journal")
-app.add_typer(server.app, name="serve")
+
+
+def _add_wings() -> None:
+    """Add the commands that wings bring, below the group that they name or at the top."""
+    groups = {"runs": runs.app}
+    for words, path in ((words, path) for wing in find_wings() for words, path in wing.commands.items()):
+        group, _, name = words.rpartition(" ")
+        parent, command = groups[group] if group else app, load(path)
+        if isinstance(command, typer.Typer):
+            parent.add_typer(command, name=name)
+        else:
+            parent.command(name)(command)
+
+
+_add_wings()
 
 
 def _show_version(wanted: bool) -> None:

@@ -46,19 +46,24 @@ def plan(
     Nothing runs. Code that a manifest names is listed, not loaded.
     """
     from teamwright.cli.text.schedule import schedule_text
-    from teamwright.lab.topology.bundle import Bundle, orchestrate
     from teamwright.strategies.plan.prepared_plan import prepare
+    from teamwright.wings import required_hook
 
     check_out(out)
     read, settings = _read(file, task, team, more)
     given = {"max_parallel": max_parallel, "run_budget": run_budget, "coordination_floor": coordination_floor}
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
-    made = orchestrate(read, planner=settings) if bundle else prepare(read, settings)
-    _warn_over_budget(read, made.prepared.settings if isinstance(made, Bundle) else made.settings)
-    if json:
-        write_json(made.to_json(), out)
+    if bundle:
+        prepared, document, reason = required_hook("plan_bundle", "--bundle")(read, settings)
     else:
-        write_result(schedule_text(made, read), out)
+        prepared = prepare(read, settings)
+        document, reason = prepared.to_json(), None
+    _warn_over_budget(read, prepared.settings)
+    if json:
+        write_json(document, out)
+    else:
+        text = schedule_text(prepared, read)
+        write_result(text if reason is None else f"{reason}\n\n{text}", out)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,18 +26,16 @@ from teamwright.cli.terminal.options import (
     Mermaid,
     Model,
     NoInput,
-    Profile,
     Quiet,
     TeamName,
     With,
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
-from teamwright.lab.commands.auto_topology import Auto, Budget, TopologyName, tenant_budget, topology_request
+from teamwright.cli.wing_options import SourceChange
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.lab.commands.auto_topology import TopologyRequest
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.manifests.declarations import Query
@@ -74,6 +73,9 @@ Attach = Annotated[
 Confirm = Annotated[
     bool, typer.Option("--confirm", help="Show what the run is expected to cost, and ask before it spends anything.")
 ]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="NAME", help="The tenant's budget that the run draws on.")
+]
 RecordFile = Annotated[
     Path | None, typer.Option("--record", metavar="FILE", help="Write the replies as a script that replays them.")
 ]
@@ -94,7 +96,7 @@ class Request:
     record: Path | None
     file: str | None
     limits: Limits | None
-    topology: TopologyRequest | None
+    changes: tuple[SourceChange, ...] = ()
     allow_roots: tuple[Path, ...] = ()
     attach: tuple[str, ...] = ()
     confirm: bool = False
@@ -121,10 +123,7 @@ def run(
     conversation: ConversationName = None,
     attach: Attach = None,
     record: RecordFile = None,
-    auto: Auto = False,
-    topology: TopologyName = None,
     budget: Budget = None,
-    profile: Profile = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
@@ -139,6 +138,7 @@ def run(
     allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
+    changes: Sequence[SourceChange] = (),
 ) -> int:
     """Run a team on a task, and print its answer.
 
@@ -161,11 +161,11 @@ def run(
         record=record,
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-        topology=topology_request(topology, budget, profile, auto=auto),
+        changes=tuple(changes),
         allow_roots=tuple(allow_root or ()),
         attach=tuple(attach or ()),
         confirm=confirm,
-        budget=tenant_budget(budget),
+        budget=budget,
     )
     return _run_guarded(request, _view_options(json, events, quiet, out, no_input, full))
 
@@ -205,7 +205,6 @@ async def _run(request: Request, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, local_hint, report_end
     from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
     from teamwright.cli.interactive.sys_path import extend_sys_path
-    from teamwright.lab.commands.auto_topology import apply_topology
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
@@ -217,8 +216,8 @@ async def _run(request: Request, shown: ViewOptions) -> int:
             continues = await _finished_run_id(engine, request.continues)
         source, task = await _source_and_task(engine, request, loaded, continues)
         exists = request.run_id is not None and await engine.journal.find(request.run_id) is not None
-        if request.topology is not None and not exists:  # a run keeps the topology that was recorded with it
-            source = source.changed(partial(apply_topology, request=request.topology, limits=request.limits))
+        for change in () if exists else request.changes:  # a run that exists keeps what was recorded with it
+            source = source.changed(partial(change.apply, limits=request.limits))
         read = (*files_read(source.source, loaded, request.file), *map(Path, request.attach))
         check_no_overwrite({"--out": shown.out, "--record": request.record}, read)
         team = source.build(engine.models)
@@ -251,7 +250,6 @@ async def _source_and_task(
 ) -> tuple[TeamSource, str]:
     """The team and the task: from the arguments, else from the manifest's query or the continued run."""
     from teamwright.errors import UsageError
-    from teamwright.lab.commands.auto_topology import plan_is_self_contained
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.load import source_of
 
@@ -264,8 +262,8 @@ async def _source_and_task(
         source, task = await recorded_source(engine, known, request.model, request.allow_roots), request.task
     else:
         raise await no_manifest(engine, request.conversation)
-    if not task and request.topology is not None and plan_is_self_contained(source.source):
-        task = "Work through the plan."
+    if not task:
+        task = next((own for change in request.changes if (own := change.task(source.source))), task)
     if not task or not task.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
     return source, task

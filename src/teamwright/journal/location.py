@@ -101,5 +101,5 @@ def _postgres_journal(url: str) -> Journal:
     try:
         from teamwright.journal.postgres.journal import PostgresJournal
     except ImportError as error:
-        raise MissingExtra("cluster", "A journal in Postgres") from error
+        raise MissingExtra("postgres", "A journal in Postgres") from error
     return PostgresJournal(url)

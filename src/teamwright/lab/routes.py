@@ -109,7 +109,7 @@ async def sweep_dimensions(
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model
     if cells > MOST_CELLS:
         raise UsageError(f"The sweep has {cells} cells, and at most {MOST_CELLS} are served; name fewer values.")
-    return await _computed(server, request, visitor, "sweep", options)
+    return await _computed(server, request, visitor, "sweep_parameters", options)
 
 
 @router.post("/simulate", responses=responses(404))
@@ -117,13 +117,13 @@ async def simulate_team(
     server: Server, request: Request, visitor: Reader, wanted: SimulationRequest
 ) -> dict[str, JsonValue]:
     """Run a team many times with simulated members, as declared and in other topologies."""
-    return await _computed(server, request, visitor, "simulate", wanted)
+    return await _computed(server, request, visitor, "simulate_team", wanted)
 
 
 @router.post("/plan", responses=responses(404))
 async def plan_team(server: Server, request: Request, visitor: Reader, wanted: PlanRequest) -> dict[str, JsonValue]:
     """Schedule the steps of a team before it runs: order, batches, token allotments, critical path and handoffs."""
-    return await _computed(server, request, visitor, "plan", wanted)
+    return await _computed(server, request, visitor, "schedule_plan", wanted)
 
 
 @router.post("/advise", responses=responses(404))
@@ -131,13 +131,13 @@ async def advise_topology(
     server: Server, request: Request, visitor: Reader, wanted: AdviceRequest
 ) -> dict[str, JsonValue]:
     """Recommend a topology for the work of a team, with the numbers behind it and how certain it is."""
-    return await _computed(server, request, visitor, "advise", wanted)
+    return await _computed(server, request, visitor, "advise_team", wanted)
 
 
 async def _computed(
-    server: ServerState, request: Request, visitor: Visitor, work: str, options: BaseModel
+    server: ServerState, request: Request, visitor: Visitor, job: str, options: BaseModel
 ) -> dict[str, JsonValue]:
-    """Compute in a process of the lab as long as the client is there, and mask what looks like a secret."""
-    given = options.model_dump(mode="json", exclude_none=work == "sweep")
-    found = await while_connected(request, partial(server.lab.compute, visitor, work, given))
+    """Compute in a process of the server's pool as long as the client is there, and mask what looks like a secret."""
+    given = options.model_dump(mode="json", exclude_none=job == "sweep_parameters")
+    found = await while_connected(request, partial(server.jobs.compute, visitor, f"teamwright.lab.jobs:{job}", given))
     return masked(cast("dict[str, JsonValue]", found))

@@ -8,10 +8,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from teamwright.cluster import routes as queues
 from teamwright.errors import TeamwrightError
-from teamwright.experts import routes as experts
-from teamwright.lab import routes as lab
 from teamwright.server.drain import Drain
 from teamwright.server.errors import add_handlers
 from teamwright.server.routes import (
@@ -30,22 +27,19 @@ from teamwright.server.security.access import known_visitor
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.guard import LOOPBACK, Guard
 from teamwright.server.state import ServerState
+from teamwright.wings import hooks
 
-ROUTERS = (
+OWN_ROUTERS = (
     session.router,
     teams.router,
     runs.router,
-    queues.router,
     sockets.router,
     interventions.router,
     interventions.inbox_router,
     audit.router,
     page_events.router,
     records.router,
-    lab.router,
-    experts.router,
     chat_completions.router,
-    page.router,  # the last one: it has an answer for every address
 )
 
 
@@ -59,7 +53,7 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         redoc_url=None,
     )
     app.state.server = state
-    for router in ROUTERS:
+    for router in (*OWN_ROUTERS, *hooks("routes"), page.router):  # the page last: it has an answer for every address
         app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request
     add_handlers(app)
 

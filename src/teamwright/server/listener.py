@@ -25,6 +25,7 @@ from teamwright.server.feeds.recent_bodies import remembering
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.security.tokens import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.state import open_state
+from teamwright.wings import hooks
 
 LARGEST_MESSAGE = 64 * 1024
 """The largest message that a socket takes, in bytes."""
@@ -49,12 +50,8 @@ def server_engine(given: Path | None) -> Engine:
     journal, url = resolve_journal(given), database_url(given)
     if url is None:
         return Engine(remembering(journal))
-    from teamwright.cluster.limits.limits import ClusterLimits
-    from teamwright.cluster.placement.worker_placement import WorkerPlacement
-    from teamwright.journal.postgres.journal import PostgresJournal
-
-    assert isinstance(journal, PostgresJournal)
-    return Engine(remembering(journal), shared=ClusterLimits(url), placement=WorkerPlacement(journal=journal))
+    shared = {name: part for parts in hooks("shared_engine") for name, part in parts(url, journal).items()}
+    return Engine(remembering(journal), **shared)
 
 
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:

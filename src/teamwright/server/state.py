@@ -14,7 +14,7 @@ from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feeds.feed import Feeds
 from teamwright.server.feeds.overview import Overview
 from teamwright.server.inbox import Inbox
-from teamwright.server.lab_pool import LabPool
+from teamwright.server.job_pool import JobPool
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.rate_limit import RateLimit
 from teamwright.server.security.sessions import Sessions
@@ -42,7 +42,7 @@ class ServerState:
     webhook_notices: WebhookNotices
     sessions: Sessions
     awaited: AwaitedRuns
-    lab: LabPool
+    jobs: JobPool
     messages: RateLimit = field(default_factory=lambda: RateLimit(*MESSAGES))
     strangers: RateLimit = field(default_factory=lambda: RateLimit(*STRANGERS))
 
@@ -52,7 +52,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
     driven = DrivenRuns(engine, data / "server-runs.jsonl")
     feeds = Feeds(engine, driven)
-    overview, awaited, lab = Overview(engine), AwaitedRuns(engine), LabPool(folders)
+    overview, awaited, jobs = Overview(engine), AwaitedRuns(engine), JobPool(folders)
     tokens = Tokens(data / "server-tokens.json")
     webhook_notices = WebhookNotices(engine, driven, WebhookLog(data / LOG_FILE))
     state = ServerState(
@@ -67,7 +67,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         webhook_notices,
         Sessions(tokens, file=data / "server-sessions.json"),
         awaited,
-        lab,
+        jobs,
     )
     async with (
         webhook_notices.opened(),
@@ -75,7 +75,7 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
         feeds.opened(),
         overview.opened(),
         awaited.opened(),
-        lab.opened(),
+        jobs.opened(),
     ):
         awaited.restore(driven.requests)
         yield state

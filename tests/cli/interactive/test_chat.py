@@ -15,8 +15,8 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.cli.interactive.chat import ChatSession
-from tests.cli.conftest import DESK, Call, write_team
 from tests.kit.program import Program
+from tests.kit.terminal import DESK, Call, write_team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 

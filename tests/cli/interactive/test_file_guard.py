@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import REPLIES, TEAM, Call, write_team
+from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 
 
 @pytest.mark.parametrize("option", ["--out", "--record"])

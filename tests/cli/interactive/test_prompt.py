@@ -26,9 +26,9 @@ from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.people.approvals import approval_question, review_question
 from teamwright.values.people.questions import Answer, Question
-from tests.cli.conftest import write_team
 from tests.kit.program import Program, run_program
 from tests.kit.records import wait_for_question
+from tests.kit.terminal import write_team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 

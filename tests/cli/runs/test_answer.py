@@ -10,7 +10,7 @@ from teamwright import Context, Engine, Event, FunctionAgent, Turn
 from teamwright.cli.runs.answer import AnswerOptions, OpenQuestions
 from teamwright.errors import UsageError
 from teamwright.people import Question
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents:

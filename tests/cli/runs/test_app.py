@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import TEAM, Call, write_team
+from tests.kit.terminal import TEAM, Call, write_team
 from tests.paths import EXAMPLES
 
 LIST_FIELDS = {"id", "team", "status", "stop_reason", "started_at", "seconds", "total_tokens", "usd"}

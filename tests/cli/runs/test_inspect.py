@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.server.page.export import PageBundle
-from tests.cli.conftest import TEAM, Call, write_team
+from tests.kit.terminal import TEAM, Call, write_team
 
 ASKING = "agents: {chooser: {function: 'tests.cli.people:ask'}}"
 DESK = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.history.kpis import FIGURES
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 PAIR = """\
 agents:

@@ -14,7 +14,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.limits.usage import Usage
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 
 @pytest.fixture

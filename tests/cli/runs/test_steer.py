@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call, write_team
 from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import start
 from tests.kit.program import Program
+from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents:

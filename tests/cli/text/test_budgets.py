@@ -9,7 +9,7 @@ import pytest
 from teamwright.cli.text.budgets import budget_lines, open_lines
 from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.values.limits.usage import Amounts, Bounds
-from tests.cli.conftest import Call, write_team
+from tests.kit.terminal import Call, write_team
 
 TEAM = """\
 agents: {writer: {model: primary, limits: {message: {tokens: 900}}}}

@@ -8,8 +8,8 @@ import pytest
 
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
-from tests.cli.conftest import Call
 from tests.cli.interactive.test_prompt import Terminal
+from tests.kit.terminal import Call
 
 pytestmark = pytest.mark.experts
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 pytestmark = pytest.mark.experts
 

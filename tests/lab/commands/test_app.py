@@ -11,7 +11,7 @@ import pytest
 
 from teamwright.errors import install_command
 from teamwright.lab import compare, evaluate, sweep
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 
 def test_a_report_as_data_is_that_of_the_function(call: Call) -> None:  # Z-14

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.lab.calibration.calibrate import Calibration, Fit
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 
 TOPOLOGIES = EXAMPLES / "topologies"
@@ -86,7 +86,18 @@ teams:
 
 
 def test_a_budget_may_be_named_and_tokens_of_the_run_are_what_is_allotted(call: Call) -> None:
-    arguments = ("run", TOPOLOGIES, "--auto", "--budget", "high", "--max-tokens", 50_000, "--run-id", "high", "--json")
+    arguments = (
+        "run",
+        TOPOLOGIES,
+        "--auto",
+        "--budget-level",
+        "high",
+        "--max-tokens",
+        50_000,
+        "--run-id",
+        "high",
+        "--json",
+    )
     assert "with a high budget" in call(*arguments).err
     bundle = call("runs", "show", "high", "--json").json["bundle"]
     assert bundle["planner_settings"]["run_budget"] == 50_000
@@ -104,10 +115,10 @@ def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--budget", "low"], "--budget sets the budget level for which --auto chooses a topology; add --auto"),
-        (["--profile", "mine"], "--profile sets the figures by which --auto chooses a topology; add --auto"),
+        (["--budget-level", "low"], "--budget-level is for the choice of a topology; add --auto"),
+        (["--profile", "mine"], "--profile is for the choice of a topology; add --auto"),
         (["--auto", "--profile", "nobodys"], "'nobodys'"),
-        (["--auto", "--budget", "huge"], "'huge'"),
+        (["--auto", "--budget-level", "huge"], "'huge'"),
         (["--topology", "ring"], "'ring'"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.lab import compare, evaluate, sweep
-from tests.cli.conftest import Call, Called
+from tests.kit.terminal import Call, Called
 
 EDGES = ("0", "1", "-1", "-0", "0.5", "2", "nan", "inf", "-inf", "1e308", "1e-320", "9" * 20, "", "abc", "0x10")
 NUMBERS = (

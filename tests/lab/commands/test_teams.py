@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 from tests.lab.simulated_teams import PLAN
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import Call
+from tests.kit.terminal import Call
 
 
 def test_the_figures_of_the_run_and_its_members_are_side_by_side(call: Call, team: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from teamwright.cli.main import main
 from teamwright.errors import install_command
-from tests.cli.conftest import TEAM, write_team
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE
+from tests.kit.terminal import TEAM, write_team
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 

@@ -17,8 +17,8 @@ from teamwright.journal import Journal, MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server import awaited_runs
 from teamwright.server.routes import chat_completions
-from tests.cli.conftest import write_team
 from tests.kit.server import TestServer, serving
+from tests.kit.terminal import write_team
 from tests.server.conftest import PAIR
 from tests.server.routes.test_sockets import Writer
 

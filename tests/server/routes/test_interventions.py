@@ -13,11 +13,11 @@ from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.plan_difference import FEW_LINES
 from teamwright.values.people.interventions import AddMember, EditPlan
-from tests.cli.conftest import write_team
 from tests.experts.live.test_strategy import live
 from tests.kit.members import FakeMembers
 from tests.kit.server import TestServer, serving
 from tests.kit.steering import Gate
+from tests.kit.terminal import write_team
 from tests.server.conftest import GATED, REPLIES
 
 SLOW = {"team": "slow", "task": "Go"}
@@ -99,7 +99,7 @@ async def test_long_plans_are_compared_in_a_process_of_the_lab(tmp_path: Path, t
         plan = {"steps": [{"id": f"s{number}"} for number in range(FEW_LINES)]}
         shown = await client.post(f"/api/runs/{run_id}/plan/difference", json={"plan": plan}, timeout=60)
         assert shown.json()["difference"].count("+    {") == FEW_LINES
-        assert vars(server.state.lab)["_idle"]
+        assert vars(server.state.jobs)["_idle"]
 
 
 async def test_a_forecast_names_the_ceiling_and_starts_nothing(tmp_path: Path, teams: Path) -> None:

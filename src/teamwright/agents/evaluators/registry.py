@@ -1,6 +1,6 @@
 """Finds evaluators: by name among entry points of `teamwright.evaluators`, any other by its import path.
 
-The core has none of its own: `rubric` is registered by the optional package `teamwright.experts`.
+The core has none of its own: `rubric` is registered by a wing.
 """
 
 from __future__ import annotations

@@ -35,13 +35,11 @@ def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float
 def new_engine() -> Engine:
     """An engine over the user's journal, which is not open; in Postgres, it keeps limits together with the others."""
     from teamwright.runtime.engine import Engine
+    from teamwright.wings import hooks
 
     if (url := database_url()) is None:
         return Engine()
-    from teamwright.cluster.limits.limits import ClusterLimits
-    from teamwright.cluster.placement.worker_placement import WorkerPlacement
-
-    return Engine(url, shared=ClusterLimits(url), placement=WorkerPlacement())
+    return Engine(url, **{name: part for parts in hooks("shared_engine") for name, part in parts(url).items()})
 
 
 def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:

@@ -29,7 +29,7 @@ from teamwright.cli.terminal.options import (
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
-from teamwright.lab.commands.what_if import what_if
+from teamwright.wings import hooks, required_hook
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -119,7 +119,6 @@ app.command()(logs)
 app.command()(diff)
 app.command()(checkpoints)
 app.command()(kpi)
-app.command("what-if")(what_if)
 
 
 @app.command()
@@ -161,8 +160,7 @@ def resume(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
-            from teamwright.cluster.commands.resubmit import resubmit_run
-
+            resubmit_run = required_hook("resubmit_run", "--submit")
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
         from teamwright.cli.interactive.drive import drive, report_end
         from teamwright.cli.interactive.sys_path import extend_sys_path
@@ -248,9 +246,8 @@ def cancel(
         before = await engine.runs.find(run_id)
         now = await engine.runs.cancel(run_id, reason)
         if before is not None and before.status == "queued":
-            from teamwright.cluster.commands.resubmit import leave_queue
-
-            await leave_queue()
+            for leave_queue in hooks("leave_queue"):
+                await leave_queue()
         return now
 
     return _intervene(run, work, out, json=json)

@@ -46,9 +46,9 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
 
 async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool) -> int:
     """Write a run as one HTML file."""
-    from teamwright.server.page.export import PageBundle, export_html
+    from teamwright.wings import required_hook
 
-    text = await export_html(engine, run_id, PageBundle.load(), prompts=prompts)
+    text = await required_hook("export_page", "--html")(engine, run_id, prompts=prompts)
     write_file(text, file, private=True)
     say(f"run {run_id} written to {str(file)!r} ({size_text(len(text.encode()))}); open it in a browser")
     return 0

@@ -112,10 +112,9 @@ async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, tea
 
 
 def _draw(runs: Sequence[Kpis], file: Path) -> None:
-    from teamwright.lab.drawing.kpi_bars import kpi_plot
-    from teamwright.lab.drawing.svg import save
+    from teamwright.wings import required_hook
 
-    save(kpi_plot(runs), file)
+    required_hook("plot_kpis", "--plot")(runs, file)
     say(f"plot written to {str(file)!r}")
 
 

@@ -234,10 +234,10 @@ def check_files(out: Path | None, plot: Path | None) -> None:
     """Reject files that the result or its plot can't be written to, before any work is done."""
     check_out(out)
     if plot is not None:
-        from teamwright.lab.drawing.svg import check_file
+        from teamwright.wings import required_hook
 
         check_out(plot, "--plot")
-        check_file(plot)
+        required_hook("check_plot", "--plot")(plot)
 
 
 def report_failed_gates(messages: Iterable[str]) -> int:

@@ -15,6 +15,7 @@ from teamwright.agents.files.media import file_text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
 from teamwright.cli.text.failures import ShownFailures
+from teamwright.cli.text.formation import recorded_formation
 from teamwright.cli.text.results import (
     can_retry,
     failure_text,
@@ -29,7 +30,6 @@ from teamwright.cli.text.results import (
 from teamwright.cli.text.table import children_table
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, tool_names, with_texts
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
-from teamwright.experts.commands.formation import recorded_formation
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.member_board import Board, OpenTurn
 from teamwright.history.wording.notes import detail_text, note_text, question_text

@@ -1,4 +1,4 @@
-"""A schedule as text: a table of its tasks, a drawing of its batches, and the evaluation behind it. Pure."""
+"""A schedule as text: a table of its tasks, and a drawing of its batches. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.table import columns
-from teamwright.lab.evaluation.report import section_of
-from teamwright.lab.evaluation.text import section_table
-from teamwright.lab.topology.bundle import Bundle
-from teamwright.lab.topology.model import TopologyReport
 from teamwright.strategies.plan.prepared_plan import Prepared
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text
@@ -24,11 +20,9 @@ MOST_OF_PATH = 12
 CRITICAL, OTHER = "◆", "●"
 
 
-def schedule_text(made: Prepared | Bundle, plan: Plan) -> str:
-    """A schedule as a summary line, a table and a drawing; for a bundle, the evaluation comes first."""
-    prepared = made.prepared if isinstance(made, Bundle) else made
-    parts = [_evaluation(made.evaluation)] if isinstance(made, Bundle) else []
-    return "\n\n".join([*parts, _summary(prepared), _table(prepared, plan), _drawing(prepared), _legend(prepared)])
+def schedule_text(prepared: Prepared, plan: Plan) -> str:
+    """A schedule as a summary line, a table and a drawing."""
+    return "\n\n".join([_summary(prepared), _table(prepared, plan), _drawing(prepared), _legend(prepared)])
 
 
 def _summary(prepared: Prepared) -> str:
@@ -107,14 +101,3 @@ def _legend(prepared: Prepared) -> str:
         f" {count_text(prepared.handoff_tokens, 'token')}"
     )
     return "\n".join([*textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False), handoffs])
-
-
-def _evaluation(report: TopologyReport) -> str:
-    settings, choice = report.settings, report.recommendation
-    head = (
-        f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
-        f" {settings.workload} work, {settings.budget} budget, {settings.protocol}"
-    )
-    pool = "of those that pass their gates" if choice.pool == "passing" else "of all, because none passes its gates"
-    table = section_table(section_of(report)).text()
-    return f"{head}\n{table}\n{choice.topology}: the best by {choice.preference} score, {pool}"

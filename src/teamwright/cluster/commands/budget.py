@@ -8,7 +8,6 @@ import typer
 
 from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
-from teamwright.lab.commands.auto_topology import tenant_budget
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -66,8 +65,8 @@ def _check(name: str | None, usd: float | None, tokens: int | None, per: str | N
     from teamwright.journal.budgets import PERIODS
     from teamwright.values.names import check_name
 
-    if name is not None and tenant_budget(check_name("budget", name)) is None:
-        raise UsageError(f"A budget can't be named {name!r}, which is a budget level of  run --auto.")
+    if name is not None:
+        check_name("budget", name)
     changes = usd is not None or tokens is not None
     if (changes or remove or per is not None) and name is None:
         raise UsageError("Which budget? Give its name first.")

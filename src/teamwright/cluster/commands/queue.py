@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, write_json, write_result
+from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
     from teamwright.cluster.queue.client import QueueLimits
@@ -31,7 +31,7 @@ def queue(
     """
     import anyio
 
-    with needs_extra("cluster", "A queue with workers"):
+    with WING.needed("A queue with workers"):
         from teamwright.cluster.queue.client import QueueLimits
         from teamwright.cluster.queue.settings import is_branch_queue
     from teamwright.errors import UsageError

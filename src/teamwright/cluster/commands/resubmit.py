@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import say, write_json, write_result
+from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, out: Path | None) -> int:
     """Put a run back into its queue, and print its id like `submit`."""
-    with needs_extra("cluster", "A queue with workers"):
+    with WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
         from teamwright.cluster.submission.resubmission import resubmit
@@ -42,7 +42,7 @@ async def leave_queue() -> None:
 
     if database_url() is None:  # a copy in a file has no queue
         return
-    with suppress(JournalError, MissingExtra), needs_extra("cluster", "A queue with workers"):
+    with suppress(JournalError, MissingExtra), WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
+from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -56,7 +56,7 @@ def remove(name: Annotated[str, typer.Argument(metavar="NAME", help="The schedul
 def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> None:
     import anyio
 
-    with needs_extra("cluster", "A queue with workers"):
+    with WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
 
     async def opened() -> None:

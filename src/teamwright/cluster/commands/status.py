@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, redirect_prints, write_json, write_result
+from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -35,7 +35,7 @@ def status(
     check_out(out)
 
     async def show() -> int:
-        with needs_extra("cluster", "A queue with workers"):
+        with WING.needed("A queue with workers"):
             from teamwright.cluster.journal import cluster_journal
             from teamwright.cluster.queue.client import QueueClient
             from teamwright.cluster.status import read_set_aside, read_status

@@ -14,7 +14,6 @@ import typer
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.interactive.team_source import load_manifest
 from teamwright.cli.run import Attach, RunId, TaskFile, TaskText, read_task
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
@@ -33,6 +32,7 @@ from teamwright.cli.terminal.options import (
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
 from teamwright.cluster.commands.start_time import delay_until, parse_start
 from teamwright.cluster.commands.worker import QueueName
+from teamwright.cluster.wing import WING
 from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
-    with needs_extra("cluster", "A queue with workers"):
+    with WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
         from teamwright.cluster.queue.settings import check_own_queue, stored_priority

@@ -13,8 +13,8 @@ import typer
 
 from teamwright.cli.interactive.open import run_on_loop
 from teamwright.cli.terminal.duration import seconds_of
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
+from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
     from teamwright.cluster.worker.log import WorkerLog
@@ -86,7 +86,7 @@ def worker(
     this machine that the options don't allow by name; keys of model providers go to their providers. The runs of a
     worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
-    with needs_extra("cluster", "A queue with workers"):
+    with WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.submission.code_folder import CodeFolder
         from teamwright.cluster.submission.permissions import Permissions

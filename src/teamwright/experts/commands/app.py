@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
-from teamwright.experts.commands.package import needs_experts
 from teamwright.experts.commands.rate import rate
 
 if TYPE_CHECKING:
@@ -100,9 +99,7 @@ def new(
 ) -> int:
     """Create a template of your own; an existing file is never overwritten."""
     from teamwright.errors import UsageError
-
-    with needs_experts():
-        from teamwright.experts.profiles.template import ExpertTemplate
+    from teamwright.experts.profiles.template import ExpertTemplate
 
     ExpertTemplate(name=name)  # refuses a name that is none
     copied = None if source is None else Path(_templates(folder).get(source).file)
@@ -125,8 +122,7 @@ def new(
 
 def _templates(folder: Path) -> ExpertTemplates:
     """The built-in templates and those of a folder, if it exists."""
-    with needs_experts():
-        from teamwright.experts.profiles.registry import ExpertTemplates
+    from teamwright.experts.profiles.registry import ExpertTemplates
 
     return ExpertTemplates(*([folder] if folder.is_dir() else []))
 

@@ -25,7 +25,6 @@ from teamwright.cli.terminal.options import (
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
 from teamwright.experts.commands.app import DEFAULT, Folder
-from teamwright.experts.commands.package import needs_experts
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -135,12 +134,10 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, report_end
     from teamwright.cli.interactive.open import new_engine
+    from teamwright.experts.routing.request import parse_request
     from teamwright.runtime.admission.same_run import require_same_task
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
-
-    with needs_experts():
-        from teamwright.experts.routing.request import parse_request
 
     request = parse_request(options.text)
     async with new_engine() as engine:
@@ -181,7 +178,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
-    from teamwright.experts.commands.formation import formation_of
+    from teamwright.cli.text.formation import formation_of
 
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -210,7 +207,7 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
     from rich.console import Console
 
     from teamwright.cli.interactive.prompt import Keyboard, Prompt
-    from teamwright.experts.commands.formation import formation_of
+    from teamwright.cli.text.formation import formation_of
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:
@@ -230,11 +227,12 @@ def _answering(*, begin: bool) -> Confirmer:
 
 
 async def _forecast(router: Router, request: AskRequest, routed: RoutedTask) -> str:
-    from teamwright.lab.simulation.forecast import forecast_run
     from teamwright.runtime.context.confirmation import forecast_text
     from teamwright.teams.load import team_from_source
+    from teamwright.wings import required_hook
 
     team = team_from_source(routed.source, router.engine.models)
+    forecast_run = required_hook("forecast", "Confirming what a run will cost")
     forecast: SpendForecast = await forecast_run(router.engine.journal, team, request.task, router.limits_left)
     return forecast_text(forecast)
 

@@ -8,7 +8,6 @@ import typer
 
 from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
-from teamwright.experts.commands.package import needs_experts
 from teamwright.values.text.display import NOTHING, number_text
 
 if TYPE_CHECKING:
@@ -52,9 +51,8 @@ def rate(
 
     async def work(journal: Journal) -> int:
         from teamwright.errors import UsageError
+        from teamwright.experts.ratings.track_record import rate_runs
 
-        with needs_experts():
-            from teamwright.experts.ratings.track_record import rate_runs
         found = await rate_runs(journal, await _run_ids(journal, runs, team))
         for run, reason in list(found.left_out.items())[:10]:
             say(f"run {run} is left out: {reason}")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from teamwright.history.kpis import Kpis
-from teamwright.lab.drawing.svg import FAINT, INK, LINE, document, label, line, short, text_width
+from teamwright.lab.drawing.svg import FAINT, INK, LINE, document, label, line, save, short, text_width
 from teamwright.values.text.display import cut
 
 WORK, TALK, JUDGE, PLAIN = "#0f766e", "#c2410c", "#7c3aed", "#2563eb"
@@ -35,6 +36,11 @@ class BarPanel:
         """The end of the scale."""
         sums = (sum(value for value, _ in bar) for bar in self.bars if bar is not None)
         return max((*sums, self.whole or 0.0)) or 1.0
+
+
+def plot_kpis(runs: Sequence[Kpis], file: Path) -> None:
+    """Draw the KPIs of these runs to a file."""
+    save(kpi_plot(runs), file)
 
 
 def kpi_plot(runs: Sequence[Kpis]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import isawaitable
-from typing import cast
 
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
@@ -15,15 +13,13 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.spend_forecast import ConfirmAbove, SpendForecast
 from teamwright.values.people.confirmations import CONFIRM_CHOICES, NO, YES, check_confirmation, confirmation_key
 from teamwright.values.people.questions import Answer
+from teamwright.wings import required_hook
 
 Confirmation = Answer | str | bool
 """The answer of a function: an `Answer`, `"yes"` or `"no"`, or whether the run may begin."""
 Confirmer = Callable[[SpendForecast], Confirmation | Awaitable[Confirmation]]
 """Answers for a person whether a run with this forecast may begin."""
 Forecaster = Callable[[Journal, Team, str, Limits | None], Awaitable[SpendForecast]]
-
-FORECASTER = "teamwright.lab.simulation.forecast:forecast_run"
-"""Loaded by its name, as strategies are: it simulates runs, and so needs an engine itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,8 @@ class ConfirmRequest:
 
     async def forecast(self, journal: Journal, team: Team, task: str, limits: Limits | None) -> SpendForecast | None:
         """Return the forecast that has to be confirmed; `None` if the run may begin without."""
-        forecast = await _load_forecaster()(journal, team, task, limits)
+        forecaster: Forecaster = required_hook("forecast", "Confirming what a run will cost")
+        forecast = await forecaster(journal, team, task, limits)
         above = self.above or team.confirm_above
         if self.confirm is True or above is None or above.is_exceeded_by(forecast):
             return forecast
@@ -61,11 +58,6 @@ class ConfirmRequest:
             return None
         given = self.confirm(forecast)
         return _to_answer(confirmation_key(team.name), await given if isawaitable(given) else given)
-
-
-def _load_forecaster() -> Forecaster:
-    module, _, name = FORECASTER.partition(":")
-    return cast("Forecaster", getattr(import_module(module), name))
 
 
 def _to_answer(key: str, given: object) -> Answer:

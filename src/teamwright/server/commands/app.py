@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from teamwright.cli.terminal.extras import needs_extra
 from teamwright.cli.terminal.output import redirect_prints, say, write_result, write_text
 from teamwright.server.commands import token, webhooks
+from teamwright.server.wing import WING
 
 START = "serve"
 """The hidden command that a plain `teamwright serve` means."""
@@ -72,7 +72,7 @@ def serve(
     """
     import anyio
 
-    with needs_extra("server", "The command `teamwright serve`"):
+    with WING.needed("The command `teamwright serve`"):
         from teamwright.server.listener import ServerSettings
         from teamwright.server.listener import serve as listen
     from teamwright.cli.terminal.interrupts import raise_on_interrupt

@@ -60,7 +60,7 @@ def _inside(text: str, element: str) -> str:
     return text.replace("<!--", "<\\!--") if element == "script" else text
 
 
-async def export_html(engine: Engine, run_id: str, bundle: PageBundle, *, prompts: bool = True) -> str:
+async def export_html(engine: Engine, run_id: str, bundle: PageBundle | None = None, *, prompts: bool = True) -> str:
     """Return a run as one HTML file; without `prompts` it is smaller."""
     events = await read_page_events(engine.journal, run_id)
     result = (await engine.runs.result(run_id)).to_json()
@@ -72,7 +72,7 @@ async def export_html(engine: Engine, run_id: str, bundle: PageBundle, *, prompt
         "prompts": await _prompts(engine, run_id) if prompts else {},
         "events": msgspec.Raw(encode(events)),
     }
-    return html_file(f"Run {run_id}", msgspec.json.encode(document).decode(), bundle)
+    return html_file(f"Run {run_id}", msgspec.json.encode(document).decode(), bundle or PageBundle.load())
 
 
 async def _prompts(engine: Engine, run_id: str) -> dict[str, JsonValue]:

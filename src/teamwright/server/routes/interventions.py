@@ -18,7 +18,7 @@ from teamwright.runtime.followers.receipt import Receipt
 from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import require_run, responses
 from teamwright.server.inbox import WaitingQuestion
-from teamwright.server.plan_difference import FEW_LINES, difference, lines_of
+from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
 from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked
@@ -217,7 +217,7 @@ async def compare_plan(
         lines: JsonValue = [*difference(before, after)]
     else:
         work: dict[str, JsonValue] = {"before": [*before], "after": [*after]}
-        lines = await while_connected(request, partial(server.lab.compute, visitor, "difference", work))
+        lines = await while_connected(request, partial(server.jobs.compute, visitor, PLAN_DIFFERENCE, work))
     return ShownDifference.model_validate(masked({"plan": shown, "difference": lines}))
 
 

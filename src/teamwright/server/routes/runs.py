@@ -17,6 +17,7 @@ from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.security.audit import note_started
 from teamwright.server.security.masked_json import masked
 from teamwright.values.limits.limits import Limits
+from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
 EVENTS: dict[int | str, dict[str, Any]] = {
@@ -95,8 +96,7 @@ async def list_runs(
 @router.post("/forecast", responses=responses(404), dependencies=[MAY_RUN])
 async def forecast_run(server: Server, work: TeamTask) -> dict[str, JsonValue]:
     """Return what a run would probably spend, and the ceiling that it can't exceed; nothing is started or spent."""
-    from teamwright.lab.simulation.forecast import forecast_run as forecast
-
+    forecast = required_hook("forecast", "A forecast")
     team = await anyio.to_thread.run_sync(server.catalogue.load, work.team)
     return masked((await forecast(server.engine.journal, team, work.task, work.limits.limits())).to_json())
 

@@ -1,4 +1,4 @@
-"""The processes that compute for the lab: few, so that runs keep the machine, each ended with its client.
+"""The processes that compute for clients: few, so that runs keep the machine, each ended with its client.
 
 A visitor has one computation at a time, for as long as its role allows. A process is kept for the next request.
 """
@@ -28,7 +28,7 @@ IDLE_SECONDS = 120.0
 """How long a process is kept that has nothing to do."""
 
 
-class LabPool:
+class JobPool:
     """Computes in other processes, which know the teams in some folders."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -49,14 +49,14 @@ class LabPool:
                     timer.cancel()
                     await _end(process)
 
-    async def compute(self, visitor: Visitor, work: str, options: Mapping[str, JsonValue]) -> JsonValue:
-        """Return the result of one of the works of the lab; raises `RefusedRequest`. Cancelled, its process ends."""
+    async def compute(self, visitor: Visitor, job: str, options: Mapping[str, JsonValue]) -> JsonValue:
+        """Return the result of a job, `module:function`; raises `RefusedRequest`. Cancelled, its process ends."""
         async with self._turn(visitor.name), self._limiter:
             process = await self._process()
             seconds, is_done = CEILINGS[visitor.role], False
             try:
                 with anyio.fail_after(seconds):
-                    answer = await _ask(process, {"work": work, "options": dict(options)})
+                    answer = await _ask(process, {"job": job, "options": dict(options)})
                 is_done = True
             except TimeoutError:
                 raise RefusedRequest(
@@ -92,7 +92,7 @@ class LabPool:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "teamwright.server.lab_process",
+            "teamwright.server.job_process",
             *self._folders,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

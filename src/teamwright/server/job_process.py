@@ -1,4 +1,4 @@
-"""Computes for the lab in a process of its own: `python -m teamwright.server.lab_process FOLDER…`.
+"""Does jobs of the server in a process of its own: `python -m teamwright.server.job_process FOLDER…`.
 
 It reads one request per line and answers each with a line, both JSON. It ends with its server, which also ends it where
 a request takes too long or its client has left. What loaded code prints goes nowhere.
@@ -11,74 +11,32 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.catalogue import Catalogue
-from teamwright.server.plan_difference import difference
 from teamwright.server.refusals import RefusedRequest, refusal_of
 
 Options = dict[str, Any]
-Work = Callable[[Catalogue, Options], JsonValue]
+Job = Callable[[Catalogue, Options], JsonValue]
 PARENT_SECONDS = 1.0
 """How often a process looks whether its server is still there."""
 NICENESS = 3
-"""The server comes first, but a busy machine must not starve the lab."""
-
-
-def _sweep(_: Catalogue, options: Options) -> JsonValue:
-    from teamwright.lab.parameter_sweep.sweep import sweep
-
-    return sweep(**options).to_json()
-
-
-def _simulate(catalogue: Catalogue, options: Options) -> JsonValue:
-    from teamwright.lab.simulation.simulate import simulate
-
-    team, task = catalogue.load(options.pop("team")), options.pop("task")
-    return simulate(team, task, **options).to_json()
-
-
-def _plan(catalogue: Catalogue, options: Options) -> JsonValue:
-    from teamwright.lab.simulation.topologies import spec_of
-    from teamwright.strategies.plan.prepared_plan import prepare
-    from teamwright.teams.plan_preview import preview_plan
-
-    team = catalogue.load(options["team"])
-    plan, settings = preview_plan(options["team"], spec_of(team), options["task"] or None)
-    return prepare(plan, settings).to_json()
-
-
-def _advise(catalogue: Catalogue, options: Options) -> JsonValue:
-    from teamwright.lab.calibration.advise import advise
-
-    team, task = catalogue.load(options.pop("team")), options.pop("task")
-    return advise(team, task, **options).to_json()
-
-
-def _difference(_: Catalogue, options: Options) -> JsonValue:
-    return cast("JsonValue", difference(options["before"], options["after"]))
-
-
-WORKS: Mapping[str, Work] = {
-    "sweep": _sweep,
-    "simulate": _simulate,
-    "plan": _plan,
-    "advise": _advise,
-    "difference": _difference,
-}
+"""The server comes first, but a busy machine must not starve the jobs."""
 
 
 def answer(catalogue: Catalogue, line: str) -> dict[str, JsonValue]:
     """Return the result of a request, or why it is refused."""
     request = json.loads(line)
     try:
-        return {"result": WORKS[request["work"]](catalogue, request["options"])}
+        job = cast("Job", resolve_name(request["job"]))
+        return {"result": job(catalogue, request["options"])}
     except RefusedRequest as refusal:
         return {"refused": [refusal.status, refusal.code, str(refusal)]}
     except TeamwrightError as error:

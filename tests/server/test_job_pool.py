@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import lab_pool
+from teamwright.server import job_pool as lab_pool
 from teamwright.server.catalogue import Catalogue
-from teamwright.server.lab_process import answer
-from tests.cli.conftest import write_team
+from teamwright.server.job_process import answer
 from tests.kit.server import TestServer, serving
+from tests.kit.terminal import write_team
 
 LONG = """\
 agents:
@@ -120,7 +120,7 @@ async def test_no_process_outlives_its_server(tmp_path: Path, teams: Path, proce
 
 def test_what_is_refused_says_why(teams: Path) -> None:
     catalogue = Catalogue([teams])
-    unknown = '{"work": "advise", "options": {"team": "piar", "task": ""}}'
+    unknown = '{"job": "teamwright.lab.jobs:advise_team", "options": {"team": "piar", "task": ""}}'
     assert answer(catalogue, unknown)["refused"][:2] == [404, "unknown_name"]  # pyright: ignore[reportIndexIssue, reportOptionalSubscript, reportArgumentType, reportCallIssue]
-    same = '{"work": "difference", "options": {"before": ["a"], "after": ["a"]}}'
+    same = '{"job": "teamwright.server.plan_difference:difference_job", "options": {"before": ["a"], "after": ["a"]}}'
     assert answer(catalogue, same) == {"result": []}

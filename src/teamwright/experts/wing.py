@@ -1,0 +1,12 @@
+"""The wing of expert teams: roles, reviews, skills, templates and ratings, on the plans of the core."""
+
+from teamwright.wings import Wing
+
+WING = Wing(
+    name="experts",
+    commands={"ask": "teamwright.experts.commands.ask:ask", "experts": "teamwright.experts.commands.app:app"},
+    hooks={
+        "expand_agents": "teamwright.experts.profiles.declarations:expand",
+        "routes": "teamwright.experts.routes:router",
+    },
+)

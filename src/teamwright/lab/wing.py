@@ -1,0 +1,17 @@
+"""The wing of the lab: evaluation, simulation, calibration, advice and what-if, without calling a model."""
+
+from teamwright.wings import Wing
+
+WING = Wing(
+    name="lab",
+    libraries=("numpy",),
+    commands={"lab": "teamwright.lab.commands.app:app", "runs what-if": "teamwright.lab.commands.what_if:what_if"},
+    hooks={
+        "run_options": "teamwright.lab.commands.auto_topology:AUTO",
+        "plan_bundle": "teamwright.lab.commands.plan_bundle:bundle_plan",
+        "check_plot": "teamwright.lab.drawing.svg:check_file",
+        "plot_kpis": "teamwright.lab.drawing.kpi_bars:plot_kpis",
+        "routes": "teamwright.lab.routes:router",
+        "forecast": "teamwright.lab.simulation.forecast:forecast_run",
+    },
+)

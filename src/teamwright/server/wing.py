@@ -1,0 +1,10 @@
+"""The wing of the server: runs over HTTP and sockets, and the page."""
+
+from teamwright.wings import Wing
+
+WING = Wing(
+    name="server",
+    libraries=("fastapi", "starlette", "uvicorn", "websockets"),
+    commands={"serve": "teamwright.server.commands.app:app"},
+    hooks={"export_page": "teamwright.server.page.export:export_html"},
+)

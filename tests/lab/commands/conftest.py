@@ -1,0 +1,3 @@
+from tests.kit.terminal import call, team
+
+__all__ = ["call", "team"]
