@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, ModelAgent, Team, Turn, load_team
 from teamwright.agents import TurnContext
+from teamwright.agents.functions.own_modules import OwnModules
 from teamwright.errors import RunNotFound, UnknownName
 from teamwright.runtime.prompts import PromptReplay, TurnPrompt, rebuild_prompt
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
@@ -19,6 +22,17 @@ from teamwright.values.specs.manifest import ServerModel
 from tests.paths import EXAMPLES
 
 CALLS: list[tuple[int, int]] = []
+CHECKED = """\
+agents: {{a: {{model: {{url: "{url}", name: tiny}}}}}}
+teams:
+  t:
+    members: [a]
+    strategy: dag
+    dag:
+      steps:
+        - {{id: draft, agent: a, task: Write., evaluate: {{criteria: [{{id: text, python: "checks:has_text"}}]}}}}
+        - {{id: final, agent: a, task: Finish., needs: [draft]}}
+"""
 
 
 def add(a: int, b: int) -> int:
@@ -49,17 +63,7 @@ async def every_prompt(engine: Engine, run_id: str = "r") -> list[TurnPrompt]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "a2a_lite",
-        "dag",
-        "mesh_team",
-        "selector",
-        pytest.param(
-            "rubric",
-            marks=[pytest.mark.experts, pytest.mark.xfail(strict=True, reason="the replay stops at timed teams")],
-        ),
-    ],
+    "name", ["a2a_lite", "dag", "mesh_team", "selector", pytest.param("rubric", marks=pytest.mark.experts)]
 )
 async def test_every_request_of_a_run_is_rebuilt_exactly(name: str) -> None:  # A-15
     folder = EXAMPLES / name
@@ -72,6 +76,23 @@ async def test_every_request_of_a_run_is_rebuilt_exactly(name: str) -> None:  # 
     rebuilt = [request for one in prompts for request in one.requests]
     assert sorted(one.key for one in rebuilt) == sorted(sent)
     assert all(one.is_exact for one in rebuilt)
+
+
+@pytest.mark.experts
+async def test_prompts_of_a_team_with_checks_in_python_are_rebuilt_after_its_folder_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    (folder / "checks.py").write_text("def has_text(text): return bool(text)")
+    with ModelServer(answers(Say(text="Draft."), Say(text="Final."))) as server:
+        (folder / "team.yaml").write_text(CHECKED.format(url=server.url))
+        async with Engine("memory") as engine:
+            await engine.run(load_team(folder), "Go", run_id="r")
+            shutil.rmtree(folder)
+            del sys.modules[f"{OwnModules.of(str(folder.resolve())).package}.checks"]  # as in another process
+            first, second = [await rebuild_prompt(engine, "r", f"t/{step}/work") for step in ("draft", "final")]
+    assert (first.problem, second.problem) == ("", "")
+    assert [one.is_exact for one in (*first.requests, *second.requests)] == [True, True]
+    assert any("Draft." in str(one.content) for one in second.requests[0].messages)
 
 
 async def test_the_messages_tools_and_settings_are_those_that_the_model_got() -> None:  # A-15

@@ -58,15 +58,12 @@ class Handle:
 
     async def drive(self) -> None:
         """Drive the run to its end; the engine calls this."""
-        from teamwright.agents.functions.own_modules import modules_of  # needed by runs alone
-
         run = self._run
         assert run is not None
         assert self._done is not None
         try:
             async with self.engine.resources(run.notes_team):
-                with modules_of(run.module_folder):
-                    result = await run.drive(self._run_input)
+                result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:
                 self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import anyio
 from pydantic import JsonValue
 
+from teamwright.agents.functions.import_guard import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
@@ -102,8 +103,11 @@ async def rebuild_prompt(engine: Engine, run_id: str, key: str) -> TurnPrompt:
 class PromptReplay:
     """The record of one run and its team, to be replayed for any of its turns."""
 
-    def __init__(self, journal: Journal, events: Sequence[Event], team: Team, problem: str = "") -> None:
+    def __init__(
+        self, journal: Journal, events: Sequence[Event], team: Team, problem: str = "", *, has_code: bool = True
+    ) -> None:
         self._journal, self._events, self._team, self._problem = journal, events, team, problem
+        self._has_code = has_code
 
     @classmethod
     async def load(cls, engine: Engine, run_id: str) -> Self:
@@ -126,7 +130,8 @@ class PromptReplay:
         except TeamwrightError as error:
             problem = f"the team can't be loaded here, so its requests can't be rebuilt: {error}"
             team = await anyio.to_thread.run_sync(load, found.changed(without_code))
-        return cls(engine.journal, events, team, problem)
+        has_code = not problem and await anyio.Path(found.source.module_folder).is_dir()
+        return cls(engine.journal, events, team, problem, has_code=has_code)
 
     @property
     def keys(self) -> list[str]:
@@ -162,7 +167,8 @@ class PromptReplay:
         """Replay a record until the probe has seen all; returns what went wrong, or an empty text."""
         run = Run(record.run_id, self._team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
         run.observe(probe)
-        driving = asyncio.ensure_future(run.drive())
+        with nullcontext() if self._has_code else code_not_loaded():  # checks are recorded, and need not be here
+            driving = asyncio.ensure_future(run.drive())
         driving.add_done_callback(lambda _: probe.done.set())
         try:
             with anyio.fail_after(SECONDS):

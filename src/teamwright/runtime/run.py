@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.context import AgentLike
 from teamwright.agents.contract.dependencies import Dependencies
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -115,8 +116,6 @@ class Run:
         self._paused_at: float | None = None
         self._seconds_waited = 0.0
         self.interactive, self.driver = False, ""
-        self.module_folder = team.declared.module_folder if team.declared is not None else ""
-        """The folder of the manifest, whose modules its code may import while the run is driven."""
         self.webhook_delivery: Delivery | None = None
         """The notice to send to a webhook once this driver has released the run."""
         self.budget = record.start.budget if record is not None and record.started is not None else ""
@@ -194,17 +193,18 @@ class Run:
 
         It begins after this event-loop iteration, in which the run is opened, so that the first events become one
         batch. All members work inside it, so a cancellation of the driver always arrives in `drive`, as an
-        interruption.
+        interruption; and their code finds the modules beside the manifest, whether the run is driven or replayed.
         """
-        state = self._state
+        state, declared = self._state, self._team.declared
         state.driver = asyncio.current_task()
-        state.root = ContainedTask(
-            partial(self._run_team, opening),
-            name=self.run_id,
-            grace=state.grace,
-            abandoned=state.abandon,
-            interrupted=self.interrupt,
-        )
+        with modules_of(declared.module_folder if declared is not None else ""):
+            state.root = ContainedTask(
+                partial(self._run_team, opening),
+                name=self.run_id,
+                grace=state.grace,
+                abandoned=state.abandon,
+                interrupted=self.interrupt,
+            )
         return state.root
 
     def _open(self, run_input: RunInput | None) -> OpenedRun:
