@@ -79,7 +79,6 @@ class StepExecution:
         self._attempts = self._retries = 0
         self._is_downgraded = self._nothing_found = False
         self._may_retry = True
-        self._successor = agent
         self._warnings: list[str] = []
         self._regular_failure: Failure | None = None
         """The last failure of the regular model, where the economy model took over."""
@@ -149,22 +148,23 @@ class StepExecution:
         while isinstance(ending, Failure):
             if ending.error == REVIEW_EXCEEDED:  # the member's own evaluation
                 return await self._exceed_own(ending, ctx)
-            rung, passed_over = self._next_rung(ending)
+            successor = self._reassign(ending)
+            rung, passed_over = self._next_rung(ending, successor)
             if rung in ("replan", "skip_step", "abort_team"):
                 return await self._give_up(ending, ctx, passed_over)
             await ctx.emit(self._failed(ending, rung, passed_over))
-            if rung == "retry":
-                ending = await self._retry(ending, turn, key, ctx)
+            if successor is not None:
+                ending = await self._retry(successor, ending, turn, key, ctx)
             else:
                 self._is_downgraded, self._regular_failure = True, ending
                 self._warn(ending, "its economy model took over")
                 ending = await self._ask(turn, f"economy/{key}", ctx)
         return ending
 
-    async def _retry(self, failure: Failure, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
+    async def _retry(self, agent: Agent, failure: Failure, turn: Turn, key: str, ctx: Context) -> Reply | Failure:
         """Try the step again, with another member where the team exchanges it."""
         self._retries += 1
-        before, self._agent = self._agent, self._successor
+        before, self._agent = self._agent, agent
         if self._agent is not before:
             if failure.error in FUTILE:
                 self._warn(failure, f"{self._agent.name!r} took over")
@@ -192,25 +192,28 @@ class StepExecution:
             self._may_retry = False
         return ending
 
-    def _next_rung(self, failure: Failure) -> tuple[FailureRung, tuple[FailureRung, ...]]:
+    def _reassign(self, failure: Failure) -> Agent | None:
+        """Assign the step for another attempt, if one is left and may help, and return to whom.
+
+        Where the settings or the input of a member are wrong, only another member may help.
+        """
+        if failure.error in (BUDGET, REJECTED) or self._retries >= self._ladder.retry:
+            return None
+        agent = self._next_agent(self._agent)
+        return None if failure.error in FUTILE and agent is self._agent else agent
+
+    def _next_rung(self, failure: Failure, successor: Agent | None) -> tuple[FailureRung, tuple[FailureRung, ...]]:
         """Return the next rung that applies, and those before it that do not."""
+        if successor is not None:
+            return "retry", ()
         passed_over: list[FailureRung] = []
         if self._retries < self._ladder.retry or failure.error == BUDGET:
-            if self._can_retry(failure):
-                return "retry", ()
             passed_over.append("retry")
         if self._ladder.downgrade_model and not self._is_downgraded:
             if policy_of(self._agent).economy is not None and failure.error not in (*FUTILE, REJECTED):
                 return "downgrade_model", tuple(passed_over)
             passed_over.append("downgrade_model")
         return self._last_rung(failure), tuple(passed_over)
-
-    def _can_retry(self, failure: Failure) -> bool:
-        """Whether another attempt may help; where the settings or the input of a member are wrong, only by another."""
-        if failure.error in (BUDGET, REJECTED):
-            return False
-        self._successor = self._next_agent(self._agent)
-        return failure.error not in FUTILE or self._successor is not self._agent
 
     def _last_rung(self, failure: Failure) -> FailureRung:
         """Return what follows when there is no further attempt. A used-up budget skips what it does not cover."""
