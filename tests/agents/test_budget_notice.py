@@ -48,6 +48,26 @@ def test_an_ample_budget_is_not_reported(left: Amounts) -> None:
     assert line(left) == ""
 
 
+@pytest.mark.parametrize("left", [Amounts(tokens=400), Amounts(usd=0.0004), Amounts(tokens=120)])
+def test_a_small_budget_of_which_a_request_needs_little_is_not_reported(left: Amounts) -> None:
+    """A request without a cap is taken to need what it would be refused for, which a small limit scales down."""
+    assert line(left, cap=None) == ""
+
+
+def test_a_small_budget_of_which_a_request_needs_much_is_reported() -> None:
+    long = Turn("word " * 160, left=Amounts(tokens=400))
+    assert low_budget_notice(long, PRICED, "Be kind.", None).startswith("Little is left of the budget: 400 tokens.")
+
+
+@pytest.mark.parametrize("limit", [100, 200, 300, 400, 500, 600, 1000, 3000])
+async def test_a_limit_far_above_the_need_costs_no_token(limit: int) -> None:
+    members = [ScriptedAgent(name, [Rule(reply="There are three offers.")]) for name in ("a", "b")]
+    async with Engine("memory") as engine:
+        free = await engine.run(Team("t", members=members), "Which one?")
+        limited = await engine.run(Team("t", members=members), "Which one?", limits=Limits(tokens=limit))
+    assert (limited.status, limited.usage.total_tokens) == ("completed", free.usage.total_tokens)
+
+
 def test_all_limits_are_reported_in_one_line() -> None:
     assert line(Amounts(tokens=312, usd=0.00123, calls=1, seconds=7.6)) == (
         "Little is left of the budget: 312 tokens, $0.00123, 1 call, 8 seconds."

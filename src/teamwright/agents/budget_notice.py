@@ -5,9 +5,11 @@ The texts are part of prompts: changing one changes effect hashes, and recorded 
 
 from __future__ import annotations
 
+from math import inf
+
 from teamwright.agents.prices import rate_of
-from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT
-from teamwright.budget.money import picodollars
+from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT, scaled_output
+from teamwright.budget.money import Rate, picodollars
 from teamwright.budget.token_estimate import BYTES_PER_MESSAGE
 from teamwright.values.limits.reply import text_size
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Amounts
@@ -25,9 +27,11 @@ def low_budget_notice(turn: Turn, model: AnyModel, instructions: str, cap: int |
     left = turn.left
     if left is None:
         return ""
-    size = text_size(turn.prompt) + text_size(instructions)
-    likely, output = size // CHARACTERS_PER_TOKEN, min(cap or USEFUL_OUTPUT, AMPLE_OUTPUT)
-    if not _is_low(left, model, likely, output):
+    likely = (text_size(turn.prompt) + text_size(instructions)) // CHARACTERS_PER_TOKEN
+    rate = None if left.usd is None else rate_of(model, likely)
+    # Without a cap of its own, a request is taken to need what it is refused for: less under a small limit.
+    output = min(cap, AMPLE_OUTPUT) if cap else scaled_output(USEFUL_OUTPUT, _output_left(left, rate))
+    if not _is_low(left, rate, likely, output):
         return ""
     line = f"Little is left of the budget: {_amounts_text(left)}. Answer briefly and begin nothing that needs more."
     # If the budget just covers an answer, the notice must not use it up.
@@ -44,17 +48,24 @@ CUT_NOTICE_TOKENS = len(output_cut_notice(999_999)) + BYTES_PER_MESSAGE
 """Upper bound on the tokens that this line adds to a prompt."""
 
 
-def _is_low(left: Amounts, model: AnyModel, prompt: int, output: int) -> bool:
+def _output_left(left: Amounts, rate: Rate | None) -> float:
+    """Return the output tokens that the tighter of the remaining tokens and money pays for."""
+    tokens = inf if left.tokens is None else left.tokens
+    return (
+        tokens
+        if left.usd is None or rate is None or not rate.output
+        else min(tokens, picodollars(left.usd) / rate.output)
+    )
+
+
+def _is_low(left: Amounts, rate: Rate | None, prompt: int, output: int) -> bool:
     if left.tokens is not None and left.tokens < REQUESTS * (prompt + output):
         return True
     if left.calls is not None and left.calls < REQUESTS:
         return True
     if left.seconds is not None and left.seconds < SECONDS:
         return True
-    if left.usd is None:
-        return False
-    rate = rate_of(model, prompt)
-    return rate is not None and picodollars(left.usd) < REQUESTS * rate.cost(prompt, output)
+    return left.usd is not None and rate is not None and picodollars(left.usd) < REQUESTS * rate.cost(prompt, output)
 
 
 def _amounts_text(left: Amounts) -> str:
