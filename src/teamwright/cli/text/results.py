@@ -114,10 +114,18 @@ def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bo
             kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps still apply)"
             return [f"continue with a larger budget: {fork} --max-tokens N  {kinds}"]
         case "timeout" | "cancelled" as status:
-            more = "with more time" if status == "timeout" else "from there"
-            return [f"continue {more}: {fork}{' --max-seconds N' if status == 'timeout' else ''}"]
+            return [_step_to_more_time(result, fork) if status == "timeout" else f"continue from there: {fork}"]
         case _:
             return [f'continue the conversation: teamwright run --continue {run} "…"']
+
+
+def _step_to_more_time(result: RunResult, fork: str) -> str:
+    """The command that continues a run out of time; no option raises the time of a team within the run's own."""
+    outer, _, team = result.failure.member.rpartition("/") if result.failure is not None else ("", "", "")
+    if not outer:
+        return f"continue with more time: {fork} --max-seconds N"
+    then = f'teamwright run MANIFEST --continue {result.run_id} "…"'
+    return f"raise the time of {team!r} in its manifest; then: {then}"
 
 
 def _steps_of_questions(run: str, questions: dict[str, Question], resume: str) -> list[str]:
