@@ -61,3 +61,8 @@ def test_an_edit_of_another_form_is_refused(question: Question, data: JsonValue)
 def test_a_decision_about_a_review_is_one_of_three_and_only_a_revision_has_a_note(given: Answer) -> None:
     with pytest.raises(UsageError, match="'k'"):
         check_answer(REVIEW, "k", given)
+
+
+def test_a_note_that_is_not_a_text_is_refused_as_such() -> None:
+    with pytest.raises(UsageError, match="The note of the answer 'revise' to 'k' must be a text, not 3"):
+        check_answer(REVIEW, "k", Answer(text="revise", data=3))

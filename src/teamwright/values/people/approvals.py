@@ -90,8 +90,10 @@ def check_answer(question: Question, key: str, given: Answer) -> Answer:
     if is_confirmation(question):
         return check_confirmation(key, given)
     if is_review(question):
-        if given.data is not None and (given.text != REVISE or not isinstance(given.data, str)):
-            raise UsageError(f"Only the answer {REVISE!r} to {key!r} has a note, which is a text.")
+        if given.data is not None and given.text != REVISE:
+            raise UsageError(f"Only the answer {REVISE!r} to {key!r} has a note.")
+        if not isinstance(given.data, str | None):
+            raise UsageError(f"The note of the answer {REVISE!r} to {key!r} must be a text, not {given.data!r:.100}.")
         return given
     if given.text == REJECT and given.data is not None and not isinstance(given.data, str):
         raise UsageError(f"The reason for rejecting {key!r} must be a text.")
