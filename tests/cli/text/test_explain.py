@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.text.explain import explain, explanation_text
-from teamwright.values.events.run import RunLogged
+from teamwright.journal.commit import commit
+from teamwright.journal.protocol import Batch
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunLogged, RunPaused
+from teamwright.values.people.questions import Question
 
 
 async def test_a_repeated_note_is_shown_once_and_again_after_a_reply() -> None:
@@ -20,3 +24,19 @@ async def test_a_repeated_note_is_shown_once_and_again_after_a_reply() -> None:
     lines = [line.partition("  ")[2].strip() for line in explanation_text(account).splitlines()]
     told = [line.partition(" s ")[2].strip() or line for line in lines if "logged" in line or "more like" in line]
     assert told == ["a logged · still at it", "… 2 more like this", "b logged · still at it", "… 2 more like this"]
+
+
+async def test_a_run_that_its_driver_paused_says_why() -> None:
+    async def ask(turn: Turn, ctx: Context) -> str:
+        return (await ctx.ask_person(Question(text="Which?"), key="which")).text
+
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[FunctionAgent("a", ask)]), "go", run_id="r")
+        last = (await engine.journal.read("r"))[-1]
+        why = "The journal has lost event 9 of run 'r'."
+        paused = Event("r", last.number + 1, last.time, "", "", RunPaused(stop_reason="pause", why=why))
+        async with engine.journal.drive("r"):
+            await commit(engine.journal, Batch([paused], {}))
+        account = explain(await engine.runs.history("r"), await engine.runs.result("r"))
+    assert account.why == why
+    assert f"run paused: {why}" in explanation_text(account)

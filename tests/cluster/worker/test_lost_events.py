@@ -11,6 +11,7 @@ import pytest
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.submission.resubmission import resubmit
 from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.values.events.run import RunPaused
 from tests.kit.postgres_restart import OwnPostgres
 from tests.kit.workers import Cluster, eventually
 
@@ -59,7 +60,10 @@ async def test_a_run_whose_events_were_lost_waits_for_a_person_and_can_be_given_
     found = await cluster.journal.find("one")
     assert found is not None
     assert (found.status, found.stop_reason) == ("paused", "pause")
-    assert [one.number for one in await cluster.journal.read("one")] == list(range(1, known + 1))
+    events = await cluster.journal.read("one")
+    assert [one.number for one in events] == list(range(1, known + 1))
+    assert isinstance(events[-1].fact, RunPaused)
+    assert events[-1].fact.why.startswith(f"The journal has lost event {known} of run 'one'")
     await resubmit(cluster.journal, cluster.client, "one")
     await cluster.completed("one")
     await cluster.check("one")

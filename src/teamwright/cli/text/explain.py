@@ -36,7 +36,7 @@ from teamwright.history.wording.notes import detail_text, note_text, question_te
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
-from teamwright.values.events.run import RunEnded, RunLogged
+from teamwright.values.events.run import RunEnded, RunLogged, RunPaused
 from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStarted
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, iso
@@ -123,6 +123,8 @@ class Explanation:
     @property
     def why(self) -> str:
         """Why the run has its status, as a sentence; for a queued run, for what it waits."""
+        if self.result.status == "paused" and isinstance(self.last.fact, RunPaused) and self.last.fact.why:
+            return self.last.fact.why
         if self.result.status == "queued" and (note := note_text(self.last)) is not None:
             return f"The run {note}."
         return why_text(self.result.status, self.result.stop_reason)

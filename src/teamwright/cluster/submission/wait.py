@@ -25,12 +25,12 @@ async def record_wait(journal: Journal, run_id: str, queue: str, lacks: Lacks | 
             await _record(journal, last, fact)
 
 
-async def record_pause(journal: Journal, run_id: str) -> None:
-    """Record that a run is paused until it is resumed by hand; raises `RunIsLive` if another process drives it."""
+async def record_pause(journal: Journal, run_id: str, why: str) -> None:
+    """Record why a run is paused until it is resumed by hand; raises `RunIsLive` if another process drives it."""
     async with journal.drive(run_id):
         events = await journal.read(run_id)
         if events and not any(isinstance(one.fact, RunEnded) for one in events):
-            await _record(journal, events[-1], RunPaused(stop_reason="pause"))
+            await _record(journal, events[-1], RunPaused(stop_reason="pause", why=why))
 
 
 async def _record(journal: Journal, last: Event, fact: RunPaused | RunQueued) -> None:

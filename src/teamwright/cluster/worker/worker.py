@@ -327,7 +327,7 @@ class Worker:
     async def _hold(self, run_id: str, reason: str) -> None:
         """Pause a run that can't go on by itself, until it is resumed by hand."""
         with suppress(RunIsLive):  # another process has taken it over, and knows what is recorded
-            await record_pause(self._journal, run_id)
+            await record_pause(self._journal, run_id, reason)
         await self._client.park(run_id, reason)
 
     async def _settle(self, work: Callable[[], Awaitable[None]]) -> bool:

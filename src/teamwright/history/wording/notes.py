@@ -189,8 +189,8 @@ def note_text(event: Event) -> str | None:
             return _origin_text(origin)
         case RunResumed(driver=driver):
             return f"run resumed{f' by {driver}' if driver else ''}"
-        case RunPaused(stop_reason=reason):
-            return _pause_text(reason)
+        case RunPaused(stop_reason=reason, why=why):
+            return f"run paused: {why}" if why else _pause_text(reason)
         case RunIntervened(intervention=Mark()):
             return None  # the checkpoint has an event of its own
         case RunIntervened() | RunApplied() | RunRefused() | RunAborted() as fact:

@@ -95,6 +95,8 @@ class RunPaused(Record, frozen=True):
     kind: ClassVar = "run.paused"
     stop_reason: StopReason
     waiting_for: tuple[str, ...] = ()
+    why: str = ""
+    """Why a driver paused the run, in words; empty where a person did, or where it waits for one."""
 
 
 class RunInterrupted(Record, frozen=True):
