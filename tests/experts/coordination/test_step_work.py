@@ -70,6 +70,8 @@ COMPLETED, DEGRADED, TIMEOUT = ("completed", "done"), ("degraded", "done"), ("ti
 FAILED, EXCEEDED, UNPLANNED = ("failed", "error"), ("failed", "review_exceeded"), ("failed", "planning")
 RETRY, DOWNGRADE, SKIP, ABORT_TEAM = "retry", "downgrade_model", "skip_step", "abort_team"
 ONE: dict[str, Any] = {"steps": [{"id": "a"}]}
+CHAIN: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b"]}]}
+BESIDE: dict[str, Any] = {"steps": [{"id": "a"}, {"id": "b", "needs": ["a"]}, {"id": "c"}]}
 CHEAP: dict[str, Any] = {"steps": [{"id": "e"}]}
 REQUIRED: dict[str, Any] = {"steps": [{"id": "a", "required": True}, *STEPS[1:]]}
 ABORT: dict[str, Any] = {"on_failure": {"skip_step": False}}
@@ -87,6 +89,8 @@ TABLE = [
     Cell("generator: a wrong setting, abort", {"a": WRONG}, {**ABORT}, FAILED, None, (ABORT_TEAM,)),
     Cell("generator: skip", {"a": ERROR}, {}, DEGRADED, "c", (RETRY, SKIP)),
     Cell("generator: skip the last step", {"c": ERROR}, {}, DEGRADED, "b", (RETRY, SKIP)),
+    Cell("generator: skip all that a chain begins with", {"a": ERROR}, {**CHAIN}, FAILED, None, (RETRY, SKIP)),
+    Cell("generator: skip a chain beside a step", {"a": ERROR}, {**BESIDE}, DEGRADED, "c", (RETRY, SKIP)),
     Cell("generator: skip the only step", {"a": ERROR}, {**ONE}, FAILED, None, (RETRY, SKIP)),
     Cell("generator: abort", {"a": ERROR}, {**ABORT}, FAILED, "b", (RETRY, ABORT_TEAM)),
     Cell("generator: abort a required step", {"a": ERROR}, {**REQUIRED}, FAILED, "b", (RETRY, ABORT_TEAM)),
