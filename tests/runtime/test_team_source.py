@@ -103,7 +103,9 @@ def test_commands_take_the_folder_or_another_manifest(tmp_path: Path, capsys: py
         assert run("runs", "answer", run_id, "--approve")[0] == 0
         (tmp_path / run_id).rename(tmp_path / f"new-{run_id}")
     code, text = run("runs", "resume", "one")
-    assert (code, "is gone" in text) == (1, True)
+    assert (code, "is gone" in text) == (1, True), "the run can't be resumed as it is"
+    code, text = run("runs", "resume", "one", "--code", tmp_path / "nowhere")
+    assert (code, "There is no folder" in text) == (2, True), "an argument is wrong"
     assert run("runs", "resume", "one", "--code", tmp_path / "new-one", "--no-input", "-q")[0] == 7
     assert run("runs", "resume", "two", "--team", tmp_path / "new-two" / "team.yaml", "--no-input", "-q")[0] == 7
     assert run("runs", "fork", "three", "--code", tmp_path / "new-three", "--no-input", "-q")[0] == 7
