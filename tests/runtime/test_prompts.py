@@ -63,7 +63,11 @@ async def every_prompt(engine: Engine, run_id: str = "r") -> list[TurnPrompt]:
 
 
 @pytest.mark.parametrize(
-    "name", ["a2a_lite", "dag", "mesh_team", "selector", pytest.param("rubric", marks=pytest.mark.experts)]
+    "name",
+    [
+        *("a2a_lite", "dag", "mesh_team", "selector"),
+        *(pytest.param(name, marks=pytest.mark.experts) for name in ("rubric", "expert_team", "code_review")),
+    ],
 )
 async def test_every_request_of_a_run_is_rebuilt_exactly(name: str) -> None:
     folder = EXAMPLES / name
