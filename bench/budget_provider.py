@@ -16,6 +16,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, Literal, Self
 
+from bench.instant_server import Chat, respond
 from teamwright.agents.clients.tokenizer import load_tokenizer
 from tests.kit.prompt_corpus import draw_text
 
@@ -27,7 +28,6 @@ ECONOMY = 0.2
 FRAME, REQUEST = 4, 3
 """Tokens that the provider adds to each message, and to a request."""
 TAG = re.compile(r"\[([a-z]\S*\.\d+\.[a-z_]+)\]")
-LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 SPLIT = re.compile(r"[A-Za-z]{1,5}|\d|[^\sA-Za-z\d]| +(?= )|\n")
 """The tokens of the model whose tokenizer is not known to others."""
 
@@ -86,7 +86,7 @@ class Provider:
         return f"http://127.0.0.1:{self.port}/v1"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        self._server = await asyncio.get_running_loop().create_server(lambda: Chat(self._respond), "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -131,6 +131,9 @@ class Provider:
             "usage": usage
         }
 
+    def _respond(self, body: bytes) -> bytes:
+        return respond(self.complete(json.loads(body)))
+
     def _answer(self, tag: str) -> list[str]:
         if tag in self.answers:
             return re.findall(r"\w+|\W+", self.answers[tag])
@@ -147,25 +150,3 @@ class Provider:
 def _text(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-
-
-class _Connection(asyncio.Protocol):
-    def __init__(self, provider: Provider) -> None:
-        self._provider, self._received = provider, b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Answer each request as soon as it is whole."""
-        self._received += data
-        while (end := self._received.find(b"\r\n\r\n")) >= 0:
-            length = LENGTH.search(self._received[:end])
-            size = end + 4 + (int(length[1]) if length else 0)
-            if len(self._received) < size:
-                return
-            body, self._received = self._received[end + 4 : size], self._received[size:]
-            answer = json.dumps(self._provider.complete(json.loads(body))).encode()
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
-            self._transport.write(head + answer)

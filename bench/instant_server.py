@@ -7,6 +7,7 @@ bytes: the whole answer as one JSON body, or as a stream of as many chunks as th
 import asyncio
 import json
 import re
+from collections.abc import Callable
 
 ANSWER = "Wild yeast and bacteria raise the dough slowly and give the loaf its taste. " * 5
 USAGE = {"prompt_tokens": 700, "completion_tokens": 90, "total_tokens": 790}
@@ -19,7 +20,12 @@ def whole() -> bytes:
     message = {"role": "assistant", "content": ANSWER, "refusal": None, "annotations": []}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
     body = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    data = json.dumps({**body, "usage": USAGE}).encode()
+    return respond({**body, "usage": USAGE})
+
+
+def respond(body: dict[str, object]) -> bytes:
+    """Return the response with this body."""
+    data = json.dumps(body).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(data), data)
 
 
@@ -41,11 +47,17 @@ def _chunk(choices: list[dict[str, object]], usage: dict[str, int] | None = None
     return {**chunk, "usage": usage}
 
 
-class Chat(asyncio.Protocol):
-    """One connection."""
+def answer(body: bytes) -> bytes:
+    """Answer a request with this body."""
+    asked = STREAM.search(body) if b'"stream":true' in body or b'"stream": true' in body else None
+    return stream(int(asked[1])) if asked else whole()
 
-    def __init__(self) -> None:
-        self._received = b""
+
+class Chat(asyncio.Protocol):
+    """One connection. `answer` makes a response of the body of a request."""
+
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+        self._answer, self._received = answer, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport for the answers."""
@@ -60,14 +72,13 @@ class Chat(asyncio.Protocol):
             size = end + 4 + (int(length[1]) if length else 0)
             if len(self._received) < size:
                 return
-            body, self._received = self._received[end:size], self._received[size:]
-            asked = STREAM.search(body) if b'"stream":true' in body or b'"stream": true' in body else None
-            self._transport.write(stream(int(asked[1])) if asked else whole())
+            body, self._received = self._received[end + 4 : size], self._received[size:]
+            self._transport.write(self._answer(body))
 
 
 async def main() -> None:
     """Serve until the process is ended."""
-    server = await asyncio.get_running_loop().create_server(Chat, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: Chat(answer), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
