@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.budget.ledger import (
+    AMPLE_OUTPUT,
     CALLS,
+    MANY_REPLIES,
     MODEST_OUTPUT,
     TOKENS,
     USD,
@@ -293,27 +295,41 @@ async def test_the_notice_of_a_smaller_cap_is_part_of_the_prompt() -> None:
     assert (await account.reserve(request._replace(cap=300))).cost.tokens == 400
 
 
-@pytest.mark.parametrize(("limit", "prompt", "useful"), [(2048, 700, USEFUL_OUTPUT), (512, 175, USEFUL_OUTPUT // 4)])
-async def test_a_request_for_a_share_gets_a_useful_one_or_waits(limit: int, prompt: int, useful: int) -> None:
-    """What is useful shrinks with a small limit: else only one or two calls would fit into it."""
+@pytest.mark.parametrize(("limit", "prompt", "ample"), [(2048, 700, AMPLE_OUTPUT), (512, 175, AMPLE_OUTPUT // 4)])
+async def test_a_request_for_a_share_gets_room_for_a_whole_reply_or_waits(limit: int, prompt: int, ample: int) -> None:
+    """An ample output shrinks with a small limit: else no call would fit into it."""
     account = Account("run", Limits(tokens=limit), None)
     account.add_waiting(63)
-    held = [await reserve(account, prompt) for _ in range(2)]
-    assert [one.max_output for one in held] == [useful, useful]
-    third = queue(account, prompt)
+    held = await reserve(account, prompt)
+    assert held.max_output == ample
+    second = queue(account, prompt)
+    await quiet()
+    assert not second.done()
+    held.settle(Cost(prompt // 4))
+    assert (await second).max_output == ample
+
+
+async def test_once_many_replies_are_known_a_share_has_room_for_a_little_more_than_the_longest() -> None:
+    account = Account("run", Limits(tokens=2048), None)
+    account.add_waiting(63)
+    for _ in range(MANY_REPLIES):
+        account.lengths.add(170)
+    held = [await reserve(account, 700) for _ in range(2)]
+    assert [one.max_output for one in held] == [255, 255]
+    third = queue(account, 700)
     await quiet()
     assert not third.done()
-    held[0].settle(Cost(prompt // 2))
-    held[1].settle(Cost(prompt // 2))
-    assert (await third).max_output == useful
+    held[0].settle(Cost(350))
+    held[1].settle(Cost(350))
+    assert (await third).max_output == 255
 
 
 async def test_only_waiters_at_a_level_share_its_remaining_budget() -> None:
-    run = Account("", Limits(tokens=100_000), None)
-    left, right = Account("left", Limits(tokens=4000), run), Account("right", Limits(tokens=4000), run)
+    run = Account("", Limits(tokens=1_000_000), None)
+    left, right = Account("left", Limits(tokens=8000), run), Account("right", Limits(tokens=40_000), run)
     right.add_waiting(9)
-    assert (await reserve(left, 0)).max_output == 4000
-    assert (await reserve(right, 0)).max_output == 400
+    assert (await reserve(left, 0)).max_output == MODEST_OUTPUT
+    assert (await reserve(right, 0)).max_output == 4000
 
 
 async def test_each_message_has_its_own_account_where_messages_are_bounded() -> None:

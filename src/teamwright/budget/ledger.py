@@ -40,6 +40,8 @@ RUN_REQUESTS = 2
 """How many requests like the first, or runs like those before, the share of a run pays for at least."""
 LEAST_REPLIES = 3
 """Replies after which the longest of them says how long others will be."""
+MANY_REPLIES = 8
+"""Replies after which few others are longer than `OUTPUT_MARGIN` times the longest of them."""
 
 
 class Cost(NamedTuple):
@@ -108,6 +110,11 @@ class OutputLengths:
         """
         known, guessed = ceil(OUTPUT_MARGIN * self.longest), scaled_output(USEFUL_OUTPUT, limit)
         return known if known and self.count >= LEAST_REPLIES else max(known, guessed)
+
+    def whole(self, limit: float) -> int:
+        """Return an output cap that cuts hardly any reply: an ample one, until many replies are known."""
+        useful = self.useful(limit)
+        return max(useful, scaled_output(AMPLE_OUTPUT, limit)) if self.count < MANY_REPLIES else useful
 
     @property
     def least(self) -> int:
@@ -455,9 +462,9 @@ class Account:
 
         What remains is shared between calls that hold tokens, calls that wait, and branches that may be about to ask,
         so that no request takes what the others need, and a late one waits for them instead of getting the little that
-        they leave. No share is smaller than a useful output while one remains: then fewer requests are granted, and the
-        others are refused. Of a large share only half is taken at once: a call whose end is never known is charged in
-        full, and the next one needs something too.
+        they leave. No share is smaller than a whole reply while that remains: then fewer requests are granted at once,
+        and the others wait for what those leave, or are refused. Of a large share only half is taken at once: a call
+        whose end is never known is charged in full, and the next one needs something too.
         """
         lengths = self._lengths
         most, least = (inf, lengths.least) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
@@ -477,7 +484,7 @@ class Account:
                     room = max(room - level.kept[index] // each, min(room, useful))
                     sharing = max(1, level.holders + level.waiting, level.branches)
                     share = room // sharing
-                    room = max(share // 2, min(share, MODEST_OUTPUT), min(room, useful))
+                    room = max(share // 2, min(share, MODEST_OUTPUT), min(room, lengths.whole(limit / each)))
                 most = min(most, room)
         return max(int(most), least)
 
