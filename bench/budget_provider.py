@@ -1,7 +1,8 @@
 """A provider on loopback that counts tokens itself: what budgets are measured by, independently of Teamwright.
 
 It speaks chat completions, prices input and output apart, honours the output cap, and keeps a bill. A request carries a
-tag, by which it knows what to answer; the same tag gets an answer of the same length, whatever else the prompt says.
+tag, by which it knows what to answer; the same tag gets an answer of the same length, whatever else the prompt says. A
+request without a tag is the next one of the member that its first message names.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import asyncio
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from typing import Any, Literal, Self
 
-from bench.instant_server import Chat, respond
+from bench.instant_server import Chat, respond, respond_in_chunks
 from teamwright.agents.clients.tokenizer import load_tokenizer
 from tests.kit.prompt_corpus import draw_text
 
@@ -28,6 +30,7 @@ ECONOMY = 0.2
 FRAME, REQUEST = 4, 3
 """Tokens that the provider adds to each message, and to a request."""
 TAG = re.compile(r"\[([a-z]\S*\.\d+\.[a-z_]+)\]")
+MEMBER = re.compile(r"You are (m\d+)\.")
 SPLIT = re.compile(r"[A-Za-z]{1,5}|\d|[^\sA-Za-z\d]| +(?= )|\n")
 """The tokens of the model whose tokenizer is not known to others."""
 
@@ -62,7 +65,9 @@ class Bill:
     tokens: int = 0
     usd: float = 0.0
     last_is_whole: bool = True
+    last_member: str = ""
     cut: int = 0
+    by_member: Counter[str] = field(default_factory=Counter[str])
 
 
 @dataclass
@@ -109,8 +114,7 @@ class Provider:
         extra = [json.dumps(body[name]) for name in ("tools", "response_format") if body.get(name)]
         prompt = sum(map(self.count, (*texts, *extra))) + FRAME * len(texts) + REQUEST
         cap = body.get("max_completion_tokens") or body.get("max_tokens") or 100_000
-        tag = next((found for text in reversed(texts) for found in reversed(TAG.findall(text))), "")
-        words, used = self._answer(tag), 0
+        words, used = self._answer(self._tag(texts)), 0
         for kept, word in enumerate(words):
             if used + (size := self.count(word)) > cap:
                 words = words[:kept]
@@ -131,8 +135,23 @@ class Provider:
             "usage": usage
         }
 
+    def _tag(self, texts: list[str]) -> str:
+        """Return the tag of a request with these messages."""
+        tag = next((found for text in reversed(texts) for found in reversed(TAG.findall(text))), "")
+        if not tag and (named := MEMBER.search(texts[0])):
+            self.bill.by_member[named[1]] += 1
+            tag = f"{named[1]}.{self.bill.by_member[named[1]]}.turn"
+        self.bill.last_member = tag.partition(".")[0]
+        return tag
+
     def _respond(self, body: bytes) -> bytes:
-        return respond(self.complete(json.loads(body)))
+        request = json.loads(body)
+        answer = self.complete(request)
+        if not request.get("stream"):
+            return respond(answer)
+        choice, chunk = answer["choices"][0], {**answer, "object": "chat.completion.chunk", "usage": None}
+        told = {"index": 0, "delta": choice["message"], "finish_reason": choice["finish_reason"]}
+        return respond_in_chunks([{**chunk, "choices": [told]}, {**chunk, "choices": [], "usage": answer["usage"]}])
 
     def _answer(self, tag: str) -> list[str]:
         if tag in self.answers:

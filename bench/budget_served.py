@@ -10,8 +10,10 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import structs
 from pydantic import JsonValue
@@ -20,7 +22,7 @@ from bench.budget_provider import ECONOMY, INPUT, OUTPUT, Provider, Tokenizer, n
 from bench.budget_teams import OPTIONS, Options
 from teamwright import Context, Engine, Limits, Reply, RunResult, Team, Turn
 from teamwright.agents import ModelAgent, Price, ServerModel
-from teamwright.journal import MemoryJournal
+from teamwright.journal import Journal
 from teamwright.strategies.contract import closing_of, example_of
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.degradation import Degradation
@@ -120,11 +122,16 @@ last: list[ServedMember] = []
 """The members that have replied, the last one last."""
 
 
+def layout_of(name: str, seed: int) -> tuple[list[str], dict[str, JsonValue], int | None]:
+    """Return the members of a team of this kind, its options, and `max_turns`; they depend on the seed."""
+    chance = random.Random(seed)
+    names = [f"m{number}" for number in range(1, chance.randint(3, 5) + 1)]
+    return names, *KINDS[name].options(names, chance)
+
+
 def served_team(name: str, seed: int, provider: Provider, limits: Limits | None, degradation: Degradation) -> Team:
     """Return a team of this kind; its size depends on the seed."""
-    kind, chance = KINDS[name], random.Random(seed)
-    names = [f"m{number}" for number in range(1, chance.randint(3, 5) + 1)]
-    options, max_turns = kind.options(names, chance)
+    kind, (names, options, max_turns) = KINDS[name], layout_of(name, seed)
     made: list[Team] = []
     members: list[Any] = [ServedMember(one, provider, kind, lambda: made[-1].strategy, seed) for one in names]
     helpers = [ServedMember("m0", provider, kind, lambda: made[-1].strategy, seed)] if name == "planner" else []
@@ -143,6 +150,12 @@ def served_team(name: str, seed: int, provider: Provider, limits: Limits | None,
     )
     made.append(team)
     return team
+
+
+def closing_members(team: Team) -> set[str]:
+    """Return the names of the members that answer the closing asks of a team."""
+    closing = closing_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    return {ask.member for ask in closing}
 
 
 @dataclass
@@ -171,7 +184,7 @@ async def serve(
     name: str,
     seed: int,
     provider: Provider,
-    journal: Any = "memory",
+    journal: Journal | Path | str = "memory",
     limits: Limits | None = None,
     degradation: Degradation = "auto",
 ) -> Served:
@@ -181,11 +194,21 @@ async def serve(
     team = served_team(name, seed, provider, limits, degradation)
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK)
-    closes = bool(closing_of(team.strategy, team.settings, Members(team.members, team.helpers)))
+    closes = bool(closing_members(team))
     answered = bool(last) and last[-1].whole and bool(result.output)
     if closes and result.stop_reason not in ("done", "max_turns", "terminated"):
         answered = answered and last[-1].closes and result.failure is None
     return Served(result, provider.bill.tokens, provider.bill.usd, answered)
+
+
+class Run(Protocol):
+    """Runs a team of a kind once, here or in a process of its own."""
+
+    async def __call__(
+        self, name: str, seed: int, provider: Provider, journal: Path, limits: Limits | None = None
+    ) -> Served:
+        """Run it with its journal in a file."""
+        ...
 
 
 @dataclass
@@ -220,36 +243,33 @@ class Row:
 
 async def measure_served(
     kinds: Sequence[str],
-    runs: int,
+    seeds: Sequence[int],
     tokenizer: Tokenizer,
     *,
     warm: bool = False,
     units: Sequence[Unit] = UNITS,
     shares: Sequence[int] = SHARES,
-    degradation: Degradation = "auto",
+    run: Run = serve,
 ) -> list[Row]:
-    """Run each kind with each limit; `warm` means that the journal has one unrestricted run."""
+    """Run each kind with each limit, in a new journal in a file; `warm` means that it has one unrestricted run."""
     rows: list[Row] = []
-    async with Provider(tokenizer) as provider:
-        for name in kinds:
-            found: dict[tuple[Unit, int], Row] = {
-                (unit, share): Row(name, unit, share) for unit in units for share in shares
-            }
-            for seed in range(runs):
-                free = await serve(name, seed, provider)
-                assert free.result.status == "completed", (name, free.result)
-                for (unit, share), row in found.items():
-                    journal: Any = MemoryJournal()
-                    if warm:
-                        await serve(name, seed + 1000, provider, journal)
-                    limit = round(free.tokens * share / 100) if unit == "tokens" else round(free.usd * share / 100, 9)
-                    served = await serve(
-                        name, seed, provider, journal, Limits.model_validate({unit: limit}), degradation
-                    )
-                    served.limit = limit
-                    served.unit = unit
-                    row.runs.append(served)
-            rows += found.values()
+    with TemporaryDirectory() as folder:
+        async with Provider(tokenizer) as provider:
+            for name in kinds:
+                found = {(unit, share): Row(name, unit, share) for unit in units for share in shares}
+                for seed in seeds:
+                    free = await run(name, seed, provider, Path(folder) / f"{name}-{seed}.db")
+                    assert free.result.status == "completed", (name, free.result)
+                    for (unit, share), row in found.items():
+                        journal = Path(folder) / f"{name}-{seed}-{unit}-{share}.db"
+                        if warm:
+                            await run(name, seed + 1000, provider, journal)
+                        need = free.tokens if unit == "tokens" else free.usd
+                        limit = round(need * share / 100, 0 if unit == "tokens" else 9)
+                        served = await run(name, seed, provider, journal, Limits.model_validate({unit: limit}))
+                        served.limit, served.unit = limit, unit
+                        row.runs.append(served)
+                rows += found.values()
     return rows
 
 

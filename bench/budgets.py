@@ -4,22 +4,25 @@ The need of a run is what it spends without a limit. An answer is the reply to a
 that was cut is none. Then it prints how much more than its real tokens a prompt reserves.
 
 `--served` measures teams that ask a provider over HTTP instead, which counts tokens itself: with a tokenizer that is
-known, and with an unknown one in a new journal and after one run in it.
+known, and with an unknown one in a new journal and after one run in it. Each run has an engine of its own and a journal
+in a file; with `--commands` it is a command, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import NoReturn
 
+from bench.budget_commands import COMMAND_KINDS, run_command
 from bench.budget_provider import Tokenizer
 from bench.budget_reservations import reservation_table, reservations
-from bench.budget_served import KINDS, measure_served, missed_served_goals, served_table
+from bench.budget_served import KINDS, measure_served, missed_served_goals, serve, served_table
+from bench.budget_served import SHARES as SERVED_SHARES
 from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded
@@ -145,21 +148,34 @@ def missed_goals(cells: Sequence[Cell]) -> list[str]:
     return missed + over
 
 
-def _measure_served(only: Sequence[str] | None, runs: int) -> NoReturn:
+CASES: Mapping[str, tuple[str, Tokenizer, bool]] = {
+    "known": ("known tokenizer", "known", False),
+    "new": ("unknown tokenizer, new journal", "unknown", False),
+    "learnt": ("unknown tokenizer, after one run", "unknown", True),
+}
+"""By name: the title of a table of served teams, the tokenizer, and whether the journal has a run."""
+
+
+def _measure_served(given: argparse.Namespace) -> NoReturn:
     """Measure served teams, print a table for each tokenizer, and exit with 1 if a goal is missed."""
     missed: list[str] = []
-    cases: tuple[tuple[str, Tokenizer, bool], ...] = (
-        ("known tokenizer", "known", False),
-        ("unknown tokenizer, new journal", "unknown", False),
-        ("unknown tokenizer, after one run", "unknown", True),
-    )
-    for title, tokenizer, warm in cases:
-        rows = asyncio.run(measure_served(only or list(KINDS), runs, tokenizer, warm=warm))
-        print(*served_table(rows, title), "", sep="\n")
+    run, kinds = (run_command, COMMAND_KINDS) if given.commands else (serve, tuple(KINDS))
+    shares = given.share or SERVED_SHARES
+    for name in given.case or CASES:
+        title, tokenizer, warm = CASES[name]
+        only = [kind for kind in given.only or kinds if kind in kinds]
+        rows = asyncio.run(measure_served(only, given.seeds, tokenizer, warm=warm, shares=shares, run=run))
+        print(*served_table(rows, title), "", sep="\n", flush=True)
         if tokenizer == "known" or warm:  # what happens before anything is learnt is no goal
             missed += missed_served_goals(rows, title, hard=tokenizer == "known")
     print("\n".join(["Missed:", *missed] if missed else ["All goals are met."]))
     raise SystemExit(bool(missed))
+
+
+def _seeds(text: str) -> range:
+    """Read `A-B`, the first and the last seed."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def main() -> None:
@@ -169,9 +185,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each cell")
     parser.add_argument("--plot", type=Path, default=PLOT, help=f"the SVG file for the plot ({PLOT})")
     parser.add_argument("--served", action="store_true", help="measure teams that ask a provider over HTTP")
+    parser.add_argument("--seeds", type=_seeds, help="with --served: A-B, the seeds of the teams in place of --runs")
+    parser.add_argument("--share", type=int, action="append", help="with --served: a limit in %% of the need")
+    parser.add_argument("--case", action="append", choices=list(CASES), help="with --served: a table; repeatable")
+    parser.add_argument("--commands", action="store_true", help="with --served: a process for each run")
     given = parser.parse_args()
+    given.seeds = given.seeds or range(given.runs)
     if given.served:
-        _measure_served(given.only, given.runs)
+        _measure_served(given)
     strategies = [name for name in given.only or OPTIONS if name in OPTIONS]
     cells = asyncio.run(measure_all(strategies, given.runs))
     print("\n".join(table(cells)))

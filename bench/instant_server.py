@@ -7,7 +7,7 @@ bytes: the whole answer as one JSON body, or as a stream of as many chunks as th
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 ANSWER = "Wild yeast and bacteria raise the dough slowly and give the loaf its taste. " * 5
 USAGE = {"prompt_tokens": 700, "completion_tokens": 90, "total_tokens": 790}
@@ -36,7 +36,11 @@ def stream(chunks: int) -> bytes:
         {"content": ANSWER[start : start + size]} for start in range(0, len(ANSWER), size)
     ]
     events = [_chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
-    events += [_chunk([{"index": 0, "delta": {}, "finish_reason": "stop"}]), _chunk([], USAGE)]
+    return respond_in_chunks([*events, _chunk([{"index": 0, "delta": {}, "finish_reason": "stop"}]), _chunk([], USAGE)])
+
+
+def respond_in_chunks(events: Sequence[dict[str, object]]) -> bytes:
+    """Return the response that streams these events."""
     body = b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in events) + b"data: [DONE]\n\n"
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     return head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
