@@ -48,7 +48,7 @@ test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, 10000 
 	@$(BIN)/python -m tests.cluster_campaign --runs 10000 --workers 8
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 	@$(BIN)/python -m tests.core_alone -q -n $(WORKERS) --dist worksteal
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --shuffle $$(date +%s) $(PYTEST)
+	@HYPOTHESIS_PROFILE=whole $(BIN)/pytest -n $(WORKERS) --dist worksteal --timeout 300 --shuffle $$(date +%s) $(PYTEST)
 
 test-live: $(VENV)/.dev ## call real providers, those whose keys are set; LIVE="openai ollama" narrows it
 	@$(BIN)/python -m tests.live $(LIVE)

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kit.entry_points import registered_strategies
-from tests.profiles import THOROUGH, profile
+from tests.profiles import THOROUGH, WHOLE, profile
 from tools import chromium
 
 # A failure in CI must be reproducible, so only the thorough profile draws at random.
-settings.register_profile("ci", deadline=None, max_examples=35, derandomize=True, print_blob=True)
+for name in ("ci", WHOLE):
+    settings.register_profile(name, deadline=None, max_examples=35, derandomize=True, print_blob=True)
 settings.register_profile(THOROUGH, deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(profile())
 

@@ -19,7 +19,7 @@ from teamwright.cli.main import app
 from teamwright.cli.terminal.errors import guarded
 from teamwright.journal.encoder import NUMBERS
 from tests.journal.tampering import Tampering, loosened, tamperings
-from tests.profiles import is_thorough
+from tests.profiles import is_thorough, sampled
 
 MANIFEST = """\
 agents:
@@ -50,7 +50,7 @@ teams:
 """
 UNTOUCHED = "untouched"
 """A run that shares no text with the others, because a shared text is stored once and damaged for all."""
-CASES = int(os.environ.get("TAMPERED_JOURNALS", "720" if is_thorough() else "72"))
+CASES = int(os.environ.get("TAMPERED_JOURNALS", 720 if is_thorough() else sampled(24, 72)))
 """The number of cases tried, of about ten thousand; a build always tries the same ones."""
 LOTS = 6
 COMMAND = typer.main.get_command(app)

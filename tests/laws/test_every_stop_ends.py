@@ -34,6 +34,7 @@ from teamwright.values.turns.turn import Turn
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, log_of
 from tests.laws.test_every_task_has_a_parent import check_endings, shapes
+from tests.profiles import sampled
 
 GRACE = 0.3
 MARGIN = 4.0
@@ -260,9 +261,9 @@ async def test_a_member_that_does_not_stop_does_not_hold_the_run(how: str, membe
     assert bool(abandoned) == (member in ("swallowing", "blocking") and barrier.begun > 0)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(sampled(4, 10)))
 async def test_random_stops_all_end(seed: int) -> None:
-    """Five hundred random stops over all seeds, ten at a time, with concurrent members of all kinds."""
+    """Fifty random stops, ten at a time, with concurrent members of all kinds."""
     dice = random.Random(seed)
     for _ in range(5):
         async with anyio.create_task_group() as group:

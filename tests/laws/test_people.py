@@ -25,6 +25,7 @@ from teamwright.values.people.approvals import Approve
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import digest
 from tests.laws.people_teams import CallLog, PeopleMember, PeopleTeam, people_teams
+from tests.profiles import examples
 
 RUN = "r"
 PATIENCE = 20
@@ -180,6 +181,7 @@ PARALLEL = PeopleTeam(
 )
 
 
+@examples(12)
 @given(people_team=people_teams(), lives=LIVES)
 @example(people_team=PARALLEL, lives=[Life(0.5, 1, 1), Life(None, 2, 2), Life(0.75, 0, 0, attended=True, patience=2)])
 async def test_however_a_run_is_cut_and_answered_it_has_one_result(
@@ -192,6 +194,7 @@ async def test_however_a_run_is_cut_and_answered_it_has_one_result(
     await to_the_end(people_team, whole, [Life(0.5, 0, 0), *lives], expected)
 
 
+@examples(12)
 @given(people_team=people_teams(), at=st.floats(0, 1, width=16), order=st.integers(0, 5), few=st.booleans())
 @example(people_team=PARALLEL, at=0.5, order=1, few=True)
 async def test_a_fork_at_any_point_has_the_same_result(

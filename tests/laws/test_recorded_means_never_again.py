@@ -22,6 +22,7 @@ from tests.laws.random_programs import (
     returned_effects,
     run_to_end,
 )
+from tests.profiles import sampled
 
 DELAYS = st.lists(st.integers(0, 25), min_size=1, max_size=8)
 CUT = st.floats(0, 1, exclude_max=True, width=16)
@@ -64,7 +65,7 @@ async def test_what_a_resumed_run_did_is_what_the_next_one_finds(
     assert not schedule.called
 
 
-@settings(max_examples=20)
+@settings(max_examples=sampled(8, 20))
 @given(random_program=random_programs(), delays=DELAYS)
 async def test_a_run_may_be_cut_after_every_single_event(random_program: RandomProgram, delays: list[int]) -> None:
     """Cut after every event: each resume repeats the record and makes only the rest."""

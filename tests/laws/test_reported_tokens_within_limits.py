@@ -25,10 +25,10 @@ from tests.kit.prompt_corpus import KINDS
 from tests.kit.wire_server import WireServer
 from tests.laws.billed_runs import RUN_ID, CountingProvider, encoding, team_of
 from tests.laws.crash.fork_server import ForkServer
-from tests.profiles import is_thorough
+from tests.profiles import is_thorough, sampled
 
 THOROUGH = is_thorough()
-CALLS, KILLED_RUNS = (10_000, 300) if THOROUGH else (150, 8)
+CALLS, KILLED_RUNS = (10_000, 300) if THOROUGH else (sampled(60, 150), sampled(4, 8))
 CLOSE = 1.3
 """The most that prompts in English and code reserve, over what they cost."""
 

@@ -33,7 +33,7 @@ from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, WatchedS
 from tests.laws.pending_calls import CHOICES, HARMLESS, TROUBLE, CallResult, answer_to, error_for, final_answer
 from tests.laws.random_teams import TeamSpec, team_specs
 from tests.laws.test_every_task_has_a_parent import check_endings
-from tests.profiles import is_thorough
+from tests.profiles import is_thorough, sampled
 
 MANY = 1000
 MOST_FORKS = 2
@@ -377,7 +377,7 @@ def check_level(path: str, limit: Limits, events: list[Event], left: Left) -> No
 def test_the_laws_hold_whatever_happens_to_a_random_team() -> None:
     thorough = is_thorough()
     how = settings(
-        max_examples=3000 if thorough else 60,
+        max_examples=3000 if thorough else sampled(24, 60),
         stateful_step_count=30 if thorough else 15,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )

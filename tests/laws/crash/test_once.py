@@ -14,9 +14,10 @@ from teamwright.runtime.context.doubt import ALREADY_DONE
 from tests.laws.crash.driver import When
 from tests.laws.crash.fork_server import ForkServer
 from tests.laws.crash.payments import Endpoint, delete_first_run
+from tests.profiles import sampled
 
 DRIVE = "tests.laws.crash.payments:drive"
-KILLS = 12
+KILLS = sampled(5, 12)
 """Runs that are killed at random instants, each several times."""
 MOST_WRITES = 9
 """The number of writes of a run; some share a commit."""
