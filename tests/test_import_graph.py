@@ -2,7 +2,8 @@
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -72,7 +73,13 @@ def imports(source: Path) -> Iterator[Import]:
         yield from importer.found
 
 
-def cycle(found: Iterator[Import]) -> list[str]:
+@cache
+def own_imports() -> tuple[Import, ...]:
+    """All imports between the modules of the package."""
+    return tuple(imports(SOURCE))
+
+
+def cycle(found: Iterable[Import]) -> list[str]:
     """A cycle of imports outside functions; empty if there is none."""
     graph: dict[str, set[str]] = {}
     for one in found:
@@ -100,12 +107,12 @@ def layer_of(module: str) -> str:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert cycle(imports(SOURCE)) == []
+    assert cycle(own_imports()) == []
 
 
 def test_no_lazy_import_goes_up_a_layer() -> None:
     rank = layers()
-    found = ((one, layer_of(one.importer), layer_of(one.imported)) for one in imports(SOURCE) if one.lazy)
+    found = ((one, layer_of(one.importer), layer_of(one.imported)) for one in own_imports() if one.lazy)
     assert [one for one, above, below in found if above and below and rank[above] < rank[below]] == []
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.paths import ROOT
 
 SOURCE = ROOT / "src" / "teamwright"
 TESTS = ROOT / "tests"
+CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
     "journal/child_runs.py": "journal/test_protocol.py",
@@ -286,8 +287,8 @@ def test_the_table_holds_what_is_there_and_no_more(module: str) -> None:
 def test_one_class_name_means_one_thing() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places[node.name].append(path.relative_to(SOURCE).as_posix())
+        for name in CLASS.findall(path.read_text(encoding="utf-8")):
+            places[name].append(path.relative_to(SOURCE).as_posix())
+    assert len(places) > 100
     shared = {name: sorted(found) for name, found in places.items() if len(found) > 1}
     assert shared == {}

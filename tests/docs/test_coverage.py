@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from tests.docs.pages import ROOT
 
 COVERAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COVERAGE)
+DEFINED = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
 COUNTS = {"R": 13, "P": 13, "M": 11, "S": 9, "D": 9}
 REQUIRED = [f"{letter}-{number:02}" for letter, count in COUNTS.items() for number in range(1, count + 1)]
 
@@ -18,8 +18,7 @@ REQUIRED = [f"{letter}-{number:02}" for letter, count in COUNTS.items() for numb
 @cache
 def names_of(file: Path) -> set[str]:
     """Return the names of all functions in a file, including methods."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return set(DEFINED.findall(file.read_text(encoding="utf-8")))
 
 
 def test_every_named_test_exists() -> None:
