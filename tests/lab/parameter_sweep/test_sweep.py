@@ -30,6 +30,7 @@ from teamwright.lab.topology.profiles import (
     TopologyProfiles,
     Workload,
 )
+from tests.profiles import sampled
 
 BIG: SweepOptions = {
     "budgets": "all",
@@ -81,7 +82,8 @@ def test_both_ways_give_the_same_digits(drawn: SweepOptions) -> None:  # Z-14
 def test_both_ways_give_the_same_digits_in_a_large_sample() -> None:  # Z-14
     chance = random.Random(5)
     drawn = {name: [chance.randint(1, 10**power) for _ in range(4)] for name, power in (("tasks", 4), ("tokens", 5))}
-    for options in (BIG, BIG | {"tasks": drawn["tasks"], "avg_task_tokens": drawn["tokens"], "recommend": "cost"}):
+    odd = BIG | {"tasks": drawn["tasks"], "avg_task_tokens": drawn["tokens"], "recommend": "cost"}
+    for options in (odd, BIG)[: sampled(1, 2)]:
         vector, listed = sweep(vectorised=True, **options), sweep(vectorised=False, **options)
         assert len(vector) == len(listed) >= 20_000
         assert lines(vector) == lines(listed)

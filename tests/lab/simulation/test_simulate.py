@@ -23,8 +23,9 @@ from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.simulation import Simulation
 from tests.lab.simulated_teams import PLAN, ModelledWork, constant, messages, simulated_agents, team_of
+from tests.profiles import sampled
 
-RUNS = 500
+RUNS = sampled(120, 500)
 
 
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))

@@ -41,10 +41,16 @@ def needed(method: str, path: str) -> Role:
     return "answer" if path in ANSWERS else "run"
 
 
+OPERATIONS: list[tuple[str, str]] = []
+"""Those of every server, from the first one that was asked: it takes longer to describe them than to try them."""
+
+
 async def operations(server: TestServer) -> list[tuple[str, str]]:
-    document: dict[str, Any] = (await server.client(None).get("/api/openapi.json")).json()
-    found = [(method, path) for path, methods in document["paths"].items() for method in methods]
-    return sorted(found, key=LAST.__eq__)
+    if not OPERATIONS:
+        document: dict[str, Any] = (await server.client(None).get("/api/openapi.json")).json()
+        found = [(method, path) for path, methods in document["paths"].items() for method in methods]
+        OPERATIONS.extend(sorted(found, key=LAST.__eq__))
+    return OPERATIONS
 
 
 async def statuses(server: TestServer, headers: dict[str, str]) -> dict[tuple[str, str], int]:
