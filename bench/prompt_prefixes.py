@@ -1,7 +1,7 @@
 """How much of the prompts of a round robin a provider's cache can hold: what begins like the member's prompt before.
 
-Four members speak five times each about a document in the task. `task last` is the order of prompts in runs of earlier
-versions, `order of time` that of today. A token is four characters.
+Four members speak five times each about a document in the task. `task last` has the task after the conversation, as
+other frameworks do, `order of time` is the order of our prompts. A token is four characters.
 """
 
 from itertools import takewhile
@@ -10,8 +10,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 
 from bench.workload import texts
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.earlier_turn import history_messages
 from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.transcript import with_header
 from teamwright.values.turns.turn import Turn
 
 MEMBERS, ROUNDS = ("ann", "bob", "cy", "dee"), 5
@@ -48,10 +48,19 @@ def share(order: str) -> float:
 def _prompt(order: str, name: str, said: list[Message]) -> list[str]:
     turn = Turn(TASK, history=History.of(said), since=0 if said else None)
     if order == "task last":
-        messages = [*history_messages(turn, name), ModelRequest(parts=[UserPromptPart(TASK)])]
+        messages = [*_conversation(name, said), ModelRequest(parts=[UserPromptPart(TASK)])]
     else:
         messages = ModelConversation.of_turn(turn, name).messages
     return [_text(message) for message in messages]
+
+
+def _conversation(name: str, said: list[Message]) -> list[ModelMessage]:
+    return [
+        ModelResponse(parts=[TextPart(one.content)])
+        if one.name == name
+        else ModelRequest(parts=[UserPromptPart(with_header(one.name, one.content, MEMBERS))])
+        for one in said
+    ]
 
 
 def _text(message: ModelMessage) -> str:

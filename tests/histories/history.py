@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from teamwright.journal.decoder import decode_events
 from teamwright.journal.encoder import to_text
@@ -28,8 +28,8 @@ class History:
     result: dict[str, Any]
 
     @classmethod
-    def load(cls, name: str) -> History:
-        """Read the history of this name."""
+    def load(cls, name: str, run_id: str = RUN_ID) -> History:
+        """Read the history of this name, as one of the run `run_id`."""
         content = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
         rows = [
             (
@@ -43,8 +43,8 @@ class History:
             )
             for one in content["events"]
         ]
-        bodies = {key: json.dumps(value, ensure_ascii=False) for key, value in content["bodies"].items()}
-        return cls(decode_events(RUN_ID, rows), bodies, content["result"])
+        bodies = {key: _compact(value) for key, value in content["bodies"].items()}
+        return cls(decode_events(run_id, rows), bodies, content["result"])
 
     def save(self, name: str) -> None:
         """Write it where it is found again."""
@@ -68,12 +68,11 @@ class History:
         return made
 
 
-ADDED = {"saved_usd"}
-"""Fields of the usage that earlier versions did not write."""
+def _compact(value: object) -> str:
+    """The text of a body as it is recorded, whose hash is its key."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def comparable(result: RunResult) -> dict[str, Any]:
     """The result that a replay must have."""
-    content = {name: value for name, value in result.to_json().items() if name not in VOLATILE}
-    usage = cast("dict[str, object]", content["usage"])
-    return content | {"usage": {name: value for name, value in usage.items() if name not in ADDED}}
+    return {name: value for name, value in result.to_json().items() if name not in VOLATILE}

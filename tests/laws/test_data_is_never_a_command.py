@@ -19,7 +19,6 @@ from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.earlier_turn import history_messages
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
@@ -81,8 +80,7 @@ async def test_whatever_a_member_says_it_cannot_speak_for_others(  # S-03
         if not turn.history:
             continue
         assert headers(turn.prompt) == [header_name(message.name) for message in turn.history]
-        for messages in (ModelConversation.of_turn(turn, member).messages, history_messages(turn, member)):
-            check_prompt(messages, turn, member)
+        check_prompt(ModelConversation.of_turn(turn, member).messages, turn, member)
 
 
 def check_prompt(messages: list[ModelMessage], turn: Turn, member: str) -> None:
@@ -190,15 +188,11 @@ async def test_an_agent_of_any_kind_speaks_under_its_own_name() -> None:  # M-06
     assert [(one.name, one.role) for one in messages] == [("a", "assistant")]
 
 
-@pytest.mark.parametrize(("form", "marked"), [("reply", False), (None, True)])
-async def test_a_reply_recorded_before_a_crash_is_a_reply_after_it(
-    form: Literal["reply"] | None, *, marked: bool
-) -> None:
-    """Also one that an earlier version recorded, with its mark inside the value."""
+async def test_a_reply_recorded_before_a_crash_is_a_reply_after_it() -> None:
     said = Reply.of("a", "hello", signal="terminate")
     value: JsonValue = {"messages": [{"name": "a", "content": "hello"}], "signal": "terminate"}
     team = Team("t", members=[FunctionAgent("a", lambda turn: said), FunctionAgent("b", lambda turn: "never")])
-    result = await resumed_with({"$reply": value} if marked else value, form, team)
+    result = await resumed_with(value, "reply", team)
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "hello")
 
 

@@ -41,9 +41,9 @@ def with_summary(turn: Turn, kept: int, summary: Message) -> Turn:
     return replace(turn, history=History.of([summary, *history[earlier:]]), since=since)
 
 
-def split_transcript(messages: Sequence[Message], *, quote: bool = True, chunk: int = CHUNK) -> Iterator[str]:
+def split_transcript(messages: Sequence[Message], *, chunk: int = CHUNK) -> Iterator[str]:
     """Yield the messages, under the names of their authors, in chunks of bounded length."""
-    return split_texts((transcript((message,), quote=quote) for message in messages), chunk)
+    return split_texts((transcript((message,)) for message in messages), chunk)
 
 
 def split_texts(texts: Iterator[str], chunk: int = CHUNK) -> Iterator[str]:

@@ -48,7 +48,6 @@ from teamwright.teams.known_secrets import secrets_in
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (
-    PROMPTS,
     RUN_FORMAT,
     RunCheckpoint,
     RunEnded,
@@ -352,7 +351,6 @@ class Run:
             history=recorder.store_messages(history),
             limits=run_input.limits.bounds if run_input.limits else None,
             format=RUN_FORMAT,
-            prompts=PROMPTS,
             conversation=run_input.conversation,
             attachments=attachments,
             confirm=run_input.confirm,
@@ -380,10 +378,10 @@ class Run:
         started = self._record.started
         if started is None:
             raise NotResumable(f"Run {self.run_id!r} has no start event in the journal.")
-        if started.format > RUN_FORMAT or started.prompts > PROMPTS:
+        if started.format > RUN_FORMAT:
             raise NotResumable(
-                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, prompts"
-                f" {started.prompts}; this version knows {RUN_FORMAT} and {PROMPTS}); update Teamwright to resume it."
+                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}; this"
+                f" version knows {RUN_FORMAT}); update Teamwright to resume it."
             )
         now = self._team.strategies(self._agents)
         for name, version in started.strategies.items():
@@ -393,8 +391,7 @@ class Run:
                     f" {now[name]}; install the older one, or go on with  teamwright runs fork {self.run_id}"
                 )
         state = self._state
-        state.seed, state.now, state.format = started.seed, self._record.started_at, started.format
-        state.prompts = PROMPTS if started.prompts == PROMPTS else 1
+        state.seed, state.now = started.seed, self._record.started_at
         state.limits, self._forecast = self._record.limits(), started.confirm
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying

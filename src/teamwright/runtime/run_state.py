@@ -28,7 +28,7 @@ from teamwright.runtime.probe import Probe
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
-from teamwright.values.events.run import PROMPTS, RUN_FORMAT, RunAborted, ScopeWaited
+from teamwright.values.events.run import RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_key, parent_keys
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
@@ -105,10 +105,6 @@ class RunState:
     limiters: RateLimiters = field(default_factory=RateLimiters)
     prompt_meter: PromptMeter = field(default_factory=PromptMeter)
     limits: Limits | None = None
-    format: int = RUN_FORMAT
-    """The format that the run was started with."""
-    prompts: int = PROMPTS
-    """The format of its prompts for models."""
     grace: float = CANCEL_GRACE
     """Seconds that members have to end once they are cancelled."""
     driver: asyncio.Task[Any] | None = None

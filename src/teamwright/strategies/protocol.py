@@ -68,8 +68,6 @@ class Task:
     text: str
     history: History = field(default=EMPTY)
     settings: Settings = field(default_factory=Settings)
-    quotes: bool = True
-    """Whether messages are quoted in prompts, so that none can imitate another; false for runs of format 1."""
     attachments: tuple[Artifact, ...] = ()
     """The files that go with the task: a turn that has its text has them too."""
 

@@ -218,7 +218,7 @@ class Team(PolicyAttributes):
             )
         )
         members = Members(self.members, self.helpers)
-        task, note = Task(turn.task, turn.history, self.settings, turn.quoting != "none", turn.attachments), None
+        task, note = Task(turn.task, turn.history, self.settings, turn.attachments), None
         if self.settings.share == "a2a_lite":
             from teamwright.strategies.envelopes.context import run_with_envelopes
 

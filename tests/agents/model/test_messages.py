@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.usage import RequestUsage
 
 from teamwright import Engine, Limits, RetryPolicy, Team
 from teamwright.agents.model import messages
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.messages import compact_arguments, from_record, to_record, usage_of_response
+from teamwright.agents.model.messages import (
+    compact_arguments,
+    decode_response,
+    to_record,
+    usage_of_response,
+    with_unique_ids,
+)
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
@@ -44,7 +48,8 @@ def test_every_tool_call_of_a_turn_has_its_own_key_that_holds_no_other(ids: list
         found: list[str] = []
         for number, of_response in enumerate(ids, start=1):
             parts = [ToolCallPart("tool", {}, tool_call_id=one) for one in of_response]
-            response = from_record(json.loads(json.dumps(to_record(ModelResponse(parts)))), number, keys)
+            recorded = json.loads(json.dumps(to_record(ModelResponse(parts))))
+            response = with_unique_ids(decode_response(recorded), number, keys)
             found += [part.tool_call_id for part in response.parts if isinstance(part, ToolCallPart)]
         return keys, found
 
@@ -59,17 +64,8 @@ def test_ids_of_one_hash_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(messages, "KEY_DIGITS", 1)
     calls = [ToolCallPart("tool", {}, tool_call_id=str(number)) for number in range(12)]
     keys: dict[str, str] = {}
-    from_record(to_record(ModelResponse(calls)), 1, keys)
+    with_unique_ids(ModelResponse(calls), 1, keys)
     assert len(set(keys.values())) == len(keys) == 12
-
-
-def test_a_response_that_an_earlier_version_recorded_keeps_its_keys() -> None:  # S-03
-    calls = [ToolCallPart("tool", {}, tool_call_id=one) for one in ("c1", "c1", "", "x/write")]
-    recorded = cast("dict[str, JsonValue]", to_record(ModelResponse([TextPart("."), *calls])))
-    del recorded["tool_keys"]
-    keys: dict[str, str] = {}
-    from_record(recorded, 2, keys)
-    assert list(keys.values()) == ["tool-c1", "tool-call-2-3", "tool-call-2-4", "tool-x/write"]
 
 
 def at(server: ModelServer) -> ServerModel:
@@ -192,7 +188,7 @@ async def test_whatever_a_server_sends_ends_in_a_reply_or_a_failure_and_the_run_
 
 def test_the_key_is_a_hash_of_the_id() -> None:  # S-03
     keys: dict[str, str] = {}
-    from_record(to_record(ModelResponse([ToolCallPart("tool", {}, tool_call_id="x/write")])), 1, keys)
+    with_unique_ids(ModelResponse([ToolCallPart("tool", {}, tool_call_id="x/write")]), 1, keys)
     assert keys == {"x/write": f"tool-{digest('x/write')[:12]}"}
 
 

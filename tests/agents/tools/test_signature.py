@@ -47,21 +47,6 @@ def test_parameters_are_described_by_the_docstring_and_by_their_annotations() ->
     }
 
 
-def test_a_run_of_an_earlier_version_keeps_the_description_that_it_sent() -> None:
-    earlier = PythonTool(order).definition.earlier
-    assert earlier is not None
-    assert "Args:\n    article: The number" in earlier.description
-    assert "how many" not in str(earlier.parameters)
-
-
-def test_a_tool_without_descriptions_of_parameters_is_as_it_was() -> None:
-    def plain(article: str) -> str:
-        """Order it."""
-        return article
-
-    assert PythonTool(plain).definition.earlier is None
-
-
 class Database: ...
 
 

@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.limits.retry import Recovery
-from tests.kit.records import cut, cut_in_format, wait_for_question
+from tests.kit.records import cut, wait_for_question
 
 
 def says(name: str, **more: Any) -> FunctionAgent:
@@ -195,15 +195,3 @@ async def test_what_others_do_meanwhile_is_stopped() -> None:  # M-02
     team = Team("t", members=members, strategy="fan_out", options={"on_failure": "collect", "chunks": ["1", "2"]})
     result = await aborted(team, MemoryJournal())
     assert (result.status, result.failure and result.failure.member) == ("failed", "t/x")
-
-
-async def test_a_run_of_an_earlier_version_keeps_what_an_abort_meant_there() -> None:  # M-02
-    team, journal = _fan_out("collect"), MemoryJournal()
-    async with Engine(journal) as engine:
-        await engine.run(team, "go", run_id="r")
-    older = await cut_in_format(journal, 1)
-    async with Engine(older) as engine:
-        (key,) = (await engine.runs.history("r")).questions()
-        await engine.runs.answer("r", key, "abort")
-        result = await engine.resume("r", team=team)
-    assert (result.status, result.output) == ("degraded", "z spoke")

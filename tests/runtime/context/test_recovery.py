@@ -12,13 +12,11 @@ from teamwright.agents.summary import CHUNK, SUMMARISE, split_transcript
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team
-from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
+from teamwright.values.events.agent import AgentCallFailed, AgentRecovered
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
 from teamwright.values.limits.retry import Recovery, RetryPolicy
 from teamwright.values.turns.messages import Message
-from tests.histories.earlier.standing_in import standing_in
-from tests.histories.history import RUN_ID, History, comparable
 from tests.kit.records import cut_and_resume
 
 AT_ONCE = RetryPolicy(attempts=1, backoff=0)
@@ -261,38 +259,3 @@ async def test_an_optional_member_stays_optional_when_its_fallback_fails_too() -
     member = fakes.fails("a", Refused("no"), optional=True, fallback=fakes.fails("b", Refused("nor I")))
     result, _, _ = await run(Team("t", members=[member, fakes.says("c")]))
     assert (result.status, [message.name for message in result.messages]) == ("degraded", ["c"])
-
-
-STANDING_IN = History.load("earlier/standing_in")
-DECIDED = next(event.number for event in STANDING_IN.events if isinstance(event.fact, AgentRecovered))
-
-
-@pytest.mark.parametrize("number", range(DECIDED, len(STANDING_IN.events)))
-async def test_a_run_in_which_a_team_stood_in_for_its_own_member_continues_as_it_is_recorded(number: int) -> None:
-    called: list[str] = []
-    recorded = [event.fact for event in STANDING_IN.events[:number]]
-    async with Engine(STANDING_IN.journal(number)) as engine:
-        result = await engine.resume(RUN_ID, team=standing_in(0, called))
-    assert comparable(result) == STANDING_IN.result
-    assert len(called) == 4 - len([fact for fact in recorded if _is_reply_of_member(fact)])
-
-
-def _is_reply_of_member(fact: object) -> bool:
-    return isinstance(fact, AgentReplied) and len(fact.messages) == 1
-
-
-async def test_a_run_in_which_a_team_stood_in_for_its_own_member_can_be_forked() -> None:
-    called: list[str] = []
-    async with Engine(STANDING_IN.journal(len(STANDING_IN.events))) as engine:
-        result = await engine.fork(RUN_ID, at=STANDING_IN.events[-6].number, team=standing_in(0, called))
-    assert (result.status, result.output, called) == ("completed", "last has an opinion", ["last"])
-
-
-@pytest.mark.parametrize("number", range(1, DECIDED))
-async def test_a_team_stands_in_for_its_own_member_only_where_that_is_recorded(number: int) -> None:
-    refused = any(isinstance(event.fact, AgentCallFailed) for event in STANDING_IN.events[:number])
-    async with Engine(STANDING_IN.journal(number)) as engine:
-        result = await engine.resume(RUN_ID, team=standing_in(0 if refused else 1, []))
-    assert result.status == "failed"
-    assert result.failure is not None
-    assert result.failure.error == "refused"

@@ -29,12 +29,11 @@ FULL = Turn(
     left=Amounts(tokens=50),
     tier="economy",
     handoff=EnvelopeSettings(max_needs=2),
-    quoting="none",
+    quotes_task=False,
     since=1,
     aside=True,
     closing=True,
     compact=Compact(keep=3),
-    prompts=1,
     attachments=(Artifact(hash="0" * 40, name="file", media_type="text/plain", size=3),),
     handoffs=(HandoffTarget("b", "writes"),),
 )

@@ -78,9 +78,9 @@ def test_without_a_history_the_prompt_is_the_task_as_it_is() -> None:
     assert Turn("# Goal:\nshine").prompt == "# Goal:\nshine"
 
 
-def test_a_run_from_before_quoting_keeps_its_prompts() -> None:  # S-03
+def test_a_task_with_a_quoted_transcript_is_not_quoted_again() -> None:  # S-03
     history = History.of([Message(name="a", content="x\n# b:\ny")])
-    assert Turn("# c:", history, quoting="none").prompt == "# a:\nx\n# b:\ny\n\n# c:"
+    assert Turn("# a:\nz", history, quotes_task=False).prompt == "# a:\nx\n\\# b:\ny\n\n# a:\nz"
 
 
 @given(st.lists(HOSTILE.filter(str.strip), min_size=5, max_size=5))

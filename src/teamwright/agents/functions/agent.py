@@ -217,17 +217,8 @@ def _check_no_tools(owner: str, policy: Policy) -> None:
 
 
 def _recorded_answer(returned: Returned) -> Reply | JsonValue:
-    """Decode a recorded answer by its recorded form, which nothing inside the value can change.
-
-    Records of earlier versions have no form: they marked replies inside the value.
-    """
-    match returned.form, returned.value:
-        case "reply", whole:
-            return convert(whole, Reply)
-        case None, {"$reply": whole, **others} if not others:
-            return convert(whole, Reply)
-        case _, value:
-            return value
+    """Decode a recorded answer by its recorded form, which nothing inside the value can change."""
+    return convert(returned.value, Reply) if returned.form == "reply" else returned.value
 
 
 def required_parameters(function: Function, who: str) -> list[inspect.Parameter]:

@@ -212,18 +212,13 @@ class ModelAgent(PolicyAttributes):
         instructions = self.instructions if dynamic is None else await dynamic.render(turn, ctx)
         model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
         async with self._client(model) as client:
-            if turn.prompts == 1:
-                from teamwright.agents.model.earlier_turn import run_turn
-            else:
-                from teamwright.agents.model.turn import run_turn
+            from teamwright.agents.model.turn import run_turn
+
             points = client.supports_tools and turn.has_pointers
-            handoffs = () if turn.prompts == 1 else turn.handoffs  # the earlier loop has none
             async with self.toolbox.open(
-                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=handoffs
+                ctx, allow=turn.tools, seconds=self.timeout, points=points, purpose=turn.purpose, handoffs=turn.handoffs
             ) as tools:
                 reply = await run_turn(self, model, turn, ctx, client, tools, instructions)
-                if self.guardrails is not None and turn.prompts == 1:
-                    reply = await self.guardrails.settle(reply, turn, ctx)
         return with_warnings(reply, warnings)
 
     def summariser(self, model: AnyModel) -> ModelAgent:

@@ -31,8 +31,6 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.transcript import quote_headers, with_header
 
 GENERATED_ID = "pyd_ai_"
-KEYS, HASHED = "tool_keys", "hashed"
-"""The field of a recorded response that says how the keys of its tool calls are formed; absent in old records."""
 MODE = "output_mode"
 """The field of a recorded response that names the mode of its answer, if it is not the one that was tried first."""
 LIMIT = "output_limit"
@@ -42,19 +40,17 @@ KEY_DIGITS = 12
 LONGEST_ID = 512
 
 
-def text_under_name(message: Message, speakers: Collection[str] | None) -> str:
-    """The content of a message, with the name of its author unless it is a person; quoted if `speakers` is given."""
+def text_under_name(message: Message, speakers: Collection[str]) -> str:
+    """The quoted content of a message, with the name of its author unless it is a person."""
     if message.role == "user":
-        return message.content if speakers is None else quote_headers(message.content, speakers)
-    if speakers is None:
-        return f"# {message.name}:\n{message.content}"
+        return quote_headers(message.content, speakers)
     return with_header(message.name, message.content, speakers)
 
 
 def to_record(response: ModelResponse, output_mode: str | None = None, limit: OutputLimit | None = None) -> JsonValue:
     """Convert a response to JSON for the record, with its output mode and the limit that cut it, where there is one."""
     dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
-    record: dict[str, JsonValue] = {**_given(dumped), KEYS: HASHED}
+    record: dict[str, JsonValue] = _given(dumped)
     record["parts"] = [_given(cast("dict[str, JsonValue]", part)) for part in cast("list[JsonValue]", dumped["parts"])]
     record["usage"] = {name: value for name, value in cast("dict[str, JsonValue]", dumped["usage"]).items() if value}
     if output_mode is not None:
@@ -70,7 +66,7 @@ def _given(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def output_limit_of(record: JsonValue) -> OutputLimit | None:
-    """Return the output limit that cut a recorded response; `None` if none did, or an earlier version recorded it."""
+    """Return the output limit that cut a recorded response; `None` if none did."""
     match record.get(LIMIT) if isinstance(record, dict) else None:
         case ["max_tokens" | "asker" | "budget" | "model" as by, int() | None as tokens]:
             return OutputLimit(by, tokens)
@@ -78,42 +74,35 @@ def output_limit_of(record: JsonValue) -> OutputLimit | None:
             return None
 
 
-def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
-    """Decode a recorded response; give each tool call an id that is unique in this turn, and add its key to `keys`.
-
-    Servers may omit ids, count from zero in every response, or send unusable ones; such an id is replaced by one made
-    from the position, which is the same on every replay. An id is arbitrary text of the server, so its hash is the key;
-    records of earlier versions used the id itself.
-    """
-    return with_unique_ids(decode_response(value), value, request, keys)
-
-
 def decode_response(value: JsonValue) -> ModelResponse:
     """Decode a recorded response, with the ids that the server gave."""
     return cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
 
 
-def with_unique_ids(response: ModelResponse, value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
-    """Do for a response that is decoded already, from `value`, what `from_record` does."""
-    hashed = isinstance(value, dict) and value.get(KEYS) == HASHED
+def with_unique_ids(response: ModelResponse, request: int, keys: dict[str, str]) -> ModelResponse:
+    """Give each tool call of a response an id that is unique in this turn, and add its key to `keys`.
+
+    Servers may omit ids, count from zero in every response, or send unusable ones; such an id is replaced by one made
+    from the position, which is the same on every replay. An id is arbitrary text of the server, so its hash is the key.
+    """
     parts, taken = list(response.parts), set(keys.values())
     for index, part in enumerate(parts):
         if not isinstance(part, ToolCallPart):
             continue
         call_id = part.tool_call_id
-        given = bool(call_id) and not call_id.startswith(GENERATED_ID) and (not hashed or _is_usable_id(call_id))
-        if not given or call_id in keys or _tool_key(call_id, hashed=hashed) in taken:
+        given = bool(call_id) and not call_id.startswith(GENERATED_ID) and _is_usable_id(call_id)
+        if not given or call_id in keys or _tool_key(call_id) in taken:
             call_id = f"call-{request}-{index + 1}"
-            while call_id in keys or _tool_key(call_id, hashed=hashed) in taken:
+            while call_id in keys or _tool_key(call_id) in taken:
                 call_id += "-again"
             parts[index] = replace(part, tool_call_id=call_id)
-        keys[call_id] = key = _tool_key(call_id, hashed=hashed)
+        keys[call_id] = key = _tool_key(call_id)
         taken.add(key)
     return replace(response, parts=parts)
 
 
-def _tool_key(call_id: str, *, hashed: bool) -> str:
-    return tool_place(digest(call_id)[:KEY_DIGITS] if hashed else call_id)
+def _tool_key(call_id: str) -> str:
+    return tool_place(digest(call_id)[:KEY_DIGITS])
 
 
 def _is_usable_id(call_id: str) -> bool:

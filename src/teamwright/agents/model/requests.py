@@ -134,7 +134,7 @@ class ModelRequests:
         self.limit = output_limit_of(returned.value)
         decoded, self._decoded = self._decoded, None
         response = decoded[1] if decoded and decoded[0] is returned.value else decode_response(returned.value)
-        response = with_unique_ids(response, returned.value, self.count, self.tool_keys)
+        response = with_unique_ids(response, self.count, self.tool_keys)
         self.mode = output_mode_of(returned.value, offer.modes)
         conversation.add_response(response)
         return response

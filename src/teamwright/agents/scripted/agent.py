@@ -312,7 +312,7 @@ class ScriptedAgent(PolicyAttributes):
     def _quoted_result(result: JsonValue, turn: Turn) -> str:
         """Format a tool's result as text, quoted so that no line looks like a message of another member."""
         text = result if isinstance(result, str) else to_json(result).decode()
-        return text if turn.quoting == "none" else quote_headers(text, turn.speakers)
+        return quote_headers(text, turn.speakers)
 
     def _request_effect(self, prompt: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
         return Effect(

@@ -40,15 +40,13 @@ def text_argument(arguments: object, name: str) -> str | None:
 class ToolDefinition:
     """A tool as a model sees it: its name, its description, and the JSON Schema of its arguments.
 
-    The model does not see `policy`, which says how the tool is called. `earlier` is the definition in prompts of
-    format 1, if it was another one.
+    The model does not see `policy`, which says how the tool is called.
     """
 
     name: str
     description: str
     parameters: dict[str, JsonValue]
     policy: CallPolicy = DEFAULT_POLICY
-    earlier: ToolDefinition | None = None
 
 
 @runtime_checkable

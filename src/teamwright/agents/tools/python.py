@@ -152,12 +152,7 @@ class PythonTool(ToolSource):
         """The tool as a model sees it."""
         schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
         description = self._docstring.description if self._description is None else self._description
-        earlier = None
-        if self._docstring.parameters or self._signature.has_notes:
-            written = inspect.getdoc(self._function) or "" if self._description is None else self._description
-            plain = arguments_adapter(self._signature.parameters).json_schema()
-            earlier = ToolDefinition(self.name, written, cast("dict[str, JsonValue]", plain))
-        return ToolDefinition(self.name, description, schema, self.policy, earlier)
+        return ToolDefinition(self.name, description, schema, self.policy)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Return its one definition."""

@@ -42,11 +42,6 @@ class ToolSignature:
         """The names of all parameters."""
         return (*self.names, *self.contexts, *self.by_name)
 
-    @property
-    def has_notes(self) -> bool:
-        """Whether `Annotated[…, "text"]` describes a parameter."""
-        return any(isinstance(note, str) for one in self.parameters for note in _annotation(one)[1])
-
     def described(self, texts: Mapping[str, str]) -> tuple[inspect.Parameter, ...]:
         """Return the parameters with descriptions: their own, in the annotation, or else these."""
         return tuple(_described(one, texts.get(one.name)) for one in self.parameters)

@@ -59,7 +59,7 @@ async def compare_works(judge: AgentLike, task: str, works: tuple[str, str], ctx
     shown: list[str] = []
     problem = ""
     for order, (first, second) in enumerate((works, works[::-1])):
-        turn = Turn(_prompt(task, first, second), purpose="judge", quoting="history", aside=True)
+        turn = Turn(_prompt(task, first, second), purpose="judge", quotes_task=False, aside=True)
         shown.append(turn.digest)
         reply = await ctx.ask(judge, turn, key=f"{key}-{'ab'[order]}")
         if isinstance(reply, Failure):

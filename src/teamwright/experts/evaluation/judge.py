@@ -66,7 +66,7 @@ class Judge:
         shown: list[str] = []
         unusable: list[str] = []
         # The prompt contains a quoted transcript.
-        turn = Turn(prompt, purpose="judge", output_schema=answer_schema(), quoting="history", aside=True)
+        turn = Turn(prompt, purpose="judge", output_schema=answer_schema(), quotes_task=False, aside=True)
         for number in range(1, self.times + 1):
             shown.append(turn.digest)
             reply = await ctx.ask(self.agent, turn, key=f"{key}-{number}")

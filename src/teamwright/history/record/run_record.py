@@ -452,7 +452,7 @@ class RunRecord:
             if isinstance(call.outcome, AgentReturned):
                 found.update(call.outcome.bodies)
         found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
-        if self.started and (self.started.format == 1 or self.started.confirm is not None):
+        if self.started and self.started.confirm is not None:
             asked = (event.fact for event in self.questions.values())
             found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
         if self.started:

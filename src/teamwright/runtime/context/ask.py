@@ -176,10 +176,6 @@ class Ask:
             child.may_retry = False
         if child.limits is not None:
             run.record_limits(full, child.limits)
-        if run.format == 1:
-            self.turn = replace(self.turn, quoting="none")
-        if run.prompts == 1:
-            self.turn = replace(self.turn, prompts=1)
         if child.compact is not None:
             self.turn = replace(self.turn, compact=child.compact)
         if asked.left is not None or asked.tier != "primary":

@@ -120,8 +120,7 @@ class RunContext:
     def _new_ask(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Ask:
         scope, run = self._scope, self._scope.run
         redactor = run.redactor
-        # Runs of format 1 recorded the digest of the unredacted task.
-        if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
+        if redactor.values and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
         return Ask(scope, member, turn, place, RunContext, policy, gate=gate)

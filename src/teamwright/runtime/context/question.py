@@ -7,11 +7,9 @@ import asyncio
 from teamwright.runtime.ordering.lane import update_timers
 from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
-from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
 from teamwright.values.people.questions import Answer, Question, check_question
-from teamwright.values.secrets.classification import matches_masked
 
 
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:
@@ -67,7 +65,7 @@ class QuestionCall:
         path, run = self._scope.path, self._scope.run
         attempt = 1
         while recorded := run.record.questions.get(join_key(path, with_attempt(self._place, attempt))):
-            if recorded.fact == self._asked or self._was_masked_more(recorded.fact):
+            if recorded.fact == self._asked:
                 break
             full = join_key(path, self._place)
             text = self._question.text
@@ -76,20 +74,6 @@ class QuestionCall:
             )
             attempt += 1
         return with_attempt(self._place, attempt), recorded is not None
-
-    def _was_masked_more(self, fact: Fact) -> bool:
-        """Whether the record holds the same question as an earlier version redacted it, which masked more."""
-        run, question = self._scope.run, self._question
-        if run.format > 1 or not isinstance(fact, PersonAsked):
-            return False
-        draft = None if fact.draft is None else str(run.record.bodies.value(fact.draft))
-        asked = fact.question
-        return (
-            asked.changed(text=question.text, to=question.to) == question.changed(draft=None)
-            and matches_masked(asked.text, question.text)
-            and (draft is None) == (question.draft is None)
-            and matches_masked(draft or "", question.draft or "")
-        )
 
     async def _wait(self, full: str) -> Answer:
         scope, run = self._scope, self._scope.run

@@ -48,7 +48,7 @@ class AskRecovery:
         ending: Reply | Failure = failure
         if failure.error == "context_length" and self._too_long == "summarise":
             ending = await self._ask_with_summary(failure)
-        if isinstance(ending, Failure) and self.is_recoverable(ending) and (other := self._fallback(ending)):
+        if isinstance(ending, Failure) and self.is_recoverable(ending) and (other := self._fallback()):
             self._record(ending, "fell_back", other.name)
             ending = _with_warning(ending, other.name, await self._ask_again(other))
         while isinstance(ending, Failure) and self.is_recoverable(ending) and self._policy.critical:
@@ -58,20 +58,17 @@ class AskRecovery:
                 case "skip":
                     return ending.changed(optional=True)
                 case _:
-                    if self._scope.run.format > 1:
-                        await abort_run(self._scope, ending)
-                    break  # in a run of format 1, whose record may continue from here
+                    await abort_run(self._scope, ending)
         return ending
 
     @property
     def _too_long(self) -> TooLong:
         return self._policy.too_long or self._recovery.too_long
 
-    def _fallback(self, failure: Failure) -> AgentLike | None:
+    def _fallback(self) -> AgentLike | None:
         """Return the member's fallback, or the team's, unless that is the member itself.
 
-        A team never stands in for its own members, which would recurse without end. An earlier version allowed it, so a
-        replay follows the record where it says that the team did.
+        A team never stands in for its own members, which would recurse without end.
         """
         own, scope = self._policy.fallback, self._scope
         other = own or scope.fallback
@@ -79,9 +76,7 @@ class AskRecovery:
             return None
         if own is None and other.name == self._member.name:  # the member on a worker, for which this one stands
             return None
-        if other.kind != "team" or not scope.is_within(other.name):
-            return other
-        return other if (scope.path, failure.error, other.name) in scope.run.record.recovered else None
+        return None if other.kind == "team" and scope.is_within(other.name) else other
 
     async def _ask_again(self, member: AgentLike) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
@@ -109,7 +104,7 @@ class AskRecovery:
             return failure
         kept = [last] if last is not None and len(last.content) <= CHUNK else []
         earlier = self._turn.history[: len(self._turn.history) - len(kept)]
-        parts = list(split_transcript(earlier, quote=self._scope.run.format > 1))
+        parts = list(split_transcript(earlier))
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
             turn = summary_turn(part, self._turn.number)

@@ -97,7 +97,7 @@ def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -
     message = cut(run.redactor.text(message), LONGEST_ERROR)
     data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
     data = None if data is None else run.redactor.value(data, run.recorder.stored_texts)
-    if isinstance(error, MemberFailed) and error.member and run.format > 1:
+    if isinstance(error, MemberFailed) and error.member:
         name = join_key(name, error.member)
     warnings = tuple(map(run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
     return Failure(member=name, error=kind, message=message, messages=said, data=data, warnings=warnings)

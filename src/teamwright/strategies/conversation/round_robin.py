@@ -80,7 +80,7 @@ class RoundRobin(Strategy):
         talk = Talk(task, alone=len(members) == 1)
         limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
         option = f"turns: {turns}"
-        if turns is None and limit is None and task.quotes:  # runs of format 1 have no default limit
+        if turns is None and limit is None:
             turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
         handoffs, names, place = Handoffs(members), [member.name for member in members], 0
         total = _turn_count(task.settings, len(members))

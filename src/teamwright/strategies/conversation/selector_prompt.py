@@ -15,7 +15,7 @@ from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
-from teamwright.values.turns.transcript import quote_headers, transcript, with_header
+from teamwright.values.turns.transcript import quote_headers, with_header
 from teamwright.values.turns.turn import Reply, Turn
 
 PROMPT = """\
@@ -68,7 +68,7 @@ class SelectorPrompt:
             number,
             purpose="coordinate",
             output_schema=selection_schema(candidates),
-            quoting="history" if "history" in self._fields else "all",
+            quotes_task="history" not in self._fields,
             attachments=self._task.attachments if "task" in self._fields else (),
         )
 
@@ -95,11 +95,10 @@ class SelectorPrompt:
         return "\n\n".join(reversed(pieces))
 
     def _message_text(self, message: Message) -> str:
-        if not self._task.quotes:
-            return transcript((message,), quote=False)
         return with_header(message.name, message.content, self._members.names)
 
     def _task_text(self) -> str:
         """Return the task, quoted if the prompt also contains the conversation, so that it cannot imitate a message."""
-        shared = self._task.quotes and "history" in self._fields
-        return quote_headers(self._task.text, self._members.names) if shared else self._task.text
+        if "history" not in self._fields:
+            return self._task.text
+        return quote_headers(self._task.text, self._members.names)

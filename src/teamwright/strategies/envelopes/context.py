@@ -118,7 +118,7 @@ class EnvelopeWriter:
     """Writes the envelopes of one team, and stores texts that are too long for them."""
 
     def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool) -> None:
-        self._settings, self._ctx, self._quotes = task.settings.handoff, ctx, task.quotes
+        self._settings, self._ctx = task.settings.handoff, ctx
         lead = lead_of(strategy, task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
@@ -144,7 +144,7 @@ class EnvelopeWriter:
             note = bounded_note(None, message.content, self.policy)
             pointers = await self._store(message.content, note, message.name, ctx, f"history/{number}")
             envelope = self._envelope(header_name(message.name), f"history-{number}", note, pointers, ctx)
-            messages.append(EnvelopeMessage.of(envelope, message.name, (message,), quote=self._quotes))
+            messages.append(EnvelopeMessage.of(envelope, message.name, (message,)))
         return History.of(messages) if history else history
 
     async def seal_reply(self, draft: Draft, task_id: str, ctx: Context, key: str) -> Reply | Failure:
@@ -165,7 +165,7 @@ class EnvelopeWriter:
             message = await self._seal(reply, member, task_id, ctx, f"{key}/edited")
         elif ruling.note:
             envelope = message.envelope.model_copy(update={"next_action": self.policy.cut(ruling.note)})
-            message = EnvelopeMessage.of(envelope, message.name, message.whole, quote=self._quotes)
+            message = EnvelopeMessage.of(envelope, message.name, message.whole)
         return self._visible_reply(reply, message)
 
     def note_of(self, outcome: Outcome) -> EnvelopeNote | None:
@@ -195,7 +195,7 @@ class EnvelopeWriter:
         pointers = await self._store(reply.text, note, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
         envelope = self._envelope(member.name, task_id, note, pointers, ctx)
-        return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages, quote=self._quotes)
+        return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages)
 
     @staticmethod
     async def _store(text: str, note: EnvelopeNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task
     """Return a round for each batch, in which each step gets the envelope that points at it."""
     plan = Plan(steps=options.steps)
     envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.handoff))
-    messages = dict(chain.from_iterable(_pointers(envelope, lead, quote=task.quotes) for envelope in envelopes))
+    messages = dict(chain.from_iterable(_pointers(envelope, lead) for envelope in envelopes))
     steps = {step.id: step for step in plan.steps}
     return [
         Round(
@@ -88,6 +88,6 @@ def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task
     ]
 
 
-def _pointers(envelope: Envelope, lead: Agent, *, quote: bool) -> Sequence[tuple[str, EnvelopeMessage]]:
-    message = EnvelopeMessage.of(envelope, lead.name, (), quote=quote)
+def _pointers(envelope: Envelope, lead: Agent) -> Sequence[tuple[str, EnvelopeMessage]]:
+    message = EnvelopeMessage.of(envelope, lead.name, ())
     return [(pointer.removeprefix(TASK), message) for pointer in envelope.artifacts]

@@ -12,12 +12,8 @@ from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.artifacts import Artifact
 
-RUN_FORMAT = 2
-"""The format that a new run records; a run and its forks keep it. 1, also where none is recorded: prompts contain texts
-unquoted, and an abort is an ordinary failure. 2: texts are quoted, and an abort ends the run."""
-PROMPTS = 2
-"""The format of prompts for models that a new run records; a run and its forks keep it. 1, also where none is recorded:
-the task comes last, and pydantic-ai writes the corrections. 2: everything is in order of time."""
+RUN_FORMAT = 1
+"""The format that a new run records: its prompts, keys and digests. A version resumes runs up to its own format."""
 
 
 class Origin(Record, frozen=True):
@@ -63,7 +59,6 @@ class RunStarted(Record, frozen=True):
     history: tuple[MessageRef, ...] = ()
     limits: Bounds | None = None
     format: int = 1
-    prompts: int = 1
     conversation: str = ""
     """The conversation of which the run is a turn; empty if it is of none."""
     attachments: tuple[Artifact, ...] = ()

@@ -127,23 +127,6 @@ def known_forms(value: str) -> frozenset[str]:
     return frozenset(found | written | {quote(part, safe="") for part in found if not _is_half(part)})
 
 
-def matches_masked(masked: str, text: str) -> bool:
-    """Whether a masked text can be the masked form of this one."""
-    first, *others = masked.split(HIDDEN)
-    if not others:
-        return masked == text
-    *between, last = others
-    if not text.startswith(first) or not text.endswith(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in between:
-        at = text.find(part, at, end)
-        if at < 0:
-            return False
-        at += len(part)
-    return at <= end
-
-
 def _parts(value: str) -> Iterator[str]:
     """Yield the credentials within the value of a header (`Bearer …`, `Basic …`, a cookie) or a URL."""
     scheme, _, rest = value.partition(" ")

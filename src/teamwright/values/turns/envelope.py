@@ -7,7 +7,7 @@ that is too long can be truncated and need not be asked for again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
@@ -83,10 +83,9 @@ class EnvelopeMessage(Message, frozen=True, kw_only=True):
     whole: tuple[Message, ...]
 
     @classmethod
-    def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...], *, quote: bool = True) -> EnvelopeMessage:
-        """Return the message of an envelope under a name; its texts are quoted, except in runs of format 1."""
-        content = envelope_text(envelope) if quote else _unquoted_text(envelope)
-        return cls(name=name, content=content, envelope=envelope, whole=whole)
+    def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...]) -> EnvelopeMessage:
+        """Return the message of an envelope under a name; its texts are quoted."""
+        return cls(name=name, content=envelope_text(envelope), envelope=envelope, whole=whole)
 
 
 class EnvelopeNote(Record, frozen=True):
@@ -177,23 +176,18 @@ def envelope_text(envelope: Envelope) -> str:
 
     So no text can look like another part or like the header of a message.
     """
-    return _lines(envelope, lambda text: json.dumps(single_line(text), ensure_ascii=False))
-
-
-def _unquoted_text(envelope: Envelope) -> str:
-    """Return an envelope as text in the form of runs of format 1."""
-    return _lines(envelope, lambda text: text)
-
-
-def _lines(envelope: Envelope, written: Callable[[str], str]) -> str:
     lines = [
         f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
-        f"summary: {written(envelope.summary)}",
-        f"artifacts: {', '.join(map(written, envelope.artifacts))}" if envelope.artifacts else "",
-        f"needs: {', '.join(map(written, envelope.needs))}" if envelope.needs else "",
-        f"next_action: {written(envelope.next_action)}" if envelope.next_action != CONTINUE else "",
+        f"summary: {_quoted(envelope.summary)}",
+        f"artifacts: {', '.join(map(_quoted, envelope.artifacts))}" if envelope.artifacts else "",
+        f"needs: {', '.join(map(_quoted, envelope.needs))}" if envelope.needs else "",
+        f"next_action: {_quoted(envelope.next_action)}" if envelope.next_action != CONTINUE else "",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(single_line(text), ensure_ascii=False)
 
 
 def envelope_tokens(envelope: Envelope | EnvelopeNote) -> int:

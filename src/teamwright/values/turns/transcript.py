@@ -9,13 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import Literal
 
 from teamwright.values.turns.messages import Message
-
-Quoting = Literal["all", "history", "none"]
-"""Which texts of a prompt are quoted: all; only the history, where the task contains a quoted transcript; none, in runs
-of format 1."""
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """The line breaks of `str.splitlines`, any of which a reader may take for the end of a line."""
@@ -72,10 +67,8 @@ def header_name(name: str) -> str:
     return single_line(plain)[:MOST_NAME].rstrip() or "unnamed"
 
 
-def transcript(messages: Iterable[Message], *, quote: bool = True) -> str:
+def transcript(messages: Iterable[Message]) -> str:
     """Return all messages under their headers, separated by empty lines."""
-    if not quote:
-        return "\n\n".join(f"# {message.name}:\n{message.content}" for message in messages)
     said = list(messages)
     speakers = {message.name for message in said}
     return "\n\n".join(with_header(message.name, message.content, speakers) for message in said)

@@ -18,16 +18,13 @@ from teamwright.values.record_checks import misfit_of
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest
-from teamwright.values.turns.transcript import Quoting, quote_headers, transcript
+from teamwright.values.turns.transcript import quote_headers, transcript
 from teamwright.values.typed_data import read_as
 
 Purpose = Literal["work", "coordinate", "judge"]
 PURPOSES = get_args(Purpose)
 Signal = Literal["terminate"]
 Tier = Literal["primary", "economy"]
-
-PromptFormat = Literal[1, 2]
-"""How a model receives a turn: 1 has the task last, 2 has everything in order of time."""
 
 AT_ITS_LIMIT = "stopped at its limit of "
 """Prefix of the warning that a team stopped at a limit on its turns."""
@@ -72,8 +69,9 @@ class Turn(Struct, frozen=True, dict=True):
     a budget is tight."""
     handoff: EnvelopeLimits | None = None
     """The limits of the envelope, where other members get an envelope in place of the reply."""
-    quoting: Quoting = "all"
-    """Which texts of the prompt are quoted, so that none looks like the header of another message."""
+    quotes_task: bool = True
+    """Whether the task is quoted, so that no line of it looks like the header of a message; no where it contains a
+    quoted transcript itself."""
     since: int | None = None
     """Where the messages of this run begin in the history, if the task is the team's own. A model gets the task there,
     so that its prompts begin alike on every turn. No part of the digest."""
@@ -85,8 +83,6 @@ class Turn(Struct, frozen=True, dict=True):
     """
     compact: Compact | None = None
     """When the team's conversations are compacted, for a member that does not set it. The engine sets it."""
-    prompts: PromptFormat = 2
-    """The format of prompts for models; 1 in runs that an earlier version began. The engine sets it."""
     attachments: tuple[Artifact, ...] = ()
     """The files that go with the task; an agent reads one with `ctx.workspace.open`."""
     may_retry: bool = True
@@ -120,7 +116,7 @@ class Turn(Struct, frozen=True, dict=True):
         """
         if not self.history:
             return self.task
-        return f"{transcript(self.history, quote=self.quoting != 'none')}\n\n{self.quoted_task}"
+        return f"{transcript(self.history)}\n\n{self.quoted_task}"
 
     @property
     def speakers(self) -> frozenset[str]:
@@ -130,7 +126,7 @@ class Turn(Struct, frozen=True, dict=True):
     @property
     def quoted_task(self) -> str:
         """The task with lines quoted that look like the header of a message."""
-        return quote_headers(self.task, self.speakers) if self.history and self.quoting == "all" else self.task
+        return quote_headers(self.task, self.speakers) if self.history and self.quotes_task else self.task
 
     @property
     def envelopes(self) -> tuple[Envelope, ...]:
