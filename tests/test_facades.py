@@ -47,16 +47,6 @@ NOT_AT_FIRST = {
     "teamwright.teams.builder",
 }  # fmt: skip
 """What `from teamwright import Engine, Team` must not load: each has its first use."""
-DEPRECATED = ("Envelope", "Members", "Outcome", "Question", "Talk", "Task")
-RENAMED = (
-    ("teamwright.history", "Gate", "KpiGate"),
-    ("teamwright.history", "Comparison", "RunDiff"),
-    ("teamwright.strategies", "Handoff", "EnvelopeSettings"),
-    ("teamwright.strategies", "HandoffPolicy", "EnvelopeLimits"),
-    ("teamwright.strategies", "HandoffNote", "EnvelopeNote"),
-    ("teamwright.strategies", "Handover", "EnvelopeNote"),
-    ("teamwright.strategies", "Unreadable", "ParseFailure"),
-)
 
 
 def modules_after(code: str) -> set[str]:
@@ -116,43 +106,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
 
 def test_the_root_has_few_names() -> None:
     assert len(teamwright.__all__) <= tree.MAX_ROOT_NAMES == 25
-
-
-@pytest.mark.parametrize("name", DEPRECATED)
-def test_a_name_that_has_left_the_root_works_for_one_version_with_a_warning(name: str) -> None:
-    with pytest.warns(DeprecationWarning, match="has moved") as seen:
-        value = getattr(teamwright, name)
-    assert seen[0].filename == __file__
-    text, _, home = str(seen[0].message).rpartition(" ")
-    assert text == f"teamwright.{name} has moved: import it from"
-    assert home.startswith("teamwright.")
-    with warnings.catch_warnings(action="error"):
-        assert value is getattr(import_module(home), name)
-
-
-def test_a_name_that_has_left_the_root_and_was_renamed_warns_once_with_its_new_name() -> None:
-    with warnings.catch_warnings(record=True, action="always") as seen:
-        from teamwright import HandoffPolicy  # type: ignore[attr-defined]
-    (warning,) = seen
-    assert str(warning.message) == "teamwright.HandoffPolicy is now teamwright.strategies.EnvelopeLimits"
-    assert warning.filename == __file__
-    assert HandoffPolicy is import_module("teamwright.strategies").EnvelopeLimits
-
-
-@pytest.mark.parametrize("name", DEPRECATED)
-def test_an_import_statement_of_a_name_that_moved_warns_once(name: str) -> None:
-    with warnings.catch_warnings(record=True, action="always") as seen:
-        exec(f"from teamwright import {name}", {})  # noqa: S102
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize(("name", "old", "new"), RENAMED)
-def test_a_name_that_was_renamed_works_for_one_version_with_a_warning(name: str, old: str, new: str) -> None:
-    facade = import_module(name)
-    with pytest.warns(DeprecationWarning, match=rf"{name}\.{old} is now {name}\.{new}") as seen:
-        value = getattr(facade, old)
-    assert seen[0].filename == __file__
-    assert value is getattr(facade, new)
 
 
 def test_names_of_the_root_come_without_a_warning() -> None:

@@ -85,13 +85,4 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.results": "RunResult",
         "teamwright.values.turns.turn": "Failure Reply Turn",
     },
-    moved={
-        "Members": "teamwright.strategies.Members",
-        "Talk": "teamwright.strategies.Talk",
-        "Task": "teamwright.strategies.Task",
-        "Envelope": "teamwright.strategies.Envelope",
-        "HandoffPolicy": "teamwright.strategies.EnvelopeLimits",
-        "Question": "teamwright.people.Question",
-        "Outcome": "teamwright.strategies.Outcome",
-    },
 )

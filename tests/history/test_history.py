@@ -452,11 +452,3 @@ async def test_a_call_that_a_fork_made_again_within_a_turn_counts_once() -> None
         back = next(event.number for event in events if event.kind == "agent.returned")
         fork = await engine.fork("r", at=back, team=Team("t", members=[paying("a", 3)]))
         assert await counted(engine, fork) == (3, 3, 3)
-
-
-async def test_the_record_is_found_under_its_former_name_with_a_warning() -> None:
-    async with Engine(MemoryJournal()) as engine:
-        await engine.run(Team("t", members=[FunctionAgent("a", costly)]), "go", run_id="r")
-        history = await engine.runs.history("r")
-    with pytest.warns(DeprecationWarning, match="is now RunHistory.record"):
-        assert history.past is history.record

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from teamwright import Context, Engine, FunctionAgent, Turn
 from teamwright.events import Event, PersonAsked
 from teamwright.people import Question
@@ -40,14 +38,4 @@ async def test_a_run_that_is_no_longer_interactive_pauses() -> None:
         async for item in engine.runs.follow(handle.run_id):
             if isinstance(item, Event) and isinstance(item.fact, PersonAsked):
                 handle.set_interactive(False)
-        assert (await handle.result()).status == "paused"
-
-
-async def test_the_former_names_work_with_a_warning() -> None:
-    async with Engine("memory") as engine:
-        handle = await engine.start(agent(), "Paint.")
-        with pytest.warns(DeprecationWarning, match=r"handle\.attend\(\) is now handle\.set_interactive\(True\)"):
-            handle.attend()
-        with pytest.warns(DeprecationWarning, match=r"handle\.leave\(\) is now handle\.set_interactive\(False\)"):
-            handle.leave()
         assert (await handle.result()).status == "paused"

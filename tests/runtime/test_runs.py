@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.errors import RunIsLive, RunNotFound, UsageError
+from teamwright.runtime.runs import Runs
 from tests.kit.members import FakeMembers
 
 
@@ -79,3 +81,9 @@ async def test_a_negative_limit_is_refused(engine: Engine) -> None:
 async def test_an_answer_of_another_type_is_refused_with_its_type(engine: Engine) -> None:
     with pytest.raises(UsageError, match="An answer is a text or an Answer, not a value of type 'int'"):
         await engine.runs.answer("first", "a", 5)  # type: ignore[arg-type]
+
+
+def test_neither_class_has_more_than_fifteen_methods() -> None:
+    for one in (Engine, Runs):
+        methods = [name for name, value in vars(one).items() if inspect.isfunction(value) and not name.startswith("_")]
+        assert len(methods) <= 15, methods

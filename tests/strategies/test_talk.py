@@ -69,10 +69,3 @@ def test_a_failure_keeps_the_messages() -> None:  # R-10
     outcome = conversation.failed(failure)
     assert (outcome.stop_reason, outcome.failure) == ("error", failure)
     assert [message.content for message in outcome.messages] == ["one"]
-
-
-def test_the_old_name_of_receive_works_for_one_version_with_a_warning() -> None:
-    conversation = talk()
-    with pytest.warns(DeprecationWarning, match=r"Talk\.take is now Talk\.receive"):
-        assert conversation.take(Reply.of("a", "one")) is None
-    assert conversation.messages[-1].content == "one"

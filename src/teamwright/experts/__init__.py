@@ -119,10 +119,4 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
     },
-    moved={
-        "InProcessTransport": "teamwright.transports.InProcessTransport",
-        "LiveSignal": "teamwright.transports.LiveSignal",
-        "Transport": "teamwright.transports.Transport",
-        "TransportSuite": "teamwright.testing.TransportConformance",
-    },
 )

@@ -46,5 +46,4 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.history.kpi_totals": "total_of",
         "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
-    renamed={"Comparison": "RunDiff", "Gate": "KpiGate"},
 )

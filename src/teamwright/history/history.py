@@ -5,7 +5,6 @@ It reads the record and changes nothing.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -111,12 +110,6 @@ class RunHistory:
                 needed.add(event.fact.data)
         record.bodies = RecordedBodies(await journal.bodies(needed))
         return cls(events, record)
-
-    @property
-    def past(self) -> RunRecord:
-        """The former name of `record`."""
-        warnings.warn("RunHistory.past is now RunHistory.record", DeprecationWarning, stacklevel=2)
-        return self.record
 
     @property
     def number(self) -> int:

@@ -23,7 +23,6 @@ from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.run_id import new_run_id, new_seed
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.moved_methods import MovedToRuns
 from teamwright.runtime.relay.relay import Relay
 from teamwright.runtime.runs import Runs
 from teamwright.teams.team import require_team
@@ -562,16 +561,6 @@ class Engine:
         """Remove a run from the live runs; its handle calls this."""
         self.relay.release(run_id)
         self._live.remove(run_id)
-
-    checkpoints = MovedToRuns(Runs.checkpoints)
-    checkpoint = MovedToRuns(Runs.checkpoint)
-    cancel = MovedToRuns(Runs.cancel)
-    pause = MovedToRuns(Runs.pause)
-    answer = MovedToRuns(Runs.answer)
-    answers = MovedToRuns(Runs.answers)
-    history = MovedToRuns(Runs.history)
-    result = MovedToRuns(Runs.result)
-    follow = MovedToRuns(Runs.follow)
 
     def _clock(self, record: RunRecord | None = None) -> Callable[[], float]:
         """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""

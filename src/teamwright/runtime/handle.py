@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -107,16 +106,6 @@ class Handle:
         """Make the run non-interactive unless `set_interactive` was called; the engine calls this."""
         if self._interactive is None:
             self.set_interactive(False)
-
-    def attend(self) -> None:
-        """Call `set_interactive(True)`; the former name."""
-        warnings.warn("handle.attend() is now handle.set_interactive(True)", DeprecationWarning, stacklevel=2)
-        self.set_interactive(True)
-
-    def leave(self) -> None:
-        """Call `set_interactive(False)`; the former name."""
-        warnings.warn("handle.leave() is now handle.set_interactive(False)", DeprecationWarning, stacklevel=2)
-        self.set_interactive(False)
 
     def is_past_deadline(self, seconds: float) -> bool:
         """Whether a deadline passed more than `seconds` ago without the event loop acting on it. Thread-safe."""

@@ -7,7 +7,6 @@ driver is changed here, under its driver lock.
 from __future__ import annotations
 
 import builtins
-import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -65,11 +64,6 @@ class Runs(RunInterventions):
         self._live = live
         self._deliveries = deliveries
         self._new_clock = new_clock
-
-    async def __call__(self, limit: int | None = None) -> builtins.list[RunSummary]:
-        """List all runs; the former form of `list`."""
-        warnings.warn("engine.runs() is now engine.runs.list()", DeprecationWarning, stacklevel=2)
-        return await self.list(limit)
 
     async def list(self, limit: int | None = None) -> builtins.list[RunSummary]:
         """Return summaries of all runs, or of the `limit` newest, newest first."""

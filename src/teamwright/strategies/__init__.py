@@ -96,11 +96,4 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.turns.messages": "History",
         "teamwright.values.turns.turn": "Signal",
     },
-    renamed={
-        "Handoff": "EnvelopeSettings",
-        "HandoffPolicy": "EnvelopeLimits",
-        "HandoffNote": "EnvelopeNote",
-        "Handover": "EnvelopeNote",
-        "Unreadable": "ParseFailure",
-    },
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from typing_extensions import TypeIs
 
 from teamwright.strategies.protocol import Task
@@ -70,11 +68,6 @@ class Talk:
             return None
         self.add(reply)
         return self.ended("terminated") if reply.signal == "terminate" else None
-
-    def take(self, reply: Reply | Failure) -> Outcome | None:
-        """Deprecated: use `receive`."""
-        warnings.warn("Talk.take is now Talk.receive", DeprecationWarning, stacklevel=2)
-        return self.receive(reply)
 
     @property
     def history(self) -> History:

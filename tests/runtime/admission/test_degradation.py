@@ -14,7 +14,6 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout, NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
-from teamwright.strategies import Members, Outcome, Task
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReturned
@@ -25,10 +24,9 @@ from teamwright.values.limits.price import Price
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer
-from teamwright.values.specs.manifest import ServerModel, Share
+from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import History, Message
 from tests.kit.records import cut
-from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def spender(name: str, tokens: int | Callable[[Turn], int], told: list[str] | None = None) -> FunctionAgent:
@@ -397,16 +395,3 @@ def test_a_compacted_turn_keeps_the_latest_and_begins_with_the_rest_in_short() -
     first, last = compact_history(Turn("go", history), 1).history
     assert last is history[2]
     assert [len(line) <= 90 for line in first.content.splitlines()[1:]] == [True, True]
-
-
-@pytest.mark.parametrize("share", ["transcript", "a2a_lite"])
-async def test_the_former_name_of_the_cutback_works_with_a_warning(share: Share) -> None:
-    async def read(task: Task, members: Members, ctx: Context) -> Outcome:
-        with pytest.warns(DeprecationWarning, match=r"Context\.posture is now Context\.cutback"):
-            former: object = getattr(ctx, "posture")  # noqa: B009 - the protocol no longer declares it
-        assert former is ctx.cutback
-        return outcome("read")
-
-    team = Team("t", members=[FunctionAgent("a", str.upper)], strategy=FunctionStrategy(read), share=share)
-    async with Engine("memory") as engine:
-        assert (await engine.run(team, "go")).output == "read"

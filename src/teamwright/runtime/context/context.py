@@ -6,7 +6,6 @@ through it is recorded.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -173,12 +172,6 @@ class RunContext:
         """What the team cuts back now because its budget is tight."""
         ladder = self._scope.degradation
         return NO_CUTBACK if ladder is None else ladder.cutback
-
-    @property
-    def posture(self) -> Cutback:
-        """The former name of `cutback`."""
-        warnings.warn("Context.posture is now Context.cutback", DeprecationWarning, stacklevel=2)
-        return self.cutback
 
     @property
     def owned(self) -> Owned:

@@ -6,7 +6,6 @@ team; a strategy reaches them only as `reply.full`, for decisions.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -243,12 +242,6 @@ class EnvelopeContext:
     def cutback(self) -> Cutback:
         """What the team cuts back now because its budget is tight."""
         return self._inner.cutback
-
-    @property
-    def posture(self) -> Cutback:
-        """The former name of `cutback`."""
-        warnings.warn("Context.posture is now Context.cutback", DeprecationWarning, stacklevel=2)
-        return self.cutback
 
     @property
     def owned(self) -> Owned:
