@@ -155,7 +155,7 @@ def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that does not exist yet is fine."""
     from teamwright.cli.interactive.open import with_journal
     from teamwright.errors import JournalError
-    from teamwright.journal.sqlite.migrations import MIGRATIONS
+    from teamwright.journal.sqlite.layout import MIGRATIONS
     from teamwright.values.text.display import count_text, size_text
 
     if not path.exists():

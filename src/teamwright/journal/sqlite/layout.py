@@ -1,6 +1,8 @@
 """The layout of the database file: creates, upgrades and checks it before anything is read.
 
-A database of an older layout is upgraded only while no other process has it open.
+`PRAGMA user_version` is the number of the layout: how many migrations the database has had. A released migration is
+never edited; the next one corrects it, and uses no other code of the project, which may change. A database of an older
+layout is upgraded only while no other process has it open.
 """
 
 from __future__ import annotations
@@ -8,13 +10,87 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
-from teamwright.errors import JournalCorrupt, JournalUnavailable
-from teamwright.journal.sqlite.migrations import LAYOUT, MIGRATIONS, SEARCH, migrate
+from teamwright.errors import JournalCorrupt, JournalTooNew, JournalUnavailable
 
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
+
+Execute = Callable[..., Any]
+"""Executes a statement with parameters and returns its rows."""
+Migration = Callable[[Execute], None]
+
+
+def create(execute: Execute) -> None:
+    """Create the first layout.
+
+    `position` is the run's place times 2³² plus the event's number: one key that clusters a run's events, grows at its
+    end, and rejects a number that exists. A run's row is its status at event `number`. Bodies are stored in the rows of
+    events, so that most commits write one page; the table `bodies` indexes them when the run's own row is saved, up to
+    event `number`. Later ones are only in their rows. `key` identifies the call that wrote a note, and `forgotten` the
+    call that removed it; a note that was removed has no text. The full-text index `notes_search` is created with the
+    first note.
+    """
+    execute(
+        "CREATE TABLE runs (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, number INTEGER NOT NULL,"
+        " team TEXT NOT NULL, started REAL, status TEXT, stop_reason TEXT, tokens INTEGER NOT NULL, usd REAL,"
+        " seconds REAL NOT NULL, since REAL, last REAL, conversation TEXT NOT NULL DEFAULT '',"
+        " parent TEXT NOT NULL DEFAULT '', driver TEXT NOT NULL DEFAULT '')"
+    )
+    execute("CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> ''")
+    execute("CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> ''")
+    execute(
+        "CREATE TABLE events (position INTEGER PRIMARY KEY, time REAL NOT NULL, scope TEXT NOT NULL,"
+        " place TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL, version INTEGER, bodies TEXT)"
+    )
+    execute("CREATE TABLE bodies (hash BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID")
+    execute("CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data TEXT NOT NULL)")
+    execute("CREATE INDEX inbox_of_run ON inbox (run_id, id)")
+    execute(
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, memory TEXT NOT NULL, text TEXT NOT NULL,"
+        " author TEXT NOT NULL, run_id TEXT NOT NULL, time REAL NOT NULL, key TEXT NOT NULL UNIQUE, forgotten TEXT)"
+    )
+    execute("CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL")
+    execute("CREATE TABLE token_rates (model TEXT PRIMARY KEY, samples TEXT NOT NULL) WITHOUT ROWID")
+
+
+MIGRATIONS: tuple[Migration, ...] = (create,)
+
+LAYOUT: dict[str, tuple[str, str | None]] = {
+    "runs": (
+        "table",
+        "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last,conversation,parent,driver",
+    ),
+    "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
+    "bodies": ("table", "hash,position"),
+    "inbox": ("table", "id,run_id,data"),
+    "inbox_of_run": ("index", None),
+    "turns_of_conversation": ("index", None),
+    "children_of_run": ("index", None),
+    "notes": ("table", "id,memory,text,author,run_id,time,key,forgotten"),
+    "notes_of_memory": ("index", None),
+    "token_rates": ("table", "model,samples"),
+}
+"""The layout after the last migration: tables with their columns, and indexes."""
+
+SEARCH = "notes_search"
+"""The full-text index of the notes, which SQLite keeps in several tables whose names begin with its own."""
+CREATE_SEARCH = f"CREATE VIRTUAL TABLE IF NOT EXISTS {SEARCH} USING fts5 (text, content='notes', content_rowid='id')"
+
+
+def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...]) -> None:
+    """Migrate the database `name` from `version` to the latest layout, within the caller's transaction."""
+    if version > len(migrations):
+        raise JournalTooNew(
+            f"The journal {name!r} has layout {version} and this version of Teamwright knows up to {len(migrations)}:"
+            " update Teamwright, or set TEAMWRIGHT_HOME to another folder."
+        )
+    for number, migration in enumerate(migrations[version:], start=version + 1):
+        migration(execute)
+        execute(f"PRAGMA user_version = {number}")
 
 
 class transaction:  # noqa: N801 - it is used as a function
@@ -76,7 +152,7 @@ def _upgrade(name: str) -> None:
         alone.execute("PRAGMA locking_mode = EXCLUSIVE")
         # A cursor that a traceback references would keep the database open.
         with closing(alone.cursor()) as cursor, transaction(cursor):
-            migrate(name, pragma(alone, "user_version"), alone.execute)
+            migrate(name, pragma(alone, "user_version"), alone.execute, MIGRATIONS)
 
 
 def prepare(connection: sqlite3.Connection, name: str, timeout: float) -> None:
@@ -89,7 +165,7 @@ def prepare(connection: sqlite3.Connection, name: str, timeout: float) -> None:
     if version == len(MIGRATIONS):
         return
     with transaction(connection.cursor()):
-        migrate(name, pragma(connection, "user_version"), connection.execute)
+        migrate(name, pragma(connection, "user_version"), connection.execute, MIGRATIONS)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 

@@ -8,8 +8,7 @@ from typing import Protocol, TypeVar
 
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.notes import Note, similar_notes
-from teamwright.journal.sqlite.layout import transaction
-from teamwright.journal.sqlite.migrations import CREATE_SEARCH, SEARCH
+from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH, transaction
 
 T = TypeVar("T")
 

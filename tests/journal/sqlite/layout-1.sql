@@ -1,0 +1,11 @@
+CREATE TABLE bodies (hash BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
+CREATE TABLE events (position INTEGER PRIMARY KEY, time REAL NOT NULL, scope TEXT NOT NULL, place TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL, version INTEGER, bodies TEXT);
+CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX inbox_of_run ON inbox (run_id, id);
+CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, memory TEXT NOT NULL, text TEXT NOT NULL, author TEXT NOT NULL, run_id TEXT NOT NULL, time REAL NOT NULL, key TEXT NOT NULL UNIQUE, forgotten TEXT);
+CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL;
+CREATE TABLE runs (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, number INTEGER NOT NULL, team TEXT NOT NULL, started REAL, status TEXT, stop_reason TEXT, tokens INTEGER NOT NULL, usd REAL, seconds REAL NOT NULL, since REAL, last REAL, conversation TEXT NOT NULL DEFAULT '', parent TEXT NOT NULL DEFAULT '', driver TEXT NOT NULL DEFAULT '');
+CREATE TABLE sqlite_sequence(name,seq);
+CREATE TABLE token_rates (model TEXT PRIMARY KEY, samples TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> '';
