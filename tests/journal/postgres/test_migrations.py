@@ -5,14 +5,12 @@ import anyio
 import pytest
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.encoder import to_text
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.connection import Connection, connect
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.migrations import MIGRATIONS, Migration, Version, migrate
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
-from teamwright.values.events.run import Origin, RunStarted
 from tests.kit.postgres import schema_url
 
 NEXT = Version(1, MIGRATIONS[-1].version.minor + 1)
@@ -69,20 +67,17 @@ async def test_a_migration_that_fails_changes_nothing(address: DatabaseAddress, 
     assert row == (None,)
 
 
-async def test_child_runs_of_an_older_layout_get_their_parent(
+async def test_runs_of_an_older_layout_are_read_after_the_next_step(
     address: DatabaseAddress, connection: Connection, postgres_server: str, tmp_path: Path
 ) -> None:
-    await migrate(connection, address, tuple(one for one in MIGRATIONS if one.version < Version(1, 5)))
-    for run_id, origin in (("one", None), ("two", Origin(run_id="one", number=4, how="place"))):
-        fact = RunStarted(team="t", task="0" * 40, manifest="0" * 40, seed=1, origin=origin)
-        await connection.execute(
-            "INSERT INTO runs (id, number, team, tokens, seconds, conversation) VALUES (%s, 1, 't', 0, 0, '')",
-            (run_id,),
-        )
-        await connection.execute(
-            "INSERT INTO events VALUES (%s, 1, 1.5, '', '', 'run.started', %s, NULL)", (run_id, to_text(fact))
-        )
     journal = PostgresJournal(schema_url(postgres_server, tmp_path))
     await journal.open()
-    assert [(run.id, run.parent) for run in await journal.children(["one"])] == [("two", "one")]
+    await commit(journal, Batch(events("run", [1]), {}))
+    await journal.close()
+    filled = Migration(NEXT, f"{MINOR.statements}; UPDATE runs SET queue = 'first'")
+    for _ in range(2):
+        assert await migrate(connection, address, (*MIGRATIONS, filled)) == NEXT
+    assert await (await connection.execute("SELECT queue FROM runs")).fetchall() == [("first",)]
+    await journal.open()
+    assert await journal.read("run") == events("run", [1])
     await journal.close()

@@ -38,15 +38,16 @@ class Migration(NamedTuple):
     statements: LiteralString
 
 
-_FIRST: LiteralString = """
+_RUN_TABLES: LiteralString = """
     -- A run's row is its status at event `number`; its later events complete the status. `place` orders the runs.
     CREATE TABLE runs (
         id text PRIMARY KEY, place bigint GENERATED ALWAYS AS IDENTITY, number bigint NOT NULL, team text NOT NULL,
         started float8, status text, stop_reason text, tokens bigint NOT NULL, usd float8, seconds float8 NOT NULL,
-        since float8, last float8, conversation text NOT NULL
+        since float8, last float8, conversation text NOT NULL, parent text NOT NULL, driver text NOT NULL
     );
     CREATE UNIQUE INDEX runs_by_place ON runs (place);
     CREATE INDEX turns_of_conversation ON runs (conversation, place) WHERE conversation <> '';
+    CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
 
     -- The key rejects a number that exists: it fences out a driver that another one has replaced.
     CREATE TABLE events (
@@ -74,30 +75,11 @@ _FIRST: LiteralString = """
     CREATE INDEX notes_of_memory ON notes (memory, id) WHERE forgotten IS NULL;
 """
 
-_PARENTS: LiteralString = """
-    -- The run of which a run is a branch, and the process that resumed a run last. Both are parts of its status.
-    ALTER TABLE runs ADD COLUMN parent text NOT NULL DEFAULT '', ADD COLUMN driver text NOT NULL DEFAULT '';
-    UPDATE runs SET parent = substring(data FROM '"origin":\\{"run_id":"([^"]+)"') FROM events
-        WHERE events.run = runs.id AND events.number = 1 AND data LIKE '%"how":"place"%'
-        AND substring(data FROM '"origin":\\{"run_id":"([^"]+)"') IS NOT NULL;
-    CREATE INDEX children_of_run ON runs (parent, place) WHERE parent <> '';
-"""
-
-_BUDGET_RIGHTS: LiteralString = """
-    -- A role that may submit runs may reserve and settle within a budget, and change no budget itself.
-    ALTER FUNCTION reserve_budget(text, text, numeric, numeric) SECURITY DEFINER;
-    ALTER FUNCTION settle_budget(text, numeric, numeric) SECURITY DEFINER;
-"""
-
 MIGRATIONS: tuple[Migration, ...] = (
-    Migration(Version(1, 0), _FIRST),
-    Migration(Version(1, 1), PACE_TABLES),
-    Migration(Version(1, 2), BUDGET_TABLES),
-    Migration(Version(1, 3), SCHEDULE_TABLES),
-    Migration(Version(1, 4), WORKER_TABLES),
-    Migration(Version(1, 5), _PARENTS),
-    Migration(Version(1, 6), TOKEN_RATE_TABLES),
-    Migration(Version(1, 7), _BUDGET_RIGHTS),
+    Migration(
+        Version(1, 0),
+        _RUN_TABLES + PACE_TABLES + BUDGET_TABLES + SCHEDULE_TABLES + WORKER_TABLES + TOKEN_RATE_TABLES,
+    ),
 )
 
 

@@ -2,7 +2,8 @@
 
 Invariant: for each budget, what was spent in the present period and what runs hold reserved is at most the budget, but
 for what a provider reported beyond a reservation, and unless the operator has lowered the budget since. A function
-locks the row of a budget, and takes the time from the server. Money is in picodollars.
+locks the row of a budget, and takes the time from the server. Money is in picodollars. A role that may submit runs may
+reserve and settle within a budget, and change no budget itself.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ BUDGET_TABLES: LiteralString = """
 
     -- Let a run hold at least these amounts; raises TW001 if the budget has no room for what it does not hold yet.
     CREATE FUNCTION reserve_budget(run_id text, wanted text, most_usd numeric, most_tokens numeric) RETURNS boolean
-    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     DECLARE
         one budgets := lock_budget(wanted);
         held budget_reservations;
@@ -100,7 +101,7 @@ BUDGET_TABLES: LiteralString = """
 
     -- Replace what a run holds by what it has spent, once; without amounts, by all that it holds.
     CREATE FUNCTION settle_budget(run_id text, used_usd numeric, used_tokens numeric) RETURNS boolean
-    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
     DECLARE
         held budget_reservations;
     BEGIN
