@@ -32,8 +32,8 @@ PLANNED_STEPS = (1_000, 10_000, 100_000)
 PLANS = ("five needs each", "one key for all")
 SPENDERS = (1, 10, 1000)
 LEDGERS = ("room for all", "room for ten")
-SWEEPS = {"at once": 1_000_000, "at once, to CSV": 1_000_000, "one by one": 28_800}
-"""How the cells of a sweep are computed, and how many."""
+SWEEPS = {"computed": 28_800, "computed and written as CSV": 28_800}
+"""What is done with the cells of a sweep, and how many there are."""
 MODEL_TURNS = {
     "httpx": "httpx",
     "openai": "openai client",

@@ -1,4 +1,4 @@
-"""Measures a sweep of the lab: computed at once, one by one, and written as CSV."""
+"""Measures a sweep of the lab: computed, and written as CSV."""
 
 import time
 from pathlib import Path
@@ -14,8 +14,7 @@ def seconds(how: str, size: int, folder: Path) -> float:
     """Return the time of a sweep with about this many cells."""
     tasks = min(size // CELLS_PER_TASK, 50)
     tokens = size // CELLS_PER_TASK // tasks
-    vectorised = how != "one by one"
-    sweep(vectorised=vectorised)  # so that imports are not measured
+    sweep()  # so that imports are not measured
     started = time.perf_counter()
     found = sweep(
         budgets="all",
@@ -24,9 +23,8 @@ def seconds(how: str, size: int, folder: Path) -> float:
         degradations="all",
         tasks=range(1, tasks + 1),
         avg_task_tokens=range(100, 100 + tokens),
-        vectorised=vectorised,
     )
-    if how == "at once, to CSV":
+    if how == "computed and written as CSV":
         found.write_csv(folder / "cells.csv")
     elapsed = time.perf_counter() - started
     if not 0.8 * size <= len(found) <= size:

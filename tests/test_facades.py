@@ -34,9 +34,9 @@ FACADES = (
     "teamwright.testing",
     "teamwright.transports",
 )
-HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
+HEAVY = {"anyio", "jsonschema", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
 NOT_AT_FIRST = {
-    "anyio.to_process", "asyncio", "difflib", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy",
+    "anyio.to_process", "asyncio", "difflib", "genai_prices", "importlib.metadata", "jinja2", "jsonschema",
     "pydantic_ai", "pydantic.plugin._loader", "pydantic.type_adapter", "regex", "rich", "sqlite3", "typer", "yaml",
     "teamwright.agents.functions.agent", "teamwright.agents.functions.own_modules", "teamwright.agents.model.agent",
     "teamwright.agents.scripted.agent",
@@ -141,9 +141,9 @@ print(*(one.__name__ for one in below(Value) if one.__pydantic_complete__))
     assert done.stdout.split() == []
 
 
-def test_an_evaluation_needs_neither_numpy_nor_the_engine() -> None:
+def test_an_evaluation_needs_no_engine() -> None:
     found = imported_by("from teamwright.lab import evaluate\nevaluate().svg()")
-    assert found.isdisjoint({"numpy", "resvg_py", "anyio", "sqlite3", "pydantic_ai", "typer", "rich"})
+    assert found.isdisjoint({"resvg_py", "anyio", "sqlite3", "pydantic_ai", "typer", "rich"})
 
 
 def test_no_module_hides_a_name_of_its_facade() -> None:

@@ -188,7 +188,6 @@ COVERED_BY = {
     "lab/evaluation/plot.py": "lab/evaluation/test_report.py",
     "lab/evaluation/text.py": "lab/evaluation/test_report.py",
     "lab/parameter_sweep/cells.py": "lab/parameter_sweep/test_sweep.py",
-    "lab/parameter_sweep/numpy_cells.py": "lab/parameter_sweep/test_sweep.py",
     "lab/parameter_sweep/text.py": "lab/parameter_sweep/test_sweep.py",
     "lab/simulation/fake_replies.py": "lab/simulation/test_agents.py",
     "lab/simulation/trials.py": "lab/simulation/test_simulate.py",

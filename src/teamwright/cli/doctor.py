@@ -31,7 +31,6 @@ EXTRAS = {
     "mistral": ("pydantic_ai", "mistralai"),
     "mcp": ("pydantic_ai", "mcp"),
     "local": ("pydantic_ai", "xllamacpp"),
-    "plots": ("resvg_py",),
     "tokens": ("bpe_openai",),
     "postgres": ("psycopg", "psycopg_pool"),
 }

@@ -122,7 +122,7 @@ def test_commands_that_use_a_manifest_load_its_code(stranger: Stranger, argument
 def test_modules_of_the_folder_never_shadow_others(tmp_path: Path, arguments: list[str]) -> None:  # S-04
     """In another process, started in the folder: nothing in it shadows the modules of Python."""
     stranger = Stranger(tmp_path / "stranger", "shadow")
-    for name in ("json", "asyncio", "yaml", "jinja2", "numpy", "rich", "pydantic", "sitecustomize", "typing"):
+    for name in ("json", "asyncio", "yaml", "jinja2", "rich", "pydantic", "sitecustomize", "typing"):
         (stranger.folder / f"{name}.py").write_text(
             f"open({str(stranger.mark)!r}, 'w').write({name!r})\nraise SystemExit(9)"
         )

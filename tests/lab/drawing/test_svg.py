@@ -30,7 +30,7 @@ def test_another_kind_of_file_is_refused(name: str) -> None:
 
 def test_a_png_without_its_extra_is_refused_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teamwright.lab.drawing.svg.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"\[plots\]"):
+    with pytest.raises(MissingExtra, match=r"\[lab\]"):
         check_file("plot.png")
     assert check_file("plot.svg") == Path("plot.svg")
 

@@ -18,7 +18,6 @@ from teamwright.cli.terminal.output import (
     write_pieces,
     write_result,
 )
-from teamwright.errors import install_command
 from teamwright.lab.commands import advise, calibrate, simulate
 
 if TYPE_CHECKING:
@@ -210,8 +209,6 @@ def sweep(
     check_map(value or USUAL_VALUE, x, y)
     _check_form(cast("SweepOptions", given), json, csv)
     found = swept(profiles=profiles_of(profile), **cast("SweepOptions", given))
-    if not found.vectorised:
-        say(f"NumPy is not installed, so cells are computed one by one; for speed: {install_command('lab')}")
     as_csv = csv or (out is not None and out.suffix.lower() == ".csv" and not json)
     _deliver_cells(found, json, as_csv, out)
     if plot is not None:

@@ -1,6 +1,6 @@
 """The parts of the lab's drawings: text, lines, ticks and colours, and saving a drawing to a file.
 
-The SVG is written with the standard library alone. resvg (the extra `plots`) converts it to PNG.
+The SVG is written with the standard library alone. resvg (the extra `lab`) converts it to PNG.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def check_file(file: str | Path) -> Path:
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"{str(path)!r} is not a valid name for a plot; use one that ends in {' or '.join(FORMATS)}.")
     if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
-        raise MissingExtra("plots", f"A plot as PNG ({path.name!r}; SVG needs nothing)")
+        raise MissingExtra("lab", f"A plot as PNG ({path.name!r}; SVG needs nothing)")
     return path
 
 

@@ -26,7 +26,7 @@ from teamwright.lab.topology.profiles import (
 )
 from teamwright.values.text.display import number_text
 
-MOST_CELLS = 5_000_000
+MOST_CELLS = 200_000
 RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(\d+))?")
 
 Words = str | Iterable[str]

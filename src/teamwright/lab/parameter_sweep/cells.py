@@ -1,21 +1,25 @@
-"""The cells of a sweep and their columns, computed one by one without an extra.
-
-`teamwright.lab.parameter_sweep.numpy_cells` computes all cells at once. Both give the same digits.
-"""
+"""The cells of a sweep and their columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product, repeat
-from typing import Protocol, cast
+from itertools import product, repeat
+from operator import attrgetter
+from typing import cast
 
 from teamwright.lab.evaluation.report import Row, row_of
 from teamwright.lab.parameter_sweep.axes import AXES, Axes
 from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology, recommend
-from teamwright.lab.topology.profiles import BudgetLevel, Degradation, Topology, TopologyProfiles, Workload
-from teamwright.lab.topology.profiles import Protocol as Sharing
+from teamwright.lab.topology.profiles import (
+    BudgetLevel,
+    Degradation,
+    Protocol,
+    Topology,
+    TopologyProfiles,
+    Workload,
+)
 
 Cell = str | int | float | bool | None
 
@@ -27,31 +31,17 @@ FIGURES = (
     "gate_pass", "score", "recommended",
 )  # fmt: skip
 """The figures of a cell. `score` is empty outside the pool that the recommendation was made from."""
+_ACTIONS = FIGURES.index("degradation_actions")
+_figures = attrgetter(*(name if name in Row.__struct_fields__ else f"gates.{name}" for name in FIGURES[:-2]))
+"""Reads the figures of a row; each gate has a column."""
 COLUMNS = (*AXES, *FIGURES)
 NUMBERS = frozenset(FIGURES) - {"model_tier", "degradation_actions"}
 """The columns with a mean; for a gate, it is the share of the cells that pass it."""
 
 
-class Cells(Protocol):
-    """Cells in the order of their axes."""
-
-    @property
-    def axes(self) -> Axes:
-        """The dimensions."""
-        ...
-
-    def column_slice(self, name: str, start: int, stop: int) -> list[Cell]:
-        """The values of a column from `start` to `stop`."""
-        ...
-
-    def means(self, name: str, over: Sequence[str]) -> list[float | None]:
-        """The mean of a column for each combination of the values of some dimensions, in their order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class ListedCells:
-    """Cells as columns of plain values."""
+class Cells:
+    """Cells as columns of plain values, in the order of their axes."""
 
     axes: Axes
     columns: Mapping[str, Sequence[Cell]]
@@ -70,16 +60,11 @@ class ListedCells:
         return [math.fsum(values) / len(values) if values else None for values in found.values()]
 
 
-def listed_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> ListedCells:
-    """Compute every cell, one by one, with the gates and the preference of the settings."""
-    columns: dict[str, list[Cell]] = {name: [] for name in COLUMNS}
-    combined = product(*(axes.values(name) for name in AXES))
-    for combination, cells in groupby(combined, key=lambda cell: cell[:-1]):
-        topologies = cast("list[Topology]", [cell[-1] for cell in cells])
-        for row in _rows(combination, topologies, settings, profiles):
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
-    return ListedCells(axes, columns)
+def compute_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> Cells:
+    """Compute every cell, with the gates and the preference of the settings."""
+    combinations = product(*(axes.values(name) for name in AXES[:-1]))
+    rows = [row for one in combinations for row in _rows(one, axes.topology, settings, profiles)]
+    return Cells(axes, dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)))
 
 
 def _rows(
@@ -87,13 +72,13 @@ def _rows(
     topologies: Sequence[Topology],
     settings: EvaluationSettings,
     profiles: TopologyProfiles,
-) -> Iterator[Iterable[Cell]]:
+) -> Iterator[tuple[Cell, ...]]:
     budget, workload, protocol, degradation, tasks, tokens, rounds = combination
     here = settings.model_copy(
         update={
             "budget": cast("BudgetLevel", budget),
             "workload": cast("Workload", workload),
-            "protocol": cast("Sharing", protocol),
+            "protocol": cast("Protocol", protocol),
             "degradation": cast("Degradation", degradation),
             "tasks": tasks,
             "average_tokens": tokens,
@@ -104,15 +89,6 @@ def _rows(
     choice = recommend(evaluations, here.recommendation)
     scores = {one.topology: one.score for one in choice.scores}
     for one in evaluations:
-        row = row_of(one, here.tasks)
-        yield (*combination, *_figures(row), scores.get(row.topology), row.topology == choice.topology)
-
-
-def _figures(row: Row) -> Iterator[Cell]:
-    """The fields of a row as plain values: actions as one text, and each gate as a value."""
-    yield row.topology
-    for name in FIGURES[:-2]:
-        if name == "degradation_actions":
-            yield ";".join(row.degradation_actions)
-        else:
-            yield cast("Cell", getattr(row if hasattr(row, name) else row.gates, name))
+        figures = list(_figures(row_of(one, here.tasks)))
+        figures[_ACTIONS] = ";".join(one.actions)
+        yield (*combination, one.topology, *figures, scores.get(one.topology), one.topology == choice.topology)

@@ -1,23 +1,19 @@
-"""A sweep: evaluates the model for every combination of values of several dimensions, with a recommendation for each.
-
-With NumPy (the extra `lab`), all cells are computed at once, else one by one; the digits are the same.
-"""
+"""A sweep: evaluates the model for every combination of several values, with a recommendation for each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
 from typing import Unpack, cast
 
 from pydantic import JsonValue
 
-from teamwright.errors import MissingExtra, UsageError
+from teamwright.errors import UsageError
 from teamwright.lab.evaluation.options import Options, inputs_of, settings_from
 from teamwright.lab.parameter_sweep.axes import AXES, OPTIONS, Axes, Dimensions, axes_from
-from teamwright.lab.parameter_sweep.cells import COLUMNS, FIGURES, Cell, Cells, listed_cells
+from teamwright.lab.parameter_sweep.cells import COLUMNS, FIGURES, Cell, Cells, compute_cells
 from teamwright.lab.topology.model import EvaluationSettings
 from teamwright.lab.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
 
@@ -40,7 +36,6 @@ class Sweep:
 
     settings: EvaluationSettings
     cells: Cells
-    vectorised: bool
 
     @property
     def axes(self) -> Axes:
@@ -116,35 +111,16 @@ COMMON = tuple(name for name in SweepOptions.__annotations__ if name not in OPTI
 """The options that apply to all cells."""
 
 
-def sweep(
-    *, vectorised: bool | None = None, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[SweepOptions]
-) -> Sweep:
-    """Evaluate every combination of the dimensions; those that are not named have their default value.
-
-    `vectorised` says whether to use NumPy; by default, it is used if it is installed.
-    """
+def sweep(*, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[SweepOptions]) -> Sweep:
+    """Evaluate every combination of the dimensions; those that are not named have their default value."""
     common = {name: value for name, value in options.items() if name in COMMON}
     settings = settings_from(cast("Options", common))
-    axes = sweep_axes(options)
-    if vectorised is None:
-        vectorised = has_numpy()
-    elif vectorised and not has_numpy():
-        raise MissingExtra("lab", "A sweep of all cells at once")
-    if not vectorised:
-        return Sweep(settings, listed_cells(axes, settings, profiles), vectorised=False)
-    from teamwright.lab.parameter_sweep.numpy_cells import grid_cells
-
-    return Sweep(settings, grid_cells(axes, settings, profiles), vectorised=True)
+    return Sweep(settings, compute_cells(sweep_axes(options), settings, profiles))
 
 
 def sweep_axes(options: SweepOptions) -> Axes:
     """Return the dimensions that the options of a sweep describe, without computing a cell."""
     return axes_from(cast("Dimensions", {name: value for name, value in options.items() if name not in COMMON}))
-
-
-def has_numpy() -> bool:
-    """Whether NumPy, the extra `lab`, is installed."""
-    return find_spec("numpy") is not None
 
 
 def check_column(name: str) -> str:

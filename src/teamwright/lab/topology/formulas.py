@@ -1,14 +1,11 @@
-"""The formulas of the topology model, for numbers and for arrays of numbers.
+"""The formulas of the topology model.
 
-The operations that differ between the two (truncation, rounding, minimum) are passed in as an `Arithmetic`; profiles
-may hold arrays in place of numbers. The order of operations is part of the model: another order changes last digits.
+The order of operations is part of the model: another order changes last digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from teamwright.lab.topology.profiles import (
     BudgetProfile,
@@ -18,9 +15,6 @@ from teamwright.lab.topology.profiles import (
     Weights,
     WorkloadProfile,
 )
-
-Quantity = Any
-"""A number, or an array of numbers."""
 
 SECONDS_PER_DAY = 86_400
 RATE_DIGITS, TIME_DIGITS, SCORE_DIGITS = 4, 2, 5
@@ -32,26 +26,12 @@ MOST_CACHED, BEST_PASS_RATE = 0.30, 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """The operations on quantities that are not operators; the second argument of `rounded` is the decimals."""
-
-    whole: Callable[[Quantity], Quantity]
-    nearest: Callable[[Quantity], Quantity]
-    rounded: Callable[[Quantity, int], Quantity]
-    lesser: Callable[[Quantity, Quantity], Quantity]
-    greater: Callable[[Quantity, Quantity], Quantity]
-
-
-PLAIN = Arithmetic(whole=int, nearest=round, rounded=round, lesser=min, greater=max)
-
-
-@dataclass(frozen=True, slots=True)
 class TopologyInput:
     """The work to evaluate, and its budget, workload and protocol."""
 
-    tasks: Quantity
-    average_tokens: Quantity
-    rounds: Quantity
+    tasks: int
+    average_tokens: int
+    rounds: int
     budget: BudgetProfile
     workload: WorkloadProfile
     protocol: ProtocolProfile
@@ -61,19 +41,19 @@ class TopologyInput:
 class Figures:
     """The model's figures for a topology, rounded as reported."""
 
-    parallelism: Quantity
-    messages: Quantity
-    execution_tokens: Quantity
-    coordination_tokens: Quantity
-    cache_savings: Quantity
-    total_tokens: Quantity
-    coordination_ratio: Quantity
-    pass_rate: Quantity
-    defect_escape: Quantity
-    p95_latency_s: Quantity
-    throughput: Quantity
-    budget_limit: Quantity
-    budget_headroom: Quantity
+    parallelism: int
+    messages: int
+    execution_tokens: int
+    coordination_tokens: int
+    cache_savings: int
+    total_tokens: int
+    coordination_ratio: float
+    pass_rate: float
+    defect_escape: float
+    p95_latency_s: float
+    throughput: float
+    budget_limit: int
+    budget_headroom: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +69,26 @@ class TopologyBounds:
 class BoundResults:
     """Which bounds the figures satisfy."""
 
-    coordination_ratio: Quantity
-    pass_rate: Quantity
-    p95_latency_s: Quantity
-    budget: Quantity
+    coordination_ratio: bool
+    pass_rate: bool
+    p95_latency_s: bool
+    budget: bool
 
 
-def figures(
-    topology: TopologyProfile,
-    participants: Quantity,
-    work: TopologyInput,
-    cutback: DegradationProfile,
-    use: Arithmetic = PLAIN,
-) -> Figures:
+def figures(topology: TopologyProfile, participants: int, work: TopologyInput, cutback: DegradationProfile) -> Figures:
     """Compute the figures of a topology with this many participants and this cutback."""
     budget, workload, protocol = work.budget, work.workload, work.protocol
-    workers = use.greater(1, participants - 1)
-    messages = use.nearest(_base_messages(topology, workers, work.rounds, use) * workload.sync * topology.messages)
-    execution = use.whole(work.tasks * work.average_tokens * topology.execution * workload.execution)
-    coordination = _coordination(messages, topology, work, cutback, use)
-    savings = use.whole(execution * _clamped(topology.cache + protocol.cache_bonus, MOST_CACHED, use))
-    total = use.greater(1, execution + coordination - savings)
+    workers = max(1, participants - 1)
+    messages = round(_base_messages(topology, workers, work.rounds) * workload.sync * topology.messages)
+    execution = int(work.tasks * work.average_tokens * topology.execution * workload.execution)
+    coordination = _coordination(messages, topology, work, cutback)
+    savings = int(execution * _clamped(topology.cache + protocol.cache_bonus, MOST_CACHED))
+    total = max(1, execution + coordination - savings)
     limit = work.tasks * work.average_tokens + work.tasks * budget.message_budget
     quality = topology.pass_rate + budget.quality + workload.quality + protocol.quality + cutback.quality
-    passes = _clamped(quality, BEST_PASS_RATE, use)
+    passes = _clamped(quality, BEST_PASS_RATE)
     working = work.tasks / workers * topology.seconds_per_task * workload.latency
-    p95 = use.rounded(working + messages * (topology.seconds_per_message + protocol.latency), TIME_DIGITS)
+    p95 = round(working + messages * (topology.seconds_per_message + protocol.latency), TIME_DIGITS)
     return Figures(
         parallelism=workers,
         messages=messages,
@@ -122,11 +96,11 @@ def figures(
         coordination_tokens=coordination,
         cache_savings=savings,
         total_tokens=total,
-        coordination_ratio=use.rounded(coordination / total, RATE_DIGITS),
-        pass_rate=use.rounded(passes, RATE_DIGITS),
-        defect_escape=use.rounded(1 - passes, RATE_DIGITS),
+        coordination_ratio=round(coordination / total, RATE_DIGITS),
+        pass_rate=round(passes, RATE_DIGITS),
+        defect_escape=round(1 - passes, RATE_DIGITS),
         p95_latency_s=p95,
-        throughput=use.rounded(work.tasks / use.greater(1, p95) * SECONDS_PER_DAY, TIME_DIGITS),
+        throughput=round(work.tasks / max(1, p95) * SECONDS_PER_DAY, TIME_DIGITS),
         budget_limit=limit,
         budget_headroom=limit - total,
     )
@@ -144,44 +118,41 @@ def check_bounds(found: Figures, bounds: TopologyBounds) -> BoundResults:
 
 def score(
     weights: Weights,
-    pass_rate: Quantity,
-    total_tokens: Quantity,
-    p95_latency_s: Quantity,
+    pass_rate: float,
+    total_tokens: float,
+    p95_latency_s: float,
     *,
-    most_tokens: Quantity,
-    slowest: Quantity,
-    use: Arithmetic = PLAIN,
-) -> Quantity:
+    most_tokens: float,
+    slowest: float,
+) -> float:
     """Score a topology relative to the most tokens and the longest time of all topologies.
 
     If nothing takes any time, all are equally fast.
     """
-    return use.rounded(
+    return round(
         weights.quality * pass_rate
-        + weights.cost * (1 - total_tokens / use.greater(1, most_tokens))
-        + weights.latency * (1 - p95_latency_s / use.greater(LEAST_TIME, slowest)),
+        + weights.cost * (1 - total_tokens / max(1, most_tokens))
+        + weights.latency * (1 - p95_latency_s / max(LEAST_TIME, slowest)),
         SCORE_DIGITS,
     )
 
 
-def _base_messages(topology: TopologyProfile, workers: Quantity, rounds: Quantity, use: Arithmetic) -> Quantity:
+def _base_messages(topology: TopologyProfile, workers: int, rounds: int) -> int:
     """The number of messages before the workload's factor: of each worker with the lead, and among workers."""
-    among = workers * use.greater(0, workers - 1)
+    among = workers * max(0, workers - 1)
     return topology.worker_messages * workers * rounds + topology.peer_messages * among * rounds
 
 
-def _coordination(
-    messages: Quantity, topology: TopologyProfile, work: TopologyInput, cutback: DegradationProfile, use: Arithmetic
-) -> Quantity:
+def _coordination(messages: int, topology: TopologyProfile, work: TopologyInput, cutback: DegradationProfile) -> int:
     """The tokens of all messages, after compaction and with pointers in place of content."""
-    uncapped = use.greater(LEAST_SUMMARY, use.whole(work.average_tokens * SUMMARY_SHARE))
-    capped = use.lesser(work.budget.summary_cap, uncapped)
-    summary = use.whole(capped * work.workload.summary * work.protocol.summary * topology.summary)
-    summary = use.greater(LEAST_SCALED_SUMMARY, use.whole(summary * cutback.summary_scale))
+    uncapped = max(LEAST_SUMMARY, int(work.average_tokens * SUMMARY_SHARE))
+    capped = min(work.budget.summary_cap, uncapped)
+    summary = int(capped * work.workload.summary * work.protocol.summary * topology.summary)
+    summary = max(LEAST_SCALED_SUMMARY, int(summary * cutback.summary_scale))
     compactions = work.rounds // work.budget.compaction_interval
-    discount = use.lesser(MOST_DISCOUNT, DISCOUNT_PER_COMPACTION * compactions)
-    return use.whole(use.whole(messages * summary * (1 - discount)) * (1 - work.protocol.artifact_discount))
+    discount = min(MOST_DISCOUNT, DISCOUNT_PER_COMPACTION * compactions)
+    return int(int(messages * summary * (1 - discount)) * (1 - work.protocol.artifact_discount))
 
 
-def _clamped(value: Quantity, most: float, use: Arithmetic) -> Quantity:
-    return use.lesser(most, use.greater(0.0, value))
+def _clamped(value: float, most: float) -> float:
+    return min(most, max(0.0, value))
