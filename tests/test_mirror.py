@@ -18,7 +18,6 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
-    "journal/child_runs.py": "journal/test_protocol.py",
     "cluster/worker/log.py": "cluster/worker/test_monitor.py",
     "cluster/worker/metrics.py": "cluster/worker/test_monitor.py",
     "cluster/worker/presence.py": "cluster/test_status.py",
@@ -175,7 +174,6 @@ COVERED_BY = {
     "history/wording/interventions.py": "cli/runs/test_steer.py",
     "history/record/interventions.py": "runtime/context/test_interventions.py",
     "history/record/charges.py": "history/record/test_run_record.py",
-    "journal/changes.py": "runtime/followers/test_follow.py",
     "journal/commit.py": "runtime/test_engine.py",
     "journal/encoder.py": "journal/test_decoder.py",
     "journal/errors.py": "journal/test_protocol.py",

@@ -23,6 +23,7 @@ from teamwright.journal import (
     Body,
     Committed,
     InboxItem,
+    Journal,
     JournalError,
     RunIsLive,
     RunStatus,
@@ -39,7 +40,7 @@ from teamwright.journal import (
 from teamwright.people import Intervention
 
 
-class JsonLinesJournal:
+class JsonLinesJournal(Journal):
     """Keeps runs in a folder; several processes may use it at once."""
 
     instant = True

@@ -74,31 +74,35 @@ async def test_leaving_the_engine_releases_a_lock_whose_release_takes_time(tmp_p
     assert not await journal.is_driven("r")
 
 
-class WithoutInbox:
-    """A journal of before: its inbox has other names."""
+def test_a_journal_that_lacks_methods_names_them() -> None:
+    class Half(Journal):
+        async def open(self) -> None: ...
 
-    instant = True
-
-    def __getattr__(self, name: str) -> Any:
-        if name in {"inbox", "changed"}:
-            raise AttributeError(name)
-        return getattr(MemoryJournal(), "inbox" if name in {"letters", "news"} else name)
+    with pytest.raises(TypeError, match=r"abstract class Half.*'?append'?, '?bodies'?, '?changed'?, '?close'?"):
+        Half()  # pyright: ignore[reportAbstractUsage]
 
 
-def test_an_engine_says_what_a_journal_lacks() -> None:
-    with pytest.raises(UsageError, match=r"lacks inbox \(which was named letters before\), changed \(which was named"):
-        Engine(cast("Journal", WithoutInbox()))
-    with pytest.raises(UsageError, match=r"'object' is no journal: it lacks instant, open, close, append, drive"):
+def test_an_engine_says_how_an_object_becomes_a_journal() -> None:
+    with pytest.raises(UsageError, match=r"'object' is no journal: inherit from `teamwright.journal.Journal`"):
         Engine(cast("Journal", object()))
 
 
-def test_the_suite_says_what_a_journal_lacks(tmp_path: Path) -> None:
+def test_the_suite_says_how_an_object_becomes_a_journal(tmp_path: Path) -> None:
     class Suite(JournalConformance):
         def make(self, folder: Path) -> Journal:
-            return cast("Journal", WithoutInbox())
+            return cast("Journal", object())
 
-    with pytest.raises(AssertionError, match="WithoutInbox lacks these members of `Journal`: inbox"):
+    with pytest.raises(AssertionError, match=r"object must inherit from `teamwright.journal.Journal`"):
         Suite().test_the_contract_has_all_its_methods(tmp_path)
+
+
+async def test_what_a_journal_leaves_out_has_a_default(tmp_path: Path) -> None:
+    journal = JsonLinesJournal(tmp_path)
+    await journal.open()
+    assert (journal.notes, journal.token_rates, journal.budgets) == (None, None, None)
+    with journal.watching("r", calls.clear) as is_notified:
+        assert not is_notified
+    assert await journal.children(["r"]) == []
 
 
 def test_the_suite_says_that_a_lock_must_be_async(tmp_path: Path) -> None:

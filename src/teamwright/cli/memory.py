@@ -98,11 +98,10 @@ def forget(
 
 def _notes_of(journal: Journal) -> Notes:
     from teamwright.errors import UsageError
-    from teamwright.journal.notes import KeepsNotes
 
-    if not isinstance(journal, KeepsNotes):
+    if (notes := journal.notes) is None:
         raise UsageError("This journal keeps no notes.")
-    return journal.notes
+    return notes
 
 
 async def _write(notes: Notes, memory: str, words: Sequence[str], out: Path | None, *, json: bool) -> int:

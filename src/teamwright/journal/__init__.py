@@ -10,7 +10,6 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
     from teamwright.journal.budgets import BudgetClaim
-    from teamwright.journal.changes import Changes, ReportsChanges
     from teamwright.journal.codec import (
         body_references,
         decode_event,
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     )
     from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
     from teamwright.journal.memory import MemoryJournal
-    from teamwright.journal.notes import KeepsNotes, MemoryNotes, Note, Notes
+    from teamwright.journal.notes import MemoryNotes, Note, Notes
     from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
-    from teamwright.journal.token_rates import KeepsTokenRates, TokenRates
+    from teamwright.journal.token_rates import TokenRates
     from teamwright.values.events.body import Body
     from teamwright.values.results import RunSummary
 
@@ -32,7 +31,6 @@ __all__ = [
     "Batch",
     "Body",
     "BudgetClaim",
-    "Changes",
     "Committed",
     "FencedOut",
     "InboxItem",
@@ -41,13 +39,10 @@ __all__ = [
     "JournalError",
     "JournalTooNew",
     "JournalUnavailable",
-    "KeepsNotes",
-    "KeepsTokenRates",
     "MemoryJournal",
     "MemoryNotes",
     "Note",
     "Notes",
-    "ReportsChanges",
     "RunIsLive",
     "RunStatus",
     "RunSummary",
@@ -68,17 +63,16 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.errors": "FencedOut JournalCorrupt JournalError JournalTooNew JournalUnavailable RunIsLive",
         "teamwright.journal.budgets": "BudgetClaim",
-        "teamwright.journal.changes": "Changes ReportsChanges",
         "teamwright.journal.codec": """
             body_references decode_event decode_intervention encode_event encode_intervention
         """,
         "teamwright.journal.errors": "fenced_out missing_bodies missing_source",
         "teamwright.journal.memory": "MemoryJournal",
-        "teamwright.journal.notes": "KeepsNotes MemoryNotes Note Notes",
+        "teamwright.journal.notes": "MemoryNotes Note Notes",
         "teamwright.journal.protocol": "Batch Committed InboxItem Journal",
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
-        "teamwright.journal.token_rates": "KeepsTokenRates TokenRates",
+        "teamwright.journal.token_rates": "TokenRates",
         "teamwright.values.events.body": "Body",
         "teamwright.values.results": "RunSummary",
     },

@@ -1,14 +1,14 @@
 """Budgets of tenants across runs, in the same place as the journal: an operator sets them, and a run names one.
 
-A run reserves the most that it may spend with its first event, in one commit. A journal that keeps budgets has the
-attribute `budgets`.
+A run reserves the most that it may spend with its first event, in one commit. They are the property `budgets` of a
+journal that keeps them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
@@ -85,19 +85,6 @@ class Budgets(Protocol):
     async def unsettled(self) -> Sequence[tuple[str, bool]]:
         """Return the runs that hold reservations and have ended, or were deleted, and whether their record exists."""
         ...
-
-
-@runtime_checkable
-class KeepsBudgets(Protocol):
-    """A journal that may keep budgets."""
-
-    @property
-    def budgets(self) -> Budgets | None: ...
-
-
-def budgets_of(journal: object) -> Budgets | None:
-    """The budgets that a journal keeps, if it does."""
-    return journal.budgets if isinstance(journal, KeepsBudgets) else None
 
 
 def money_text(picodollars: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 from teamwright.errors import JournalCorrupt, JournalError, RunIsLive
 from teamwright.journal.commit import commit
@@ -23,15 +23,6 @@ BATCH = 200
 """Events of one commit."""
 
 Outcome = Literal["copied", "present", "live", "differs", "failed"]
-
-
-@runtime_checkable
-class RestoresInbox(Protocol):
-    """A journal that takes inbox items of another one."""
-
-    async def restore(self, item: InboxItem) -> None:
-        """Add an item under its id."""
-        ...
 
 
 class CopiedRun(Record, frozen=True):
@@ -77,9 +68,8 @@ async def _copy(source: Journal, target: Journal, run_id: str) -> CopiedRun:
         batch = left[start : start + BATCH]
         used = {body for event in batch for body in _references(event)}
         await commit(target, Batch(batch, {body: bodies[body] for body in used if body in bodies}))
-    if inbox and isinstance(target, RestoresInbox):
-        for item in inbox:
-            await target.restore(item)
+    for item in inbox:
+        await target.restore(item)
     written = _digest(await target.read(run_id), await _bodies(target, events), await target.inbox(run_id))
     if written != wanted:
         return CopiedRun(run_id, "failed", len(events), len(bodies), wanted, "what was written differs from the source")

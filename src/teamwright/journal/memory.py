@@ -13,7 +13,7 @@ from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.encoder import references, to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.notes import MemoryNotes
-from teamwright.journal.protocol import Batch, Committed, InboxItem
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.journal.run_status import RunStatus
 from teamwright.journal.token_rates import MemoryTokenRates
 from teamwright.values.events.body import Body
@@ -25,7 +25,7 @@ from teamwright.values.results import RunSummary
 _number = attrgetter("number")
 
 
-class MemoryJournal:
+class MemoryJournal(Journal):
     """Keeps runs for its own lifetime; every batch is committed at once."""
 
     instant = True
@@ -37,9 +37,19 @@ class MemoryJournal:
         self._sent = 0
         self._driven: set[str] = set()
         self._failed: dict[str, JournalError] = {}
-        self.notes = MemoryNotes()
-        self.token_rates = MemoryTokenRates()
+        self._notes = MemoryNotes()
+        self._token_rates = MemoryTokenRates()
         self._listeners: set[asyncio.Future[None]] = set()
+
+    @property
+    def notes(self) -> MemoryNotes:
+        """The notes that agents keep across runs."""
+        return self._notes
+
+    @property
+    def token_rates(self) -> MemoryTokenRates:
+        """What is known of the tokens of models."""
+        return self._token_rates
 
     async def open(self) -> None: ...
 
@@ -117,10 +127,6 @@ class MemoryJournal:
         every = (self._summary(run_id) for run_id in reversed(self._logs))
         turns = (one for one in every if one.conversation and one.conversation == (conversation or one.conversation))
         return list(islice(turns, limit))
-
-    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Return the children of these runs, newest first."""
-        return [one for one in await self.runs() if one.parent and one.parent in run_ids]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""

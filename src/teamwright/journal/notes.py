@@ -1,7 +1,7 @@
 """Notes that agents keep across runs, in the same place as the journal.
 
-A journal that keeps notes has the attribute `notes`. A note is written and forgotten once for each key, however often
-the call is repeated.
+They are the property `notes` of a journal that keeps them. A note is written and forgotten once for each key, however
+often the call is repeated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 from unicodedata import combining, normalize
 
 WORD = re.compile(r"\w+")
@@ -59,14 +59,6 @@ class Notes(Protocol):
     async def memories(self) -> dict[str, int]:
         """Return the number of notes in each memory, by name."""
         ...
-
-
-@runtime_checkable
-class KeepsNotes(Protocol):
-    """A journal that keeps notes."""
-
-    @property
-    def notes(self) -> Notes: ...
 
 
 class MemoryNotes:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from teamwright.errors import JournalError
 from teamwright.journal.budgets import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import RunSummary
+
+if TYPE_CHECKING:
+    from teamwright.journal.budgets import Budgets
+    from teamwright.journal.notes import Notes
+    from teamwright.journal.token_rates import TokenRates
+
+GROWTH = 4
+"""How many more runs are read if too many of the newest are children."""
 
 
 class Batch(Struct, frozen=True):
@@ -50,8 +60,8 @@ Committed = Callable[[BaseException | None], None]
 """Called in the event loop's thread when a batch is durable, or with the error that prevented it."""
 
 
-class JournalWriter(Protocol):
-    """The part that the driver of a run uses.
+class Journal(ABC):
+    """Durable storage of runs. What a journal need not have is a method or a property with a default.
 
     `append` never waits. Batches become durable atomically and in the given order; then `done` is called. A batch with
     an event whose (run, number) exists already fails with `FencedOut`. After a failed batch, further batches of the run
@@ -59,95 +69,119 @@ class JournalWriter(Protocol):
     to it.
     """
 
-    @property
-    def instant(self) -> bool:
-        """Whether a batch is already committed when `append` returns."""
-        ...
+    instant: bool = False
+    """Whether a batch is already committed when `append` returns."""
 
+    @abstractmethod
     async def open(self) -> None: ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Wait for pending commits, then release all resources."""
-        ...
 
+    @abstractmethod
     def append(self, batch: Batch, done: Committed) -> None: ...
 
+    @abstractmethod
     def drive(self, run_id: str) -> AbstractAsyncContextManager[None]:
         """Hold the run's driver lock for the length of an `async with` block.
 
         Entering never waits for another holder: it raises `RunIsLive`. The lock is released when its process ends, even
         by a crash. The block may be entered in one task and left in another, so no cancel scope may span it.
         """
-        ...
 
+    @abstractmethod
     async def is_driven(self, run_id: str) -> bool:
         """Whether any process holds the run's driver lock now."""
-        ...
 
-
-class JournalReader(Protocol):
-    """The part that all processes use: reads durable data."""
-
+    @abstractmethod
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
         """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
-        ...
 
+    @abstractmethod
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """Return the JSON text of each body."""
-        ...
 
+    @abstractmethod
     async def runs(self, limit: int | None = None, *, conversation: str | None = None) -> list[RunSummary]:
         """Return the summaries of all runs, or of the `limit` newest, newest first.
 
         With `conversation`, only the turns of that conversation; an empty name stands for all conversations.
         """
-        ...
 
+    @abstractmethod
     async def find(self, run_id: str) -> RunSummary | None: ...
 
+    @abstractmethod
     async def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs and the bodies that only they refer to; return the number of bytes freed.
 
         Unknown ids are skipped. If one of the runs is driven, nothing is deleted: it raises `RunIsLive`.
         """
-        ...
 
-
-class JournalInbox(Protocol):
-    """Interventions that other processes send to a run. Only the driver of the run acts on them."""
-
+    @abstractmethod
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Add an intervention to a run's inbox, from any process."""
-        ...
+        """Add an intervention to a run's inbox, from any process. Only the driver of the run acts on it."""
 
+    @abstractmethod
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
         """Return the run's inbox items with an id above `after`, in order."""
-        ...
 
+    @abstractmethod
     async def changed(self, every: float) -> None:
         """Wait until an inbox may have changed. A journal that is not notified of changes polls at this interval."""
-        ...
 
+    async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Return the children of these runs, newest first, without the children of children.
 
-class Journal(JournalWriter, JournalReader, JournalInbox, Protocol):
-    """Durable storage of runs."""
+        A child is a branch that a run has placed on a worker. The figures of a run include those of its children, so a
+        sum over runs takes `top_runs` alone. Override it to find children without reading all runs.
+        """
+        return [run for run in await self.runs() if run.parent and run.parent in run_ids]
 
+    async def descendants(self, run_ids: Collection[str]) -> list[RunSummary]:
+        """Return the children of these runs, and the children of children."""
+        found: list[RunSummary] = []
+        while run_ids:
+            children = await self.children(run_ids)
+            found += children
+            run_ids = {run.id for run in children}
+        return found
 
-_METHODS = tuple(
-    name for part in (JournalWriter, JournalReader, JournalInbox) for name in vars(part) if not name.startswith("_")
-)
-_FORMER_NAMES = {"inbox": "letters", "changed": "news"}
+    async def top_runs(self, limit: int | None = None) -> list[RunSummary]:
+        """Return the runs that are no children, or the `limit` newest of them, newest first."""
+        size = limit
+        while True:
+            runs = await self.runs(size)
+            found = [run for run in runs if not run.parent]
+            if size is None or limit is None or len(found) >= limit or len(runs) < size:
+                return found[:limit]
+            size *= GROWTH
 
+    async def restore(self, item: InboxItem) -> None:
+        """Add an inbox item of another journal under its id; raises `JournalError` if this journal can't."""
+        raise JournalError(f"{type(self).__name__!r} can't take the inbox of run {item.run_id!r} from another journal.")
 
-def missing_members(journal: object) -> list[str]:
-    """Return the names of `Journal` methods and attributes that an object lacks."""
-    missing: list[str] = []
-    for name in _METHODS:
-        if hasattr(journal, name):
-            continue
-        former = _FORMER_NAMES.get(name)
-        renamed = former is not None and hasattr(journal, former)
-        missing.append(f"{name} (which was named {former} before)" if renamed else name)
-    return missing
+    def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
+        """Within this block, call `wake` when another process may have committed events of a run, or released it.
+
+        The block gets whether the journal hears of such changes; if not, followers have to poll.
+        """
+        return nullcontext(False)
+
+    @property
+    def notes(self) -> Notes | None:
+        """The notes that agents keep across runs, if the journal keeps them."""
+        return None
+
+    @property
+    def token_rates(self) -> TokenRates | None:
+        """What is known of the tokens of models, if the journal keeps it."""
+        return None
+
+    @property
+    def budgets(self) -> Budgets | None:
+        """The budgets of tenants across runs, if the journal keeps them."""
+        return None

@@ -1,12 +1,12 @@
 """What is known of the tokens of models across runs, in the same place as the journal.
 
-A journal that keeps it has the attribute `token_rates`. It is an aid and no record: a run needs none of it to resume,
-and of several processes that write at once the last one wins.
+It is the property `token_rates` of a journal that keeps it. It is an aid and no record: a run needs none of it to
+resume, and of several processes that write at once the last one wins.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 class TokenRates(Protocol):
@@ -19,14 +19,6 @@ class TokenRates(Protocol):
     async def save(self, model: str, samples: str) -> None:
         """Keep this for a model, in place of what was saved before."""
         ...
-
-
-@runtime_checkable
-class KeepsTokenRates(Protocol):
-    """A journal that keeps what is known of the tokens of models."""
-
-    @property
-    def token_rates(self) -> TokenRates: ...
 
 
 class MemoryTokenRates:

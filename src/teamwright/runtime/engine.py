@@ -537,10 +537,10 @@ class Engine:
     async def resources(self, team: str) -> AsyncGenerator[None]:
         """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
         from teamwright.agents.mcp.pool import McpPool
-        from teamwright.journal.notes import KeepsNotes, SharedNotes
+        from teamwright.journal.notes import SharedNotes
 
         servers = McpPool(self._mcp)
-        notes = SharedNotes(self.journal.notes if isinstance(self.journal, KeepsNotes) else None, team)
+        notes = SharedNotes(self.journal.notes, team)
         with self.models.shared(), self.dependencies.shared(), notes.shared(), servers.shared():
             try:
                 yield

@@ -11,7 +11,7 @@ import anyio
 from teamwright.agents.clients.models import Models
 from teamwright.errors import NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.protocol import JournalReader
+from teamwright.journal.protocol import Journal
 from teamwright.teams.file_cache import unpacked_source
 from teamwright.teams.load import team_from_source
 from teamwright.teams.team import Team
@@ -52,7 +52,7 @@ class TeamSource:
         return team
 
 
-async def read_source(journal: JournalReader, record: RunRecord, folder: Path | str = "") -> TeamSource:
+async def read_source(journal: Journal, record: RunRecord, folder: Path | str = "") -> TeamSource:
     """Return the source of a run's team; the files that travelled with the run are unpacked unless they are here.
 
     `folder` is that of the manifest, if it has moved since the record says where it is.

@@ -21,7 +21,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
 from teamwright.server.feeds.feed import Feeds
-from teamwright.server.feeds.recent_bodies import remembering
+from teamwright.server.feeds.recent_bodies import RecentBodies
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.security.tokens import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.state import open_state
@@ -49,9 +49,9 @@ def server_engine(given: Path | None) -> Engine:
     """Return the engine of a server; in Postgres, it has the limits and the workers of the cluster."""
     journal, url = resolve_journal(given), database_url(given)
     if url is None:
-        return Engine(remembering(journal))
+        return Engine(RecentBodies(journal))
     shared = {name: part for parts in hooks("shared_engine") for name, part in parts(url, journal).items()}
-    return Engine(remembering(journal), **shared)
+    return Engine(RecentBodies(journal), **shared)
 
 
 async def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Engine, ModelAgent, Team
 from teamwright.errors import UsageError
-from teamwright.journal.notes import KeepsNotes, Note, Notes
+from teamwright.journal.notes import Note, Notes
 from teamwright.teams.load import load_team
 from teamwright.values.specs.manifest import MemoryTool
 from tests.paths import ROOT
@@ -36,7 +36,7 @@ def desk(memory: str | MemoryTool = "own", *, name: str = "desk", agent: str = "
 
 
 def notes_of(engine: Engine) -> Notes:
-    assert isinstance(engine.journal, KeepsNotes)
+    assert engine.journal.notes is not None
     return engine.journal.notes
 
 

@@ -11,7 +11,6 @@ import pytest
 from teamwright.cluster.queue.client import QueueEntry, QueueLimits, QueueLoad
 from teamwright.cluster.queue.settings import branch_queue, check_own_queue, queue_schema, queue_watch, stored_priority
 from teamwright.errors import JournalError, UsageError
-from teamwright.journal.changes import watching
 from teamwright.values.results import RunSummary
 from tests.kit.workers import Cluster
 
@@ -56,7 +55,7 @@ async def test_the_workers_of_a_queue_are_told_of_new_entries(cluster: Cluster) 
     told = {queue: asyncio.Event() for queue in ("default", "night")}
     with ExitStack() as stack:
         for queue, event in told.items():
-            stack.enter_context(watching(cluster.journal, queue_watch(queue), event.set))
+            stack.enter_context(cluster.journal.watching(queue_watch(queue), event.set))
         await cluster.submit("one")
         async with asyncio.timeout(30):
             await told["default"].wait()

@@ -10,7 +10,6 @@ from teamwright import Engine
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.experts.ratings.track_record import Rating, rate_runs, rate_work
 from teamwright.experts.ratings.work import RatedWork
-from teamwright.journal.child_runs import descendant_runs
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -93,7 +92,7 @@ async def test_runs_are_read_from_a_journal() -> None:
 async def test_members_of_placed_branches_are_rated_once_as_if_they_had_worked_in_the_run(tmp_path: Path) -> None:
     async with placing_engine() as engine:
         result = await engine.run(placed_team(tmp_path), "go", run_id="spread")
-        children = await descendant_runs(engine.journal, ["spread"])
+        children = await engine.journal.descendants(["spread"])
         spread = await rate_runs(engine.journal, ["spread", *(one.id for one in children)])
     async with Engine("memory") as engine:
         await engine.run(placed_team(tmp_path, "here"), "go", run_id="whole")

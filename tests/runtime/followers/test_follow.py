@@ -11,7 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.followers import follow
-from teamwright.server.feeds.recent_bodies import remembering
+from teamwright.server.feeds.recent_bodies import RecentBodies
 from teamwright.values.events.event import Event
 from tests.kit.postgres import postgres_server, schema_url
 
@@ -30,7 +30,7 @@ async def test_notifications_of_postgres_wake_a_follower(
         return "done"
 
     journal = PostgresJournal(url)
-    async with Engine(url) as driver, Engine(remembering(journal) if wrapped else journal) as elsewhere:
+    async with Engine(url) as driver, Engine(RecentBodies(journal) if wrapped else journal) as elsewhere:
         handle = await driver.start(Team("t", members=[FunctionAgent("a", wait)]), "go", run_id="r")
         begun = asyncio.Event()
 

@@ -11,14 +11,14 @@ from teamwright.journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.server.feeds import recent_bodies
-from teamwright.server.feeds.recent_bodies import RecentBodies, remembering
+from teamwright.server.feeds.recent_bodies import RecentBodies
 from teamwright.testing.journal import JournalConformance, body, events
 
 
 class TestConformance(JournalConformance):
     @override
     def make(self, folder: Path) -> Journal:
-        return remembering(SqliteJournal(folder / "journal.db"))
+        return RecentBodies(SqliteJournal(folder / "journal.db"))
 
 
 async def test_only_so_much_is_remembered_and_the_rest_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

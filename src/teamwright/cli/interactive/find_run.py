@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from teamwright.errors import RunNotFound, UsageError
-from teamwright.journal.child_runs import top_runs
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -26,7 +25,7 @@ async def find_run(journal: Journal, wanted: str) -> RunSummary:
     if wanted != LAST and (exact := await journal.find(wanted)):
         return exact
     if wanted == LAST:
-        newest = await top_runs(journal, 1)
+        newest = await journal.top_runs(1)
         if not newest:
             raise UsageError("There are no runs yet; start one with  teamwright run")
         return newest[0]

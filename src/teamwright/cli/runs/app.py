@@ -70,11 +70,10 @@ def show(
             return await show_prompt(engine, found.id, prompt, out, json=json)
         from teamwright.cli.text.explain import explain, explanation_text
         from teamwright.cli.text.tool_calls import tool_texts
-        from teamwright.journal.child_runs import child_runs
 
         history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)
         tools = await tool_texts(engine.journal, history.events, full=full)
-        children = (await child_runs(engine.journal, [found.id]))[::-1]
+        children = (await engine.journal.children([found.id]))[::-1]
         explanation = explain(history, await engine.runs.result(found.id), answers, tools, children)
         if json:
             write_json(explanation.to_json(), out)

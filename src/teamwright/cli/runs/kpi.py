@@ -91,7 +91,6 @@ async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, tea
     """Return the runs that are named, or else the newest ones; with `team`, those of this team."""
     from teamwright.cli.interactive.find_run import find_run
     from teamwright.errors import UsageError
-    from teamwright.journal.child_runs import top_runs
 
     if named and last is not None:
         raise UsageError("Name runs, or take the newest with --last; not both.")
@@ -100,7 +99,7 @@ async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, tea
     if named:
         found = [await find_run(journal, run) for run in named]
     else:
-        found = await top_runs(journal, last if team is None else None)
+        found = await journal.top_runs(last if team is None else None)
     wanted = list(dict.fromkeys(one.id for one in found if team is None or one.team == team))
     if not wanted:
         raise UsageError(f"There is no run{f' of the team {team!r}' if team else ''}; start one with  teamwright run")

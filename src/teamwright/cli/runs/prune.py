@@ -19,7 +19,6 @@ from pydantic import JsonValue
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
 from teamwright.cli.text.table import check_statuses
 from teamwright.errors import RunIsLive, UsageError
-from teamwright.journal.child_runs import descendant_runs
 from teamwright.values.results import FINAL, RunSummary
 from teamwright.values.text.display import count_text, size_text
 
@@ -90,7 +89,7 @@ async def delete_run(journal: Journal, run: RunSummary, *, yes: bool) -> Pruned:
             f"Run {run.id!r} is queued, and a worker may drive it at any moment: end it first with"
             f"  teamwright runs cancel {run.id}"
         )
-    family = [run, *await descendant_runs(journal, [run.id])]
+    family = [run, *await journal.descendants([run.id])]
     if running := next((one for one in family if one.status == "running"), None):
         raise RunIsLive(running.id)
     if not yes:

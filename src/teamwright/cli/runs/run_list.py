@@ -57,17 +57,13 @@ def list_runs(
 
 
 async def _runs(journal: Journal, limit: int | None, *, children: bool) -> list[RunSummary]:
-    from teamwright.journal.child_runs import top_runs
-
-    return await journal.runs(limit) if children else await top_runs(journal, limit)
+    return await journal.runs(limit) if children else await journal.top_runs(limit)
 
 
 async def _children(journal: Journal, runs: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
     """The children of these runs, by the id of their parent."""
-    from teamwright.journal.child_runs import child_runs
-
     found: dict[str, list[RunSummary]] = {}
-    for child in await child_runs(journal, {run.id for run in runs}):
+    for child in await journal.children({run.id for run in runs}):
         found.setdefault(child.parent, []).append(child)
     return found
 

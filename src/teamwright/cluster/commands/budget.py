@@ -83,9 +83,8 @@ def _check(name: str | None, usd: float | None, tokens: int | None, per: str | N
 
 def _budgets_of(journal: Journal) -> Budgets:
     from teamwright.errors import UsageError
-    from teamwright.journal.budgets import budgets_of
 
-    if (budgets := budgets_of(journal)) is None:
+    if (budgets := journal.budgets) is None:
         raise UsageError("Only a journal in Postgres keeps budgets of tenants: set TEAMWRIGHT_JOURNAL to its URL.")
     return budgets
 

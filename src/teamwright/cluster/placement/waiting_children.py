@@ -42,10 +42,8 @@ class WaitingChildren:
         self._change(run_id)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="child runs")
-        changes = self._journal.changes
-        assert changes is not None
         try:
-            with changes.watching(run_id, partial(self._change, run_id)):
+            with self._journal.watching(run_id, partial(self._change, run_id)):
                 await end
         finally:
             del self._ends[run_id], self._parents[run_id]

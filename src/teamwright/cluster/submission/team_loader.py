@@ -17,7 +17,7 @@ from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.team_code import place_in_code
 from teamwright.errors import NotResumable
 from teamwright.journal.decoder import decode_body
-from teamwright.journal.protocol import JournalReader
+from teamwright.journal.protocol import Journal
 from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_ready
@@ -46,7 +46,7 @@ class TeamLoader:
 
     def __init__(
         self,
-        journal: JournalReader,
+        journal: Journal,
         models: Models,
         *,
         code: Sequence[CodeFolder] = (),

@@ -10,7 +10,6 @@ from typing import Final
 
 from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import JournalError, RunIsLive
-from teamwright.journal.child_runs import descendant_runs
 from teamwright.journal.postgres.journal import PostgresJournal
 
 LOOK_SECONDS: Final = 60.0
@@ -43,7 +42,7 @@ class Retention:
     async def look(self) -> bool:
         """Delete the oldest runs that are due; returns whether there may be more."""
         due = await self._journal.ended_before(self._seconds, MOST_DELETED)
-        children = await descendant_runs(self._journal, due)
+        children = await self._journal.descendants(due)
         for run_id in due:
             self._report("deleted", run_id)
         if due:

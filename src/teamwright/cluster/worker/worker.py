@@ -42,7 +42,6 @@ from teamwright.errors import (
     TeamwrightError,
     UsageError,
 )
-from teamwright.journal.changes import watching
 from teamwright.journal.postgres.connection import is_lost
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.bus import Bus
@@ -165,7 +164,7 @@ class Worker:
             self._runner.at_once = self.at_once
             self._runner.launch()
             for queue in (self.queue, self._placement.queue):
-                stack.enter_context(watching(self._journal, queue_watch(queue), self._runner.wake))
+                stack.enter_context(self._journal.watching(queue_watch(queue), self._runner.wake))
             stack.push_async_callback(self._presence.leave)  # once nothing shows it any more
             watches = (self._take_over.watch, self._scheduler.watch, self._orphans.watch, self._presence.watch)
             for watch in (*watches, *([] if self._retention is None else [self._retention.watch])):

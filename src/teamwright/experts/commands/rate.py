@@ -67,11 +67,10 @@ def rate(
 
 async def _run_ids(journal: Journal, runs: Sequence[str] | None, team: str | None) -> list[str]:
     from teamwright.cli.interactive.find_run import find_run
-    from teamwright.journal.child_runs import descendant_runs, top_runs
 
-    found = [await find_run(journal, run) for run in runs] if runs else await top_runs(journal, MOST_RUNS)
+    found = [await find_run(journal, run) for run in runs] if runs else await journal.top_runs(MOST_RUNS)
     wanted = [one.id for one in found if team is None or one.team == team]
-    return list(dict.fromkeys([*wanted, *(one.id for one in await descendant_runs(journal, wanted))]))
+    return list(dict.fromkeys([*wanted, *(one.id for one in await journal.descendants(wanted))]))
 
 
 def ratings_text(ratings: Ratings) -> str:

@@ -6,8 +6,8 @@ hears what other processes have committed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import LiteralString, TypeVar
 from uuid import uuid4
 
@@ -17,7 +17,6 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalError, JournalUnavailable
 from teamwright.journal.budgets import Budgets
-from teamwright.journal.changes import Changes
 from teamwright.journal.errors import missing_bodies
 from teamwright.journal.notes import Notes
 from teamwright.journal.postgres.address import DatabaseAddress
@@ -52,7 +51,7 @@ from teamwright.journal.postgres.queries import (
     read_summaries,
 )
 from teamwright.journal.postgres.token_rates import PostgresTokenRates
-from teamwright.journal.protocol import Batch, Committed, InboxItem
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.journal.token_rates import TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -64,10 +63,8 @@ READERS = 4
 """The most connections for reading."""
 
 
-class PostgresJournal:
+class PostgresJournal(Journal):
     """Durable storage of runs in a database."""
-
-    instant = False
 
     def __init__(self, url: str) -> None:
         self._address = DatabaseAddress.parse(url)
@@ -249,10 +246,10 @@ class PostgresJournal:
         del every
         await self._hearing.wait()
 
-    @property
-    def changes(self) -> Changes | None:
-        """What other processes commit, while the journal is open."""
-        return self._notifications
+    def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
+        """Within this block, call `wake` when another process may have committed events of a run, or released it."""
+        hearing = self._notifications
+        return nullcontext(False) if hearing is None else hearing.watching(run_id, wake)
 
     async def _notify(self, channel: str, payload: str) -> None:
         async def work(connection: Connection) -> None:

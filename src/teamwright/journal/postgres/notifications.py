@@ -65,12 +65,12 @@ class Notifications:
             self._sender = self._run(self._send_soon())
 
     @contextmanager
-    def watching(self, run_id: str, wake: Callable[[], None]) -> Generator[None]:
+    def watching(self, run_id: str, wake: Callable[[], None]) -> Generator[bool]:
         """For the duration of the block, call this when another process may have committed events of a run."""
         watchers = self._watchers.setdefault(run_id, [])
         watchers.append(wake)
         try:
-            yield
+            yield True
         finally:
             watchers.remove(wake)
             if not watchers and self._watchers.get(run_id) is watchers:

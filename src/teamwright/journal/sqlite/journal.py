@@ -22,7 +22,7 @@ from teamwright.journal.encoder import inbox_item_to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.location import BUSY_TIMEOUT
 from teamwright.journal.notes import Notes
-from teamwright.journal.protocol import Batch, Committed, InboxItem
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
 from teamwright.journal.run_status import RunStatus
 from teamwright.journal.sqlite.database import SINGLE_STATEMENT_ROWS, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
@@ -45,10 +45,8 @@ _SMALL = 50
 _add_events = Insert("events", 8)
 
 
-class SqliteJournal:
+class SqliteJournal(Journal):
     """Durable storage of runs in a file."""
-
-    instant = False
 
     def __init__(self, path: str | Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self._path = Path(path).expanduser().resolve()

@@ -57,14 +57,13 @@ def calibrate(
 
     async def work(journal: Journal) -> int:
         from teamwright.cli.interactive.find_run import find_run
-        from teamwright.journal.child_runs import top_runs
         from teamwright.lab.calibration.calibrate import calibrate as fitted
         from teamwright.lab.calibration.observations import observe
 
         found = (
             [(await find_run(journal, run)).id for run in runs]
             if runs
-            else [one.id for one in reversed(await top_runs(journal, MOST_RUNS))]
+            else [one.id for one in reversed(await journal.top_runs(MOST_RUNS))]
         )
         seen = await observe(journal, found, as_topology=topology)
         report = fitted(

@@ -15,7 +15,6 @@ from teamwright.agents.prices import rate_of
 from teamwright.budget.money import Rate
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
-from teamwright.journal.child_runs import top_runs
 from teamwright.journal.protocol import Journal
 from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.simulate import Spread
@@ -111,7 +110,7 @@ async def _past_runs(journal: Journal, team: Team) -> list[Kpis]:
     """The newest runs of the same team that ended by themselves; one that a limit stopped does not show its need."""
     wanted, shapes = _shape_of(team.source), dict[str, TeamShape | None]()
     found: list[Kpis] = []
-    for summary in await top_runs(journal, MOST_SUMMARIES):
+    for summary in await journal.top_runs(MOST_SUMMARIES):
         if len(found) == MOST_RUNS:
             break
         if summary.team == team.name and _is_whole(summary):

@@ -23,7 +23,6 @@ from teamwright.budget.learned_rates import LearnedRates
 from teamwright.budget.token_estimate import TextProfile, byte_bound, framed, profile_of
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
-from teamwright.journal.token_rates import KeepsTokenRates
 from teamwright.values.events.budget import CountedBy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import TokenizerName
@@ -52,7 +51,7 @@ class PromptMeter:
     """Bounds the tokens of prompts for the models of an engine."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        self._store = journal.token_rates if isinstance(journal, KeepsTokenRates) else None
+        self._store = None if journal is None else journal.token_rates
         self._rates: dict[str, LearnedRates] = {}
         self._profiles = _Counts(profile_of)
         self._counts: dict[TokenizerName, _Counts[int] | None] = {}

@@ -14,7 +14,7 @@ from teamwright.budget.ledger import Cost
 from teamwright.budget.money import picodollars
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.budgets import BudgetClaim, Budgets, budgets_of, unbounded_run, unknown_budget
+from teamwright.journal.budgets import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.journal.protocol import Batch, InboxItem, Journal
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits.limits import Limits, tighter
@@ -30,7 +30,7 @@ class TenantBudgets:
 
     @property
     def _budgets(self) -> Budgets | None:
-        return budgets_of(self._journal)
+        return self._journal.budgets
 
     async def claim(self, name: str, *limits: Limits | None) -> BudgetClaim:
         """Return what a run with these limits has to reserve; raises `UsageError` if it can't name this budget."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from teamwright.journal.changes import watching
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import run_not_found
@@ -49,7 +48,7 @@ async def follow(
     with (
         bus.listening(listen, run_id),
         live.watching(change),
-        watching(journal, run_id, change) as is_notified,
+        journal.watching(run_id, change) as is_notified,
         RemoteRun(relay, run_id, arrived.set) as remote,
     ):
         interval = NOTIFIED_INTERVAL if is_notified else POLL_INTERVAL

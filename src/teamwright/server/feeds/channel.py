@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from teamwright.journal.changes import watching
 from teamwright.runtime.live_runs import NOTIFIED_INTERVAL
 from teamwright.runtime.relay.remote_run import RemoteRun
 from teamwright.server.feeds.projection import Frame, MakeProjection
@@ -103,7 +102,7 @@ class Channel:
         """Publish what is recorded and what arrives, until the run has ended for good."""
         journal, wake = self._engine.journal, self._arrived.set
         with (
-            watching(journal, self.run_id, wake) as is_notified,
+            journal.watching(self.run_id, wake) as is_notified,
             RemoteRun(self._engine.relay, self.run_id, wake) as remote,
         ):
             elsewhere = NOTIFIED_INTERVAL if is_notified else DRIVEN_ELSEWHERE

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from teamwright.errors import TeamwrightError
-from teamwright.journal.child_runs import child_runs, top_runs
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
 from teamwright.server.feeds.projection import Item
@@ -87,7 +86,7 @@ class Overview:
         words = search.casefold().split()
         most = None if status or team or words or offset else limit
         journal = self._engine.journal
-        for summary in await (top_runs(journal, most) if parent is None else child_runs(journal, [parent])):
+        for summary in await (journal.top_runs(most) if parent is None else journal.children([parent])):
             if (status and summary.status != status) or (team and summary.team != team):
                 continue
             row = await self.row(summary)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-from teamwright.journal.budgets import Budgets, budgets_of
-from teamwright.journal.changes import Changes, changes_of
-from teamwright.journal.child_runs import child_runs
-from teamwright.journal.notes import KeepsNotes, Notes
+from teamwright.journal.budgets import Budgets
+from teamwright.journal.notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
+from teamwright.journal.token_rates import TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
@@ -20,23 +18,12 @@ from teamwright.values.results import RunSummary
 MOST_CHARACTERS = 8 * 1024 * 1024
 
 
-class NotedJournal(Journal, Protocol):
-    """A journal that also keeps the notes of agents."""
-
-    @property
-    def notes(self) -> Notes: ...
-
-
-def remembering(journal: Journal) -> Journal:
-    """Return a journal that remembers recent texts; one that keeps no notes stays as it is."""
-    return RecentBodies(journal) if isinstance(journal, KeepsNotes) else journal
-
-
-class RecentBodies:
+class RecentBodies(Journal):
     """Wraps a journal. A text is named by its content, so that what is remembered can't be out of date."""
 
-    def __init__(self, journal: NotedJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self.instant = journal.instant
         self._recent: OrderedDict[Body, str] = OrderedDict()
         self._characters = 0
 
@@ -44,16 +31,6 @@ class RecentBodies:
     def wrapped(self) -> Journal:
         """The journal inside."""
         return self._journal
-
-    @property
-    def budgets(self) -> Budgets | None:
-        """The budgets of tenants, if the journal keeps them."""
-        return budgets_of(self._journal)
-
-    @property
-    def changes(self) -> Changes | None:
-        """As the journal inside."""
-        return changes_of(self._journal)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """Return texts, from memory where they are recent."""
@@ -81,14 +58,23 @@ class RecentBodies:
             self._characters -= len(self._recent.popitem(last=False)[1])
 
     @property
-    def instant(self) -> bool:
-        """As the journal inside."""
-        return self._journal.instant
-
-    @property
-    def notes(self) -> Notes:
+    def notes(self) -> Notes | None:
         """As the journal inside."""
         return self._journal.notes
+
+    @property
+    def token_rates(self) -> TokenRates | None:
+        """As the journal inside."""
+        return self._journal.token_rates
+
+    @property
+    def budgets(self) -> Budgets | None:
+        """As the journal inside."""
+        return self._journal.budgets
+
+    def watching(self, run_id: str, wake: Callable[[], None]) -> AbstractContextManager[bool]:
+        """As the journal inside."""
+        return self._journal.watching(run_id, wake)
 
     async def open(self) -> None:
         """As the journal inside."""
@@ -118,7 +104,7 @@ class RecentBodies:
 
     async def children(self, run_ids: Collection[str]) -> list[RunSummary]:
         """As the journal inside."""
-        return await child_runs(self._journal, run_ids)
+        return await self._journal.children(run_ids)
 
     async def find(self, run_id: str) -> RunSummary | None:
         """As the journal inside."""
@@ -133,6 +119,10 @@ class RecentBodies:
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """As the journal inside."""
         await self._journal.send(run_id, intervention)
+
+    async def restore(self, item: InboxItem) -> None:
+        """As the journal inside."""
+        await self._journal.restore(item)
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
         """As the journal inside."""
