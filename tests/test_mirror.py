@@ -18,6 +18,14 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "cli/wing_options.py": "lab/commands/test_auto_topology.py",
+    "cluster/shared_engine.py": "cluster/placement/test_worker_placement.py",
+    "cluster/wing.py": "test_wings.py",
+    "experts/wing.py": "test_wings.py",
+    "lab/commands/plan_bundle.py": "cli/test_plan.py",
+    "lab/jobs.py": "server/test_job_pool.py",
+    "lab/wing.py": "test_wings.py",
+    "server/wing.py": "test_wings.py",
     "cluster/worker/log.py": "cluster/worker/test_monitor.py",
     "cluster/worker/metrics.py": "cluster/worker/test_monitor.py",
     "cluster/worker/presence.py": "cluster/test_status.py",
@@ -48,7 +56,6 @@ COVERED_BY = {
     "cluster/submission/resubmission.py": "cluster/worker/test_worker.py",
     "cluster/commands/resubmit.py": "cluster/worker/test_worker.py",
     "cluster/queue/settings.py": "cluster/queue/test_client.py",
-    "cli/terminal/extras.py": "server/commands/test_app.py",
     "server/commands/token.py": "server/commands/test_app.py",
     "server/app.py": "server/routes/test_runs.py",
     "server/errors.py": "server/routes/test_runs.py",
@@ -117,7 +124,6 @@ COVERED_BY = {
     "cli/interactive/team_source.py": "cli/test_chat.py",
     "cli/team_templates.py": "cli/test_new.py",
     "cli/interactive/undo.py": "cli/runs/test_conversations.py",
-    "experts/commands/package.py": "experts/commands/test_app.py",
     "lab/commands/advise.py": "lab/commands/test_teams.py",
     "lab/commands/calibrate.py": "lab/commands/test_teams.py",
     "lab/commands/simulate.py": "lab/commands/test_teams.py",
