@@ -1,0 +1,167 @@
+"""Counts how large the package is for a reader and for a user: files, names, commands, keys, and the road of one turn.
+
+    python -m tools.house [--json]
+
+Nothing fails here; `tools/tree.py` checks the sizes that are rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "teamwright"
+OTHER_NAMES = frozenset(("$ref", "$defs"))
+
+
+def count() -> dict[str, object]:
+    """Return every figure, by its name."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    lines = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    total = sum(lines.values())
+    methods, size = _largest_class(trees.values())
+    names = _public_names()
+    commands, options = _commands()
+    return {
+        "lines": total,
+        "files": len(files),
+        "folders": len({file.parent for file in files}),
+        "files under 60 lines": sum(number < 60 for file, number in lines.items() if file.name != "__init__.py"),
+        "share of import lines": f"{_import_lines(trees) / total:.1%}",
+        "folders at the root": sum((one / "__init__.py").exists() for one in PACKAGE.iterdir()),
+        "public names": sum(len(found) for found in names.values()),
+        "public names at the root": len(names["teamwright"]),
+        "strategies": len(_strategies()),
+        "commands": commands,
+        "distinct options": options,
+        "keys of manifests": len(_keys()),
+        "user pages": sum(1 for page in (ROOT / "docs").glob("*.md")),
+        "methods of the largest class": methods,
+        "lines of the longest class": size,
+        "files that a model turn walks": _files_of_a_turn(),
+    }
+
+
+def _import_lines(trees: Mapping[Path, ast.Module]) -> int:
+    """The lines of import statements, wherever they are."""
+    nodes = (node for tree in trees.values() for node in ast.walk(tree))
+    found = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in found)
+
+
+def _largest_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    methods = {
+        node.name: sum(isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) for one in node.body) for node in classes
+    }
+    sizes = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in classes}
+    most, longest = max(methods, key=lambda name: methods[name]), max(sizes, key=lambda name: sizes[name])
+    return f"{methods[most]} ({most})", f"{sizes[longest]} ({longest})"
+
+
+def _public_names() -> dict[str, list[str]]:
+    """The names of each facade: of a package or module that has `__all__`."""
+    found: dict[str, list[str]] = {}
+    for file in (*PACKAGE.glob("*.py"), *PACKAGE.glob("**/__init__.py")):
+        name = ".".join(("teamwright", *file.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        if "__all__" in file.read_text(encoding="utf-8"):
+            found[name] = list(getattr(import_module(name), "__all__", ()))
+    return found
+
+
+def _strategies() -> list[str]:
+    from teamwright.strategies.registry import strategy_names
+
+    return strategy_names()
+
+
+def _commands() -> tuple[int, int]:
+    import typer
+
+    from teamwright.cli.main import app
+
+    ends: list[Any] = list(_ends(typer.main.get_command(app)))
+    options = {name for end in ends for one in end.params for name in one.opts if name.startswith("--")}
+    return len(ends), len(options - {"--help"})
+
+
+def _ends(command: Any) -> Iterator[Any]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield command
+        return
+    for one in below.values():
+        yield from _ends(one)
+
+
+def _keys() -> set[str]:
+    """The names of properties in the schema of native manifests."""
+    from teamwright.teams.manifests.schema import manifest_schema
+
+    found: set[str] = set()
+
+    def walk(node: object) -> None:
+        if isinstance(node, dict):
+            properties: object = node.get("properties")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            if isinstance(properties, dict):
+                found.update(properties)  # pyright: ignore[reportUnknownArgumentType]
+            for one in node.values():  # pyright: ignore[reportUnknownVariableType]
+                walk(one)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(node, list):
+            for one in node:  # pyright: ignore[reportUnknownVariableType]
+                walk(one)  # pyright: ignore[reportUnknownArgumentType]
+
+    walk(manifest_schema())
+    return found - OTHER_NAMES
+
+
+def _files_of_a_turn() -> int:
+    """The files of the package with a function that one turn of a model calls; the model answers on loopback."""
+    from teamwright import ModelAgent, Team, run_sync
+    from teamwright.agents import ServerModel
+    from teamwright.testing import ModelServer
+
+    with ModelServer() as server:
+        team = Team("one", members=[ModelAgent("a", model=ServerModel(url=server.url, name="tiny"))])
+
+        def turn() -> None:
+            run_sync(team, "Say yes.", journal="memory")
+
+        turn()  # imports what it needs
+        return len(files_called(turn))
+
+
+def files_called(work: Callable[[], object]) -> set[str]:
+    """Return the files of the package with a function that is called during the work."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            found.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return {one for one in found if one.startswith(str(PACKAGE))}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    figures = count()
+    if parser.parse_args().json:
+        print(json.dumps(figures, indent=2))
+    else:
+        print("\n".join(f"{name:32}{value}" for name, value in figures.items()))
