@@ -40,7 +40,9 @@ def manifest_of(name: str, seed: int, provider: Provider) -> dict[str, JsonValue
     if name == "nested":
         teams["inner"] = {"members": members[1:], "strategy": "round_robin", "max_turns": 2}
         members = [names[0], "inner", "m9"]
-    team: dict[str, JsonValue] = {"members": members, "strategy": kind.strategy, "degradation": "auto", **options}
+    team: dict[str, JsonValue] = {"members": members, "strategy": kind.strategy, "degradation": "auto"}
+    if options:
+        team[kind.strategy] = options
     if max_turns is not None:
         team["max_turns"] = max_turns
     return {
