@@ -32,8 +32,11 @@ OF_ALL = (
 
 
 def copy_core(folder: Path) -> None:
-    """Copy the repository to a folder, without the optional package and what registers it."""
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".hypothesis", "node_modules")
+    """Copy the repository to a folder, without the optional package and what registers it.
+
+    The compiled modules come along, and are valid because a copy keeps the time of its source.
+    """
+    ignored = shutil.ignore_patterns(".hypothesis", "node_modules")
     for part in PARTS:
         source = ROOT / part
         if source.is_dir():

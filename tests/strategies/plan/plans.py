@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
 from teamwright.values.specs.plan import Plan, Step
+from tests.growth import count_calls
 
 
 def plan(**steps: str) -> Plan:
@@ -78,16 +78,4 @@ LARGE: Mapping[str, Callable[[int], Plan]] = {
 
 def work(call: Callable[[], object]) -> int:
     """How many calls of functions something takes, which depends on nothing but the program."""
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return count
+    return count_calls(lambda _: call(), None)
