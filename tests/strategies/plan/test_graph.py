@@ -113,7 +113,7 @@ SHAPES: dict[str, Callable[[int], Sequence[StepNode]]] = {
     ],
     "circle": lambda size: [StepNode(f"s{one}", [f"s{(one + 1) % size}"]) for one in range(size)],
     "pairs": lambda size: [StepNode(f"s{one}", [f"s{one ^ 1}"]) for one in range(size)],
-    "unknown": lambda size: [StepNode(f"s{one}", ["nowhere"] if one % 10 == 0 else []) for one in range(size)],
+    "unknown": lambda size: [StepNode(f"s{one:04}", ["nowhere"] if one % 10 == 0 else []) for one in range(size)],
 }
 
 
