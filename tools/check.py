@@ -3,7 +3,6 @@
 Types take most of the time, so they are checked first, and everything else meanwhile. A failed step stops no other.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,8 +22,7 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    # Below four cores, pyright uses more than one only if it is given their number.
-    Step("types", (f"{BIN}/basedpyright", "--threads", str(os.cpu_count() or 1))),
+    Step("types", (sys.executable, "tools/type_check.py")),
     Step("format", (f"{BIN}/ruff", "format", "--check", "--quiet"), "some files are not formatted; run  make format"),
     Step("lint", (f"{BIN}/ruff", "check", "--quiet")),
     Step("layers", (f"{BIN}/lint-imports", "--no-logo")),

@@ -10,12 +10,15 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "teamwright" / "server" / "page" / "static"
 DIGEST = ".digest"
+TYPES = ".types"
+"""The digest of the files whose types were checked last, in the folder of the packages."""
 PACKAGES = ("package.json", "package-lock.json", ".npmrc")
 SKIPPED = frozenset(("node_modules", "tests", "fixtures"))
 """Folders that the built page does not depend on."""
@@ -29,11 +32,11 @@ def digest_of(files: list[Path], folder: Path) -> str:
     return digest.hexdigest()
 
 
-def sources(web: Path) -> list[Path]:
-    """List the files that the page is built from."""
+def sources(web: Path, skipped: Collection[str] = SKIPPED) -> list[Path]:
+    """List the files that the page is built from: all but those in folders of these names."""
     found: list[Path] = []
     for folder, folders, names in os.walk(web):
-        folders[:] = [name for name in folders if name not in SKIPPED]
+        folders[:] = [name for name in folders if name not in skipped]
         found += [Path(folder) / name for name in names]
     return found
 
@@ -80,6 +83,17 @@ def build(web: Path = WEB, static: Path = STATIC) -> None:
     (static / DIGEST).write_text(digest_of(sources(web), web), encoding="utf-8")
 
 
+def check_types(web: Path = WEB) -> None:
+    """Check the types of the page and its tests, unless they passed as they are."""
+    packages = "node_modules"
+    wanted, kept = digest_of(sources(web, {packages}), web), web / packages / TYPES
+    if kept.is_file() and kept.read_text(encoding="utf-8") == wanted:
+        return
+    install(web)
+    npm("run", "--silent", "types", web=web)
+    kept.write_text(wanted, encoding="utf-8")
+
+
 def main() -> int:
     """Build the page, or check its types and run its tests, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -88,6 +102,8 @@ def main() -> int:
     try:
         if what == "build":
             build()
+        elif what == "types":
+            check_types()
         else:
             install()
             npm("run", "--silent", what)
