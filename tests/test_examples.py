@@ -135,13 +135,13 @@ async def test_workers_hand_over_envelopes_and_risky_replies_go_to_the_lead() ->
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="r")
     events = await journal.read("r")
     contract = Envelope.model_validate_json((EXAMPLES / "plan" / "envelope.json").read_text())
-    handed = next(e.fact.handoff for e in events if isinstance(e.fact, AgentReplied) and e.fact.handoff)
+    note = next(e.fact.envelope_note for e in events if isinstance(e.fact, AgentReplied) and e.fact.envelope_note)
     for name in ("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"):
-        assert getattr(handed, name) == getattr(contract, name)
+        assert getattr(note, name) == getattr(contract, name)
     assert [(e.fact.member, e.fact.to) for e in events if isinstance(e.fact, TeamEscalated)] == [
         ("worker-scheduler", "lead")
     ]
-    assert all("```handoff" not in message.content for message in result.messages)
+    assert all("```envelope" not in message.content for message in result.messages)
     assert result.usage.tool_calls == 1
 
 

@@ -85,8 +85,10 @@ if TYPE_CHECKING:
         TeamEvaluationStarted,
         TeamGoalReached,
         TeamHandoff,
+        TeamMessageSent,
         TeamPlanned,
         TeamReopened,
+        TeamReplyRejected,
         TeamRoleBound,
         TeamRouted,
         TeamSelected,
@@ -94,8 +96,6 @@ if TYPE_CHECKING:
         TeamStepAssigned,
         TeamStepCompleted,
         TeamStepFailed,
-        TeamTold,
-        TeamToldBack,
     )
     from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
@@ -172,12 +172,14 @@ __all__ = [
     "TeamLife",
     "TeamMerged",
     "TeamMessage",
+    "TeamMessageSent",
     "TeamPhase",
     "TeamPlanChanged",
     "TeamPlanProposed",
     "TeamPlanStatus",
     "TeamPlanned",
     "TeamReopened",
+    "TeamReplyRejected",
     "TeamRoleBound",
     "TeamRouted",
     "TeamSelected",
@@ -185,8 +187,6 @@ __all__ = [
     "TeamStepAssigned",
     "TeamStepCompleted",
     "TeamStepFailed",
-    "TeamTold",
-    "TeamToldBack",
     "TextRef",
     "ThinkingDelta",
     "TimerFired",
@@ -226,7 +226,7 @@ __getattr__, __dir__ = lazy_names(
             TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
             TeamEvaluationResult TeamEvaluationStarted TeamGoalReached TeamHandoff TeamPlanned TeamReopened
             TeamRoleBound TeamRouted TeamSelected TeamStarted TeamStepAssigned TeamStepCompleted TeamStepFailed
-            TeamTold TeamToldBack
+            TeamMessageSent TeamReplyRejected
         """,
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",
         "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",

@@ -9,7 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.strategies.plan.schedule.diagnostics import diagnose
-    from teamwright.strategies.plan.schedule.handoffs import batch_handoffs, handoff_tokens
+    from teamwright.strategies.plan.schedule.envelopes import batch_envelopes, envelopes_tokens
     from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
     from teamwright.strategies.plan.schedule.schedule import Schedule, validate_schedule
     from teamwright.values.specs.plan import Plan, Step
@@ -19,9 +19,9 @@ __all__ = [
     "PlannerSettings",
     "Schedule",
     "Step",
-    "batch_handoffs",
+    "batch_envelopes",
     "diagnose",
-    "handoff_tokens",
+    "envelopes_tokens",
     "make_schedule",
     "validate_schedule",
 ]
@@ -30,7 +30,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.strategies.plan.schedule.diagnostics": "diagnose",
-        "teamwright.strategies.plan.schedule.handoffs": "batch_handoffs handoff_tokens",
+        "teamwright.strategies.plan.schedule.envelopes": "batch_envelopes envelopes_tokens",
         "teamwright.strategies.plan.schedule.planner": "PlannerSettings make_schedule",
         "teamwright.strategies.plan.schedule.schedule": "Schedule validate_schedule",
         "teamwright.values.specs.plan": "Plan Step",

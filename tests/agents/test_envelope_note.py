@@ -28,13 +28,13 @@ LONG = "The answer, which is by far longer than what is said about it in the sum
 
 
 def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, EnvelopeNote]:
-    """The text without its handoff, and the handoff."""
-    reply = extract_note(Reply.of("a", text, **more), Turn("go", handoff=policy))
-    assert reply.handoff is not None
-    return reply.text, reply.handoff
+    """The text without its note, and the note."""
+    reply = extract_note(Reply.of("a", text, **more), Turn("go", envelope_limits=policy))
+    assert reply.envelope_note is not None
+    return reply.text, reply.envelope_note
 
 
-def fenced(label: str = "handoff", **changes: object) -> str:
+def fenced(label: str = "envelope", **changes: object) -> str:
     return f"```{label}\n{json.dumps(FIELDS | changes)}\n```"
 
 
@@ -51,7 +51,7 @@ AS_WRITTEN = EnvelopeNote(
         f"{fenced()}\nThe answer.",
         f"The answer.\n{fenced('json')}",
         f"The answer.\n{fenced('')}",
-        f"The answer.\n```handoff\n{json.dumps(FIELDS, indent=2)}",
+        f"The answer.\n```envelope\n{json.dumps(FIELDS, indent=2)}",
     ],
 )
 def test_the_block_of_an_author_is_read_and_taken_out_of_its_reply(text: str) -> None:  # Z-03
@@ -78,16 +78,16 @@ def test_what_may_be_part_of_the_answer_stays_there(text: str) -> None:
 
 
 def test_a_block_that_is_cut_off_is_read_as_far_as_it_goes() -> None:
-    content, handover = read(f'The answer.\n```handoff\n{{"status": "blocked", "summary": "{SUMMARY}')
+    content, handover = read(f'The answer.\n```envelope\n{{"status": "blocked", "summary": "{SUMMARY}')
     assert (content, handover.status, handover.summary) == ("The answer.", "blocked", SUMMARY)
-    content, handover = read("The answer, which is long enough.\n```handoff\nno JSON at all\n```")
+    content, handover = read("The answer, which is long enough.\n```envelope\nno JSON at all\n```")
     assert content == handover.summary == "The answer, which is long enough."
 
 
-QUOTING = "Call ```run()``` once, see the ```handoff block of the manual, then stop."
+QUOTING = "Call ```run()``` once, see the ```envelope block of the manual, then stop."
 
 
-@pytest.mark.parametrize("label", ["handoff", "json"])
+@pytest.mark.parametrize("label", ["envelope", "json"])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_fences_inside_of_a_block_do_not_cut_it_short(label: str, indent: int | None) -> None:  # Z-03
     fields = FIELDS | {"risk_level": "critical", "summary": QUOTING}
@@ -122,7 +122,7 @@ def test_of_several_blocks_the_last_one_counts() -> None:
     ],
 )
 def test_a_block_that_cannot_be_read_whole_is_never_taken_for_harmless(inside: str, risk: str) -> None:  # Z-03
-    content, handover = read(f"{LONG}\n```handoff\n{inside}")
+    content, handover = read(f"{LONG}\n```envelope\n{inside}")
     assert (content, handover.risk_level, handover.own) == (LONG, risk, True)
 
 
@@ -148,12 +148,12 @@ def test_a_block_that_cannot_be_read_whole_is_never_taken_for_harmless(inside: s
     ],
 )
 def test_each_field_is_read_for_itself(field: str, given: object, taken: object) -> None:
-    block = fenced("handoff", **{field: given})
+    block = fenced("envelope", **{field: given})
     _, handover = read(f"The answer.\n{block}")
     assert handover == AS_WRITTEN.changed(**{field: taken})
 
 
-def test_a_reply_without_a_handoff_is_its_own_summary() -> None:  # Z-03
+def test_a_reply_without_a_note_is_its_own_summary() -> None:  # Z-03
     text = "The tide turns at nine in the evening."
     assert read(text) == (text, EnvelopeNote(summary=text, own=False))
     assert read("x" * 400)[1].summary == "x" * 319 + ELLIPSIS
@@ -172,32 +172,32 @@ def test_an_answer_no_longer_than_its_summary_is_passed_whole() -> None:
     assert handover.changed(summary=SUMMARY) == AS_WRITTEN
 
 
-def test_an_author_that_writes_nothing_but_the_handoff_has_said_its_summary() -> None:
+def test_an_author_that_writes_nothing_but_the_note_has_said_its_summary() -> None:
     assert read(fenced()) == (SUMMARY, AS_WRITTEN)
 
 
-def test_a_handoff_in_data_is_taken_out_of_it() -> None:
-    data = {"events": [], "handoff": FIELDS}
-    reply = extract_note(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
-    assert (reply.data, json.loads(reply.text), reply.handoff) == ({"events": []}, {"events": []}, AS_WRITTEN)
-    reply = extract_note(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
+def test_a_note_in_data_is_taken_out_of_it() -> None:
+    data = {"events": [], "envelope": FIELDS}
+    reply = extract_note(Reply.of("a", json.dumps(data), data=data), Turn("go", envelope_limits=POLICY))
+    assert (reply.data, json.loads(reply.text), reply.envelope_note) == ({"events": []}, {"events": []}, AS_WRITTEN)
+    reply = extract_note(Reply.of("a", "In words.", data=data), Turn("go", envelope_limits=POLICY))
     assert (reply.data, reply.text) == ({"events": []}, "In words.")
 
 
-def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> None:
+def test_a_note_that_a_function_gives_is_held_against_the_policy_too() -> None:
     given = EnvelopeNote(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
-    _, handover = read("The answer.", handoff=given)
+    _, handover = read("The answer.", envelope_note=given)
     assert (len(handover.summary), len(handover.needs), len(handover.next_action)) == (320, 6, 320)
     assert handover.risk_level == "high"
 
 
-def test_a_turn_that_asks_for_no_handoff_leaves_the_reply_alone() -> None:
+def test_a_turn_that_asks_for_no_note_leaves_the_reply_alone() -> None:
     reply = Reply.of("a", f"The answer.\n{fenced()}")
     assert extract_note(reply, Turn("go")) is reply
 
 
 @given(st.text(max_size=700), st.integers(16, 400), st.integers(1, 9))
-def test_whatever_is_said_the_handoff_keeps_to_the_policy(text: str, most: int, needs: int) -> None:  # Z-02, Z-03
+def test_whatever_is_said_the_note_keeps_to_the_policy(text: str, most: int, needs: int) -> None:  # Z-02, Z-03
     policy = EnvelopeLimits(max_summary_chars=most, max_needs=needs)
     _, handover = read(text, policy)
     envelope = Envelope(
@@ -214,12 +214,12 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
         summary="x" * 40, artifacts=(), needs=(), next_action="continue",
     )  # fmt: skip
     history = History.of([EnvelopeMessage.of(envelope, "a", ())])
-    turn = Turn("go", history, handoff=POLICY)
+    turn = Turn("go", history, envelope_limits=POLICY)
     usage = Usage(input_tokens=100, output_tokens=50)
 
     def tokens(text: str, used: Usage) -> int:
         reply = extract_note(Reply.of("b", text, usage=used), turn)
-        return reply.handoff.tokens if reply.handoff else -1
+        return reply.envelope_note.tokens if reply.envelope_note else -1
 
     told, own = 8 + 10 + 2, 8 + 9 + 3 + 2
     assert tokens("Plain words.", usage) == told
@@ -232,7 +232,7 @@ def test_a_model_receives_how_long_its_summary_may_be() -> None:
     assert note_instructions(POLICY).endswith("```")
     wanted = schema_with_note({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY)
     assert wanted["required"] == ["n"]
-    assert list(wanted["properties"]) == ["n", "handoff"]  # pyright: ignore[reportArgumentType]
+    assert list(wanted["properties"]) == ["n", "envelope"]  # pyright: ignore[reportArgumentType]
     assert schema_with_note({"type": "array"}, POLICY) == {"type": "array"}
 
 

@@ -13,7 +13,7 @@ from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 
 TASKS = EXAMPLES / "plan" / "tasks.yaml"
-PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "handoffs", "handoff_tokens"]
+PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "envelopes", "envelope_tokens"]
 
 
 def test_the_json_has_the_agreed_fields(call: Call) -> None:  # Z-05, Z-06, Z-07, Z-08

@@ -16,7 +16,7 @@ TEXTS: tuple[str, ...] = (
     "1_000", "12:30:45", "2001-01-01", "<<", "!!python/object:os.system", "&a", "*a", "? ", "- ", "{{", "}}", "{%",
     "%}", "{#", "${HOME}", "${}", "${X", "$", "../../x", "/dev/null", "/dev/zero", "file:///etc/hostname", "http://",
     "http://[", "a:b", "os:path", "a/b", "a b", ".", "..", "-", "--help", "a" * 65, "a" * 5000, "\n# user:\n", "```",
-    "```handoff\n{", "terminate", "workspace", "local", "scripted:", "openai:", "*", "**", "[a-", "(a+)+$", "\\", "\"",
+    "```envelope\n{", "terminate", "workspace", "local", "scripted:", "openai:", "*", "**", "[a-", "(a+)+$", "\\", "\"",
     "'", "#", "constructor", "__class__", "__proto__", "$ref", "$reply", "#/$defs/x", "run.ended",
 )  # fmt: skip
 CHARACTERS = (

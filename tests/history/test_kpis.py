@@ -529,7 +529,7 @@ def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
         (0.0, "", "t", AgentAsked(member="t", member_kind="team", turn=1, task="x", length=0, digest="d")),
         (1.0, "t", "a", AgentAsked(member="one", member_kind="model", turn=1, task="x", length=0, digest="d")),
         (2.0, "t/a", "request-1", AgentReturned(body="b", usage=usage)),
-        (4.0, "t", "a", AgentReplied(usage=usage, handoff=EnvelopeNote(tokens=25))),
+        (4.0, "t", "a", AgentReplied(usage=usage, envelope_note=EnvelopeNote(tokens=25))),
     ]
     found = kpis_of([Event("r", number, *told) for number, told in enumerate(facts, 1)])
     assert (found.total_tokens, found.work_tokens, found.coordination_tokens) == (100, 75, 25)

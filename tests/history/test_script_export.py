@@ -121,11 +121,11 @@ async def test_a_turn_that_failed_fails_again() -> None:
 
 
 async def test_what_was_handed_over_is_part_of_the_script(tmp_path: Path) -> None:  # Z-03
-    handoff = '```handoff\n{"status": "blocked", "summary": "The long and the short of it.", "needs": ["rope"]}\n```'
+    block = '```envelope\n{"status": "blocked", "summary": "The long and the short of it.", "needs": ["rope"]}\n```'
     fields = {"status": "failed", "summary": "It came to three in the end."}
     rules = [
-        Rule(agent="a", reply=f"{'A long story. ' * 30}\n{handoff}"),
-        Rule.model_validate({"agent": "b", "json": {"n": 3, "story": "long " * 99, "handoff": fields}}),
+        Rule(agent="a", reply=f"{'A long story. ' * 30}\n{block}"),
+        Rule.model_validate({"agent": "b", "json": {"n": 3, "story": "long " * 99, "envelope": fields}}),
         Rule(agent="c", reply="Done."),
     ]
 
@@ -139,7 +139,7 @@ async def test_what_was_handed_over_is_part_of_the_script(tmp_path: Path) -> Non
         again = await engine.run(team(Script.load(tmp_path / "script.yaml")), "Go.", run_id="again")
         told = [
             [
-                event.fact.handoff
+                event.fact.envelope_note
                 for event in (await engine.runs.history(run)).events
                 if isinstance(event.fact, AgentReplied)
             ]

@@ -12,7 +12,7 @@ from teamwright.lab.topology.profiles import Topology, TopologyProfile
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunStarted
-from teamwright.values.events.team import TeamEnded, TeamPlanned, TeamStarted, TeamTold
+from teamwright.values.events.team import TeamEnded, TeamMessageSent, TeamPlanned, TeamStarted
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
 from teamwright.values.turns.messages import digest
@@ -64,7 +64,7 @@ class Record:
         )  # fmt: skip
         yield 0.0, ("t", "event-2"), planned
         if told.messages:
-            yield 0.0, ("t", "event-3"), TeamTold(by="lead", to=("w1",), round=1, count=told.messages)
+            yield 0.0, ("t", "event-3"), TeamMessageSent(by="lead", to=("w1",), round=1, count=told.messages)
             yield from _turn("talk", "lead", "coordinate", told.coordination_tokens, told.p95_latency_s)
         for number, tokens in enumerate(_shared(told.execution_tokens, settings.tasks)):
             worker = workers[number % len(workers)] if workers else "lead"

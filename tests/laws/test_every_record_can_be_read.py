@@ -29,7 +29,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "truncated": {"truncated": "yes"},
     "warnings": {"warnings": (3,)},
     "artifacts": {"artifacts": (3,)},
-    "handoff": {"handoff": 3},
+    "envelope_note": {"envelope_note": 3},
     "data": {"data": object()},
     "updates": {"context_updates": {3: object()}},
 }

@@ -99,9 +99,9 @@ def check_answers(events: list[Event]) -> set[int]:
     """
     assert [event.kind for event in events].count("run.ended") == 1
     assert events[-1].kind == "run.ended"
-    accepted = [event.fact.letter for event in events if isinstance(event.fact, RunIntervened)]
-    applied = {event.fact.letter for event in events if isinstance(event.fact, RunApplied)}
-    refused = [event.fact.letter for event in events if isinstance(event.fact, RunRefused)]
+    accepted = [event.fact.inbox_id for event in events if isinstance(event.fact, RunIntervened)]
+    applied = {event.fact.inbox_id for event in events if isinstance(event.fact, RunApplied)}
+    refused = [event.fact.inbox_id for event in events if isinstance(event.fact, RunRefused)]
     assert max(Counter(accepted).values(), default=1) == max(Counter(refused).values(), default=1) == 1
     assert set(accepted) <= applied | set(refused)
     assert not applied & set(refused)

@@ -499,7 +499,7 @@ class WithoutANumber(Plain):
         (SpeaksForOthers, r"names: A message of 'member-1' carries the name 'plain'"),
         (TouchesTheWorld, r"makes an effect of its own"),
         (SwallowsCancellation, r"cancellation: "),
-        (TellsInFull, r"handoffs: .* the prompt of 'member-2' contains the full reply of another member"),
+        (TellsInFull, r"envelopes: .* the prompt of 'member-2' contains the full reply of another member"),
         (Crashes, r"The strategy runs, and crashes: KeyError: 'oops'"),
         (WithoutANumber, r"declaration: `version` must be an int"),
     ],

@@ -44,7 +44,7 @@ class Draft(NamedTuple):
         """The reply with another text; raises if its schema requires data that the text does not have."""
         text = edited_text(data)
         *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
-        edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
+        edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, envelope_note=None)
         spec = spec_of(self.member)
         if spec is not None and spec.output_schema is not None:
             return with_data(edited, spec.output_schema, "The edited reply")

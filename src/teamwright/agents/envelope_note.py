@@ -1,7 +1,6 @@
 """The note for envelopes that an author writes beside its reply: asks a model for it, and parses it from any reply.
 
-Manifests, records and prompts call the note `handoff`; everywhere else a handoff is a transfer to another member. A
-note that can't be parsed is derived from the reply itself, so that it never costs a second request and never fails a
+A note that can't be parsed is derived from the reply itself, so that it never costs a second request and never fails a
 turn. The texts for models are part of prompts: changing one changes effect hashes, and recorded runs would no longer
 resume.
 """
@@ -29,7 +28,7 @@ from teamwright.values.turns.envelope import (
 )
 from teamwright.values.turns.turn import Reply, Turn
 
-KEY = "handoff"
+KEY = "envelope"
 FENCE = "```"
 OPENING_FENCE = re.compile(rf"{FENCE}(?:({KEY})|(?:json)?(?=\s*\{{))\s*")
 RISK_IN_TEXT = re.compile(r"risk[ _]?level\W+(\w+)", re.IGNORECASE)
@@ -43,8 +42,8 @@ WHOLE_ANSWER = "The whole answer: "
 """The prefix of a summary that repeats an answer shorter than the minimum."""
 
 INSTRUCTIONS = """\
-Your team sees a short handoff in place of your answer. Write it below the answer:
-```handoff
+Your team sees a short envelope in place of your answer. Write it below the answer:
+```envelope
 {{"status": "done, blocked or failed", "confidence": 0 to 100, "risk_level": "low, medium, high or critical", \
 "summary": "what the others must know, at most {most} characters", "needs": [], "next_action": ""}}
 ```"""
@@ -88,14 +87,14 @@ def note_fields(note: EnvelopeNote) -> dict[str, JsonValue]:
 
 
 def extract_note(reply: Reply, turn: Turn) -> Reply:
-    """Move the note out of the reply's content to its `handoff` field, cut to the turn's limits."""
-    if turn.handoff is None or not reply.messages:
+    """Move the note out of the reply's content to its `envelope_note` field, cut to the turn's limits."""
+    if turn.envelope_limits is None or not reply.messages:
         return reply
     extracted = _extract(reply)
-    note = bounded_note(extracted.note, extracted.reply.text, turn.handoff)
+    note = bounded_note(extracted.note, extracted.reply.text, turn.envelope_limits)
     own_tokens = envelope_tokens(note) if note.own else 0
     tokens = min(reply.usage.total_tokens, own_tokens + sum(map(envelope_tokens, turn.envelopes)))
-    return extracted.reply.changed(handoff=note.changed(tokens=tokens))
+    return extracted.reply.changed(envelope_note=note.changed(tokens=tokens))
 
 
 def bounded_note(declared: EnvelopeNote | None, text: str, policy: EnvelopeLimits) -> EnvelopeNote:
@@ -122,11 +121,11 @@ class _Extracted(NamedTuple):
 
 
 def _extract(reply: Reply) -> _Extracted:
-    """Find the note in the reply's `handoff` field, its data or its text, in this order."""
-    if reply.handoff is not None:
-        return _Extracted(reply, parse_note(cast("Mapping[str, object]", reply.handoff.to_json())))
+    """Find the note in the reply's `envelope_note` field, its data or its text, in this order."""
+    if reply.envelope_note is not None:
+        return _Extracted(reply, parse_note(cast("Mapping[str, object]", reply.envelope_note.to_json())))
     match reply.data:
-        case {"handoff": dict() as fields, **rest} if "summary" in fields:
+        case {"envelope": dict() as fields, **rest} if "summary" in fields:
             text = to_json(rest).decode() if _is_json(reply.text, reply.data) else reply.text
             return _Extracted(_with_text(reply, text).changed(data=rest), parse_note(fields))
         case _:

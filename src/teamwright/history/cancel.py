@@ -22,12 +22,12 @@ from teamwright.values.turns.turn import Failure
 STOPPED = "stopped by others"
 
 
-def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, letter: int, now: float) -> Batch:
+def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, inbox_id: int, now: float) -> Batch:
     """Return the events that cancel or abort a run: every open ask ends, the innermost first, and then the run."""
     totals = _AskTotals(history)
     facts: list[tuple[str, Fact]] = []
     if isinstance(ending, Cancel) and history.record.cancelled is None:
-        facts.append(("", RunIntervened(intervention=ending, letter=letter)))
+        facts.append(("", RunIntervened(intervention=ending, inbox_id=inbox_id)))
     facts.extend(totals.endings())
     facts.extend(("", refusal) for refusal in history.record.interventions.refusals())
     facts.append(("", totals.run_ended(ending)))

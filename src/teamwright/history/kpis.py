@@ -28,7 +28,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
-from teamwright.values.events.team import TeamEvaluationResult, TeamPlanned, TeamStepFailed, TeamTold
+from teamwright.values.events.team import TeamEvaluationResult, TeamMessageSent, TeamPlanned, TeamStepFailed
 from teamwright.values.key import join_key, without_attempts
 from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
@@ -159,7 +159,7 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     steps = sum(counts.values())
     spent = sum(used.values(), NOTHING)
     total = spent.total_tokens
-    talk = min(reading.handoff_tokens(), used["work"].total_tokens)
+    talk = min(reading.envelope_tokens(), used["work"].total_tokens)
     coordination = used["coordinate"].total_tokens + talk
     done = reading.passed_here()
     pass_rate = round(counts["passed"] / steps, 4) if steps else None
@@ -314,10 +314,14 @@ class _KpiFold:
         """Count the model requests whose usage is not known, and nothing was charged in its place."""
         return sum(1 for ask in self._unmetered if self._counts(ask))
 
-    def handoff_tokens(self) -> int:
+    def envelope_tokens(self) -> int:
         """The tokens of work that went into envelopes, those that members read and those that they wrote."""
         replies = (ask.ended.fact for ask in self.turns() if ask.purpose == "work" and ask.ended is not None)
-        return sum(one.handoff.tokens for one in replies if isinstance(one, AgentReplied) and one.handoff is not None)
+        return sum(
+            one.envelope_note.tokens
+            for one in replies
+            if isinstance(one, AgentReplied) and one.envelope_note is not None
+        )
 
     def messages(self) -> int | None:
         """Count the messages between members of a topology; None without a topology."""
@@ -393,7 +397,7 @@ class _KpiFold:
     def _team_planned(self, event: Event, fact: TeamPlanned) -> None:
         self._planned = True
 
-    def _team_told(self, event: Event, fact: TeamTold) -> None:
+    def _message_sent(self, event: Event, fact: TeamMessageSent) -> None:
         self._sent.append((self._around(event.scope), len(fact.to) * fact.count))
 
     def _evaluated(self, event: Event, fact: TeamEvaluationResult) -> None:
@@ -426,7 +430,7 @@ class _KpiFold:
         AgentCallFailed: _call_failed,
         StepSkipped: _step_skipped,
         TeamPlanned: _team_planned,
-        TeamTold: _team_told,
+        TeamMessageSent: _message_sent,
         TeamEvaluationResult: _evaluated,
         TeamStepFailed: _step_failed,
         PersonAsked: _person_asked,

@@ -97,7 +97,7 @@ def _turn_rules(
         return
     messages = record.bodies.messages(ending.messages)
     text = messages[-1].content if messages else ""
-    note = ending.handoff if ending.handoff and ending.handoff.own else None
+    note = ending.envelope_note if ending.envelope_note and ending.envelope_note.own else None
     if note is not None:
         text = with_note_block(text, note)
     if ending.signal == "terminate":

@@ -112,7 +112,7 @@ def auto_team(
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     lead: str | None = None,
     share: Share | None = None,
-    handoff: EnvelopeSettings | None = None,
+    envelope: EnvelopeSettings | None = None,
     limits: Limits | None = None,
     on_failure: str = "fail",
 ) -> Team:
@@ -128,7 +128,7 @@ def auto_team(
         strategy=chosen.topology,
         options=chosen.options | {"on_failure": on_failure},
         share=share,
-        handoff=handoff,
+        envelope=envelope,
         limits=limits,
     )
     team.bundle = chosen.bundle.to_json()
@@ -208,7 +208,7 @@ def declared_skill(manifest: Manifest, spec: TeamSpec) -> float | None:
 def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel | None = None) -> EvaluationSettings:
     """Return the evaluation settings for a team: its `share`, and its budget level if none is given."""
     update: dict[str, object] = {}
-    level = budget or (spec.handoff.budget if spec.handoff else None)
+    level = budget or (spec.envelope.budget if spec.envelope else None)
     if level is not None:
         update["budget"] = level
     if spec.share in ("transcript", "output"):

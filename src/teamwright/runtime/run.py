@@ -502,15 +502,15 @@ class Run:
             case Cancel() as cancel:
                 if not state.cancelled:
                     cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
-                    state.recorder.add("", "", RunIntervened(intervention=cancel, letter=item.id))
+                    state.recorder.add("", "", RunIntervened(intervention=cancel, inbox_id=item.id))
                     self._cancel_request = cancel
                     self._cancel()
             case Pause():
-                state.recorder.add("", "", RunIntervened(intervention=item.intervention, letter=item.id))
+                state.recorder.add("", "", RunIntervened(intervention=item.intervention, inbox_id=item.id))
                 state.pausing = True
                 self._check_pause()
             case Mark(name=name, by=by) as mark:
-                state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
+                state.recorder.add("", "", RunIntervened(intervention=mark, inbox_id=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
             case Undo() | ActionClaim():
                 pass  # the one concerns the conversation of the run, the other is read by the calls that claim actions

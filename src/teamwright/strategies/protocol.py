@@ -44,7 +44,7 @@ class Settings:
     max_turns: int | None = None
     on_max_turns: Literal["stop", "fail"] = "stop"
     options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    handoff: EnvelopeSettings | None = None
+    envelope: EnvelopeSettings | None = None
     _parsed: dict[type[Value], Value] = field(
         default_factory=dict[type[Value], Value], init=False, repr=False, compare=False
     )

@@ -135,7 +135,7 @@ class Builder:
                 strategy=spec.strategy,
                 description=spec.description,
                 share=spec.share,
-                handoff=spec.handoff,
+                envelope=spec.envelope,
                 degradation=spec.degradation,
                 max_turns=spec.max_turns,
                 on_max_turns=spec.on_max_turns,

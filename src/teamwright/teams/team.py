@@ -90,7 +90,7 @@ class Team(PolicyAttributes):
         strategy: str | StrategyLike = "sequential",
         description: str = "",
         share: Share | None = None,
-        handoff: EnvelopeSettings | None = None,
+        envelope: EnvelopeSettings | None = None,
         degradation: Degradation = "none",
         max_turns: int | None = None,
         on_max_turns: Literal["stop", "fail"] = "stop",
@@ -121,7 +121,7 @@ class Team(PolicyAttributes):
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
         given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
         collect(check_arguments, owner, TeamSpec, description=description, **given)
-        handoff = collect(value_of, owner, "handoff", handoff, EnvelopeSettings)
+        envelope = collect(value_of, owner, "envelope", envelope, EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
         self.notify = collect(_checked_notify, owner, notify)
         self.confirm_above = collect(value_of, owner, "confirm_above", confirm_above, ConfirmAbove)
@@ -132,7 +132,7 @@ class Team(PolicyAttributes):
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, handoff)
+        self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, envelope)
         self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
         """The nesting depth of teams, this one included."""
         self.secrets: frozenset[str] = frozenset()
@@ -222,7 +222,7 @@ class Team(PolicyAttributes):
         if self.settings.share == "a2a_lite":
             from teamwright.strategies.envelopes.context import run_with_envelopes
 
-            nested = turn.handoff is not None
+            nested = turn.envelope_limits is not None
             outcome, note = await run_with_envelopes(self.strategy, task, members, ctx, nested=nested)
         else:
             outcome = await run_strategy(self.strategy, task, members, ctx)
@@ -237,7 +237,7 @@ class Team(PolicyAttributes):
             data=outcome.data,
             stop_reason=outcome.stop_reason,
             warnings=self._with_team_name(outcome.warnings),
-            handoff=note,
+            envelope_note=note,
         )
         if self.output_schema is None:
             return with_preferred_data(reply, turn.output_schema)
@@ -306,7 +306,7 @@ class Team(PolicyAttributes):
             strategy=self._written_strategy or self.strategy.name,
             members=tuple(member.name for member in self.members),
             share=self.settings.share,
-            handoff=self.settings.handoff,
+            envelope=self.settings.envelope,
             degradation=self.degradation,
             max_turns=self.settings.max_turns,
             on_max_turns=self.settings.on_max_turns,

@@ -238,10 +238,10 @@ async def check_terminate(trial: StrategyTrial) -> None:
     _check_kept(script.replies[:1], result, "when it terminated")
 
 
-async def check_handoffs(trial: StrategyTrial) -> None:
+async def check_envelopes(trial: StrategyTrial) -> None:
     """With `share: a2a_lite`, check that no prompt contains another member's full reply, and the result all of them."""
     settings, script = replace(trial.settings, share="a2a_lite"), TrialScript()
-    lines = partial(_long_answer, trial.lines, limits_of(settings.handoff).max_summary_chars)
+    lines = partial(_long_answer, trial.lines, limits_of(settings.envelope).max_summary_chars)
     result, _ = await _run(replace(trial, settings=settings, lines=lines), script, "runs with share: a2a_lite")
     for name, turn in script.asks:
         assert LONG_ANSWER_END not in turn.prompt, (
@@ -299,7 +299,7 @@ CHECKS: tuple[Check, ...] = (
     check_failures,
     check_cancellation,
     check_terminate,
-    check_handoffs,
+    check_envelopes,
     check_nesting,
 )
 
@@ -358,7 +358,7 @@ class StrategyConformance:
         self.check(check_terminate)
 
     def test_with_envelopes_nobody_is_told_a_transcript(self) -> None:
-        self.check(check_handoffs)
+        self.check(check_envelopes)
 
     def test_teams_nest_both_ways(self) -> None:
         self.check(check_nesting)

@@ -185,7 +185,7 @@ class StrategyTrial:
             helpers=self.helpers(script),
             strategy=ObservedStrategy(self.make()),
             share=settings.share,
-            handoff=settings.handoff,
+            envelope=settings.envelope,
             max_turns=settings.max_turns,
             on_max_turns=settings.on_max_turns,
             options=dict(settings.options),

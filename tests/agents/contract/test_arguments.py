@@ -142,7 +142,7 @@ CASES: list[tuple[Maker, dict[str, object], str]] = [
     (team, {"strategy": 3}, "3 is not a strategy"),
     (team, {"description": 3}, "The team 't': description: expects text"),
     (team, {"share": "everything"}, "share: is 'transcript'"),
-    (team, {"handoff": 3}, "handoff: expects a"),
+    (team, {"envelope": 3}, "envelope: expects a"),
     (team, {"degradation": "sometimes"}, "degradation: is 'none'"),
     (team, {"max_turns": 0}, "max_turns: must be at least 1, and 0 is not"),
     (team, {"max_turns": "3"}, "max_turns: expects a whole number, found the text '3'"),
@@ -309,7 +309,7 @@ async def test_a_run_takes_the_fields_of_its_settings_as_agents_do() -> None:
 
 def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
     given = {
-        "handoff": {"max_artifacts": 3},
+        "envelope": {"max_artifacts": 3},
         "notify": {"webhook": "http://localhost:1"},
         "confirm_above": {"usd": 1.0},
         "limits": {"tokens": 3},
@@ -318,7 +318,7 @@ def test_a_team_takes_the_fields_of_its_settings_as_agents_do() -> None:
     assert {name: getattr(declared, name).model_dump(exclude_unset=True) for name in given} == given
     with pytest.raises(UsageError, match=r"(?s)notify\.webhok.*confirm_above\.usd") as raised:
         Team("t", members=[MEMBER], notify={"webhok": ""}, confirm_above={"usd": -1})  # pyright: ignore[reportArgumentType]
-    assert "handoff" not in str(raised.value)
+    assert "envelope" not in str(raised.value)
 
 
 def test_a_call_with_a_misspelt_argument_runs_nothing() -> None:

@@ -62,7 +62,7 @@ def test_a_running_team_is_told_something_and_its_budget_is_raised(  # A-13
     assert {**raised, "number": 0} == {
         "run_id": "one",
         "intervention": "raise_budget",
-        "letter": 2,
+        "inbox_id": 2,
         "status": "accepted",
         "number": 0,
         "key": "",

@@ -11,7 +11,7 @@ import pytest
 from teamwright.errors import Refused
 from teamwright.experts.collaboration.collaborate import FALLBACK
 from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamToldBack
+from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.turns.turn import Turn
 from tests.kit.collaboration import RACE, SPLIT, collaboration, deciding, facts, phases, statuses
 from tests.kit.members import FakeMembers
@@ -43,7 +43,7 @@ async def test_a_plan_with_mistakes_is_sent_back_once() -> None:  # A-03
     lead = fakes.member("lead", deciding(steps=[wrong, PLAN], winner={"winner": "answer-1", "reason": "."}))
     result, events = await run(collaboration(fakes, [], members={"lead": lead}))
     assert result.status == "completed"
-    (back,) = facts(events, TeamToldBack)
+    (back,) = facts(events, TeamReplyRejected)
     assert "'nobody'" in back.problem
     assert "'z'" in back.problem
     assert back.problem in fakes.received[1][1].task

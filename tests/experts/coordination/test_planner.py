@@ -56,7 +56,7 @@ async def test_a_plan_with_mistakes_is_sent_back_once_with_what_is_wrong() -> No
     result, events = await run(team(fakes, plan))
     assert result.status == "completed"
     assert fakes.calls == ["planner", "planner", "ana", "ben"]
-    (told,) = [event.fact for event in events if event.kind == "team.told_back"]
+    (told,) = [event.fact for event in events if event.kind == "team.reply_rejected"]
     assert str(told.to_json()["problem"]) in fakes.received[1][1].task
     assert [one.content for one in fakes.received[1][1].history] == ['{"steps": [{"id": "x", "role": "poet"}]}']
 

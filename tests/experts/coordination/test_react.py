@@ -21,7 +21,7 @@ from teamwright.testing.strategy_trial import TASK as TRIAL
 from teamwright.values.events.event import Event
 from teamwright.values.events.live import TeamLife
 from teamwright.values.events.run import RunRefused
-from teamwright.values.events.team import TeamEnded, TeamRoleBound, TeamStepCompleted, TeamToldBack
+from teamwright.values.events.team import TeamEnded, TeamReplyRejected, TeamRoleBound, TeamStepCompleted
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.interventions import STEERING_VERSION, AddMember, RemoveMember, Steer
 from teamwright.values.turns.turn import Turn
@@ -52,7 +52,7 @@ def react(fakes: FakeMembers, lead: object, answers: dict[str, object] | None = 
 
 
 def told_back(events: list[Event]) -> list[str]:
-    return [event.fact.problem for event in events if isinstance(event.fact, TeamToldBack)]
+    return [event.fact.problem for event in events if isinstance(event.fact, TeamReplyRejected)]
 
 
 class TestReact(StrategyConformance):

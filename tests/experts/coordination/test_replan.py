@@ -19,7 +19,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamEnded, TeamStepCompleted, TeamStepFailed, TeamToldBack
+from teamwright.values.events.team import TeamEnded, TeamReplyRejected, TeamStepCompleted, TeamStepFailed
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import RunResult
@@ -109,7 +109,7 @@ async def test_a_reason_that_was_given_before_is_refused_and_told() -> None:
     other = {**same, "reason": "ben is free"}
     result, events = await run(team(fakes, planner(BAD_AGAIN, same, other)))
     assert (result.status, result.output) == ("completed", "ben is done")
-    (told,) = facts(events, TeamToldBack)
+    (told,) = facts(events, TeamReplyRejected)
     assert told.problem == "its reason was given before: 'Bad deserves another go'; another plan needs a new one"
     assert told.problem in fakes.last_turn("planner").task
     assert "- bad deserves  ANOTHER go" in fakes.last_turn("planner").task
@@ -120,7 +120,7 @@ async def test_a_plan_that_touches_what_is_done_or_lost_is_told_all_its_mistakes
     wrong = {"steps": [{"id": "look", "role": "ana", "task": "L."}, {"id": "dig", "role": "ben", "task": "D."}]}
     result, events = await run(team(FakeMembers(), planner(wrong, AGAIN)))
     assert result.status == "completed"
-    (told,) = facts(events, TeamToldBack)
+    (told,) = facts(events, TeamReplyRejected)
     assert told.problem == (
         "it gives no reason; the step 'look' has ended, and what is done stays done; leave it out; the step 'dig'"
         " failed; give what replaces it another id"

@@ -148,7 +148,7 @@ async def test_the_lead_plans_and_is_sent_its_mistakes_once() -> None:  # A-10
     team = Team("t", members=[members.member("a", lead), members.member("b")], strategy="live")
     result, events = await run(team)
     assert (result.status, result.output) == ("completed", "The shed.")
-    assert [event.kind for event in events].count("team.told_back") == 1
+    assert [event.kind for event in events].count("team.reply_rejected") == 1
     assert asks(events) == [("plan", "a"), ("plan-again", "a"), ("turn-1", "b"), ("turn-2", "a")]
 
 

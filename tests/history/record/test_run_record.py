@@ -138,7 +138,7 @@ def test_time_counts_only_with_a_driver() -> None:
 
 
 def test_interventions_that_were_taken_are_remembered() -> None:
-    found = past(STARTED, RunIntervened(intervention=Cancel(), letter=4))
+    found = past(STARTED, RunIntervened(intervention=Cancel(), inbox_id=4))
     assert (found.cancelled, found.last_inbox_item) == (Cancel(), 4)
 
 

@@ -16,7 +16,7 @@ from teamwright.values.events.team import (
     TeamEmitted,
     TeamEscalated,
     TeamGoalReached,
-    TeamToldBack,
+    TeamReplyRejected,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.limits.degradation import NO_CUTBACK
@@ -39,7 +39,7 @@ from teamwright.values.turns.artifacts import Artifact
         (TeamDecided(by="lead", action="delegate", iteration=2, to=("a", "b")), "decision 2 of lead: delegate to a, b"),
         (TeamDecided(by="lead", action="synthesize", iteration=3), "decision 3 of lead: synthesize"),
         (
-            TeamToldBack(member="lead", problem="it holds no JSON"),
+            TeamReplyRejected(member="lead", problem="it holds no JSON"),
             "lead is asked again because its answer can't be used: it holds no JSON",
         ),
         (TeamEmitted(event="1", type="workflow.started", depth=0, to=("a",)), "event workflow.started, to a"),
@@ -74,7 +74,7 @@ BEGUN = RunStarted(team="t", task="", manifest="", seed=1)
     [
         (RunCheckpoint(name="half"), "checkpoint half"),
         (RunCheckpoint(name="half", by="Ada"), "checkpoint half, set by Ada"),
-        (RunIntervened(intervention=Mark(name="half"), letter=1), None),
+        (RunIntervened(intervention=Mark(name="half"), inbox_id=1), None),
         (RunLogged(text="wet", level="warning"), "warning: wet"),
         (RunLogged(text="as usual"), None),
         (
@@ -131,7 +131,7 @@ def test_rate_limits_are_described_in_plain_words(fact: Fact, words: str | None)
 def test_a_degradation_step_is_described_in_plain_words(
     rung: str, before: float | None, after: float | None, words: str
 ) -> None:  # Z-11
-    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=NO_CUTBACK, undone=after is None)
+    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", cutback=NO_CUTBACK, undone=after is None)
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
 

@@ -181,9 +181,9 @@ def test_members_share_as_the_team_says_else_as_topologies_do(tmp_path: Path, sh
     assert shape(advise(team_of(tmp_path, text), "x"), "star_team")[1] == told.total_tokens
 
 
-def test_the_budget_is_that_of_the_teams_handoffs_unless_one_is_given(tmp_path: Path) -> None:
+def test_the_budget_is_that_of_the_teams_envelopes_unless_one_is_given(tmp_path: Path) -> None:
     made = team_of(
-        tmp_path, PLAN.replace("strategy: dag", "strategy: dag\n    share: a2a_lite\n    handoff: {budget: low}")
+        tmp_path, PLAN.replace("strategy: dag", "strategy: dag\n    share: a2a_lite\n    envelope: {budget: low}")
     )
     low, high = (
         evaluate_topology("star_team", EvaluationSettings(tasks=10, budget=one), OF_TWO) for one in ("low", "high")

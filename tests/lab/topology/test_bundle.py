@@ -9,7 +9,7 @@ from teamwright.errors import PlanError
 from teamwright.lab.topology.bundle import orchestrate, settings_for
 from teamwright.lab.topology.model import EvaluationSettings, evaluate
 from teamwright.strategies.plan.prepared_plan import prepare
-from teamwright.strategies.plan.schedule.handoffs import handoff_tokens
+from teamwright.strategies.plan.schedule.envelopes import envelopes_tokens
 from teamwright.strategies.plan.schedule.planner import PlannerSettings
 from teamwright.strategies.plan.schedule.schedule import validate_schedule
 from teamwright.values.specs.plan import Plan, Step
@@ -33,13 +33,13 @@ def test_a_bundle_holds_the_choice_and_all_that_follows_from_it() -> None:  # Z-
     assert prepared.settings == PlannerSettings(max_parallel=4, run_budget=3980, coordination_floor=10)
     assert [batch.tasks for batch in prepared.schedule.batches] == [("A",), ("B", "C"), ("D",)]
     assert prepared.diagnostics.critical_path == ("A", "B", "D")
-    assert {envelope.run_id for envelope in prepared.handoffs} == {"run-e2e"}
-    assert prepared.handoff_tokens == handoff_tokens(prepared.handoffs)
+    assert {envelope.run_id for envelope in prepared.envelopes} == {"run-e2e"}
+    assert prepared.envelope_tokens == envelopes_tokens(prepared.envelopes)
 
 
 def test_the_data_of_a_bundle_is_that_of_the_schedule_with_two_parts_more() -> None:  # Z-09
     bundle = orchestrate(FOUR)
-    own = ["order", "batches", "budgets", "total_tokens", "diagnostics", "handoffs", "handoff_tokens"]
+    own = ["order", "batches", "budgets", "total_tokens", "diagnostics", "envelopes", "envelope_tokens"]
     assert list(bundle.prepared.to_json()) == own
     assert list(bundle.to_json()) == [*own, "evaluation", "planner_settings"]
 

@@ -143,8 +143,8 @@ def _chief(request: ChatRequest, times: int) -> str:
 
 def _at_length(risk: str) -> Says:
     def says(request: ChatRequest, times: int) -> str:
-        handoff = {"status": "done", "risk_level": risk, "summary": f"In short it is {request.digest}"}
-        return f"{request.digest} at length {'and so on ' * 40}\n```handoff\n{json.dumps(handoff)}\n```"
+        note = {"status": "done", "risk_level": risk, "summary": f"In short it is {request.digest}"}
+        return f"{request.digest} at length {'and so on ' * 40}\n```envelope\n{json.dumps(note)}\n```"
 
     return says
 

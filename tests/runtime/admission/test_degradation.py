@@ -79,7 +79,7 @@ async def test_a_rung_is_undone_when_the_pressure_falls() -> None:  # Z-11
         ("compaction", None, 6, False),
         ("compaction", 6, None, True),
     ]
-    assert taken[-1].posture == Cutback()
+    assert taken[-1].cutback == Cutback()
 
 
 async def test_nothing_is_undone_for_the_ask_that_closes_the_team() -> None:  # Z-11

@@ -28,7 +28,7 @@ FULL = Turn(
     output_schema={"type": "object"},
     left=Amounts(tokens=50),
     tier="economy",
-    handoff=EnvelopeSettings(max_needs=2),
+    envelope_limits=EnvelopeSettings(max_needs=2),
     quotes_task=False,
     since=1,
     aside=True,
@@ -46,13 +46,13 @@ def test_a_turn_is_rebuilt_from_its_recorded_parts(turn: Turn) -> None:
     rebuilt = turn_from(fields, turn.task, History.of(recorded), turn.attachments)
     assert rebuilt.digest == turn.digest
     for name in turn.__struct_fields__:
-        if name not in ("history", "handoff"):
+        if name not in ("history", "envelope_limits"):
             assert getattr(rebuilt, name) == getattr(turn, name)
     assert list(rebuilt.history) == list(turn.history)
     assert rebuilt.envelopes == turn.envelopes
-    assert (rebuilt.handoff is None) == (turn.handoff is None)
-    if turn.handoff is not None and rebuilt.handoff is not None:
-        assert rebuilt.handoff.max_needs == turn.handoff.max_needs
+    assert (rebuilt.envelope_limits is None) == (turn.envelope_limits is None)
+    if turn.envelope_limits is not None and rebuilt.envelope_limits is not None:
+        assert rebuilt.envelope_limits.max_needs == turn.envelope_limits.max_needs
 
 
 def test_only_artifacts_that_a_turn_or_a_shared_value_points_to_go_with_it() -> None:

@@ -18,7 +18,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.delegation.hierarchical import HierarchicalOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Fact
-from teamwright.values.events.team import TeamDecided, TeamToldBack
+from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
 from tests.kit.members import FakeMembers, numbered
@@ -180,8 +180,8 @@ async def test_decisions_and_rejected_decisions_are_recorded() -> None:  # R-13
         TeamDecided(by="lead", action="synthesize", iteration=2),
     ]
     lead = Lead("hm", synthesize())
-    told = await facts(lead.team(FakeMembers(numbered).member("a")), TeamToldBack)
-    assert told == [TeamToldBack(member="lead", problem="it holds no JSON")]
+    told = await facts(lead.team(FakeMembers(numbered).member("a")), TeamReplyRejected)
+    assert told == [TeamReplyRejected(member="lead", problem="it holds no JSON")]
 
 
 async def test_running_out_of_decisions_keeps_every_result_and_says_so() -> None:  # P-06 R-07

@@ -35,7 +35,7 @@ LONG = f"The survey of the harbour. {'It goes on. ' * 60}{MARK}"
 SUMMARY = "The harbour is surveyed; the north wall leans."
 BY_AUTHOR = f"""{LONG}
 
-```handoff
+```envelope
 {json.dumps({"status": "done", "confidence": 80, "risk_level": "medium", "summary": SUMMARY, "needs": ["a crane"]})}
 ```"""
 CHECK = EnvelopeLimits()
@@ -98,13 +98,13 @@ async def test_what_fits_its_summary_is_kept_nowhere() -> None:
 
 async def test_a_function_hands_over_in_typed_form() -> None:
     fakes, given = FakeMembers(), EnvelopeNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
-    await run(lite(fakes, "a b", Reply.of("a", LONG, handoff=given)))
+    await run(lite(fakes, "a b", Reply.of("a", LONG, envelope_note=given)))
     (envelope,) = fakes.last_turn("b").envelopes
     assert (envelope.summary, envelope.confidence, envelope.artifacts[1:]) == (SUMMARY, 99, ("docs/wall.md",))
 
 
 @pytest.mark.parametrize(
-    ("handoff", "most"),
+    ("settings", "most"),
     [
         (None, 320),
         (EnvelopeSettings(budget="low"), 320),
@@ -116,12 +116,12 @@ async def test_a_function_hands_over_in_typed_form() -> None:
     ],
 )
 async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(
-    handoff: EnvelopeSettings | None, most: int
+    settings: EnvelopeSettings | None, most: int
 ) -> None:
     fakes = FakeMembers()  # Z-03
-    await run(lite(fakes, "a b", "x" * 999, handoff=handoff))
+    await run(lite(fakes, "a b", "x" * 999, envelope=settings))
     (envelope,) = fakes.last_turn("b").envelopes
-    assert len(envelope.summary) == most == limits_of(handoff).max_summary_chars
+    assert len(envelope.summary) == most == limits_of(settings).max_summary_chars
 
 
 async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() -> None:
@@ -131,8 +131,8 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
         events = await journal.read(RUN_ID)
         history = await engine.runs.history(RUN_ID)
     replied = next(event.fact for event in events if isinstance(event.fact, AgentReplied))
-    assert replied.handoff is not None
-    assert (replied.handoff.summary, replied.handoff.own) == (SUMMARY, True)
+    assert replied.envelope_note is not None
+    assert (replied.envelope_note.summary, replied.envelope_note.own) == (SUMMARY, True)
     assert contents(history.record.bodies.messages(replied.messages)) == [LONG]
 
 
@@ -327,12 +327,12 @@ async def test_a_pointer_opens_by_a_tool_unless_an_allowlist_forbids_it(
     assert result.output == said
 
 
-async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> None:  # Z-03
+async def test_a_model_is_asked_for_a_note_and_opens_what_others_said() -> None:  # Z-03
     def answer(request: ChatRequest) -> ChatAnswer:
         told = json.dumps(request.body)
         if "tool_call_id" in told:
-            handoff = json.dumps({"status": "done", "summary": "It was read to its end."})
-            return Say(text=f"I read it up to {MARK if MARK in told else 'nowhere'}.\n```handoff\n{handoff}\n```")
+            note = json.dumps({"status": "done", "summary": "It was read to its end."})
+            return Say(text=f"I read it up to {MARK if MARK in told else 'nowhere'}.\n```envelope\n{note}\n```")
         if "artifact://" in told:
             pointer = told[(at := told.index("artifact://")) : at + 51]
             return CallTools(calls=(ToolCall(name="open_artifact", args={"hash": pointer}),))
@@ -358,7 +358,9 @@ async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> No
     assert MARK in json.dumps(third)
     assert [one.summary for one in fakes.last_turn("c").envelopes] == [SUMMARY, "It was read to its end."]
     tokens = [
-        event.fact.handoff.tokens for event in events if isinstance(event.fact, AgentReplied) and event.fact.handoff
+        event.fact.envelope_note.tokens
+        for event in events
+        if isinstance(event.fact, AgentReplied) and event.fact.envelope_note
     ]
     assert tokens[0] > 0
     assert tokens[1] > tokens[0] / 2
@@ -370,12 +372,12 @@ async def test_a_model_with_its_own_form_is_asked_for_nothing_else() -> None:
         fakes = FakeMembers()
         agent = ModelAgent("a", model=ServerModel(url=server.url, name="m"), output_schema=form)
         await run(Team("t", members=[agent, fakes.member("b")], share="a2a_lite"))
-        assert "handoff" not in json.dumps(server.requests[0].body)
+        assert "envelope" not in json.dumps(server.requests[0].body)
     assert [one.summary for one in fakes.last_turn("b").envelopes] == ['The whole answer: {"n": 3}']
 
 
 async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None:  # Z-03
-    said = {"events": [], "handoff": {"status": "done", "summary": SUMMARY}}
+    said = {"events": [], "envelope": {"status": "done", "summary": SUMMARY}}
     subscriptions: list[JsonValue] = [
         {"member": "a", "on": "workflow.started"}, {"member": "b", "on": "workflow.started"},
     ]  # fmt: skip
@@ -385,14 +387,14 @@ async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None: 
         team = Team("t", members=[agent, fakes.member("b")], strategy="reactive", share="a2a_lite",
                     options={"subscriptions": subscriptions, "limit": 1})  # fmt: skip
         result, _ = await run(team)
-        assert '"handoff"' in json.dumps(server.requests[0].body)
+        assert '"envelope"' in json.dumps(server.requests[0].body)
     assert [one.summary for one in fakes.last_turn("b").envelopes] == [SUMMARY]
     assert contents(result.messages)[0] == '{"events":[]}'
 
 
 async def test_secrets_are_taken_out_of_what_a_function_hands_over() -> None:
     async def tell(turn: Turn, ctx: Context) -> Reply:
-        return Reply.of("a", LONG, handoff=EnvelopeNote(summary="The key is s3cret-key-of-the-harbour, keep it."))
+        return Reply.of("a", LONG, envelope_note=EnvelopeNote(summary="The key is s3cret-key-of-the-harbour, keep it."))
 
     team = Team("t", members=[FunctionAgent("a", tell)], share="a2a_lite")
     team.secrets = frozenset(("s3cret-key-of-the-harbour",))
@@ -413,5 +415,5 @@ async def test_a_transcript_and_an_output_are_shared_as_ever() -> None:
         team = Team("t", members=[fakes.member("a", LONG), fakes.member("b")], share=share)
         _, events = await run(team)
         assert LONG in fakes.last_turn("b").prompt
-        assert fakes.last_turn("b").handoff is None
-        assert not any(isinstance(event.fact, AgentReplied) and event.fact.handoff for event in events)
+        assert fakes.last_turn("b").envelope_limits is None
+        assert not any(isinstance(event.fact, AgentReplied) and event.fact.envelope_note for event in events)

@@ -28,7 +28,7 @@ ESCALATED = "reports"
 
 
 def risky(level: RiskLevel = "high") -> str:
-    return f"{LONG}\n```handoff\n{json.dumps({'status': 'done', 'risk_level': level, 'summary': SUMMARY})}\n```"
+    return f"{LONG}\n```envelope\n{json.dumps({'status': 'done', 'risk_level': level, 'summary': SUMMARY})}\n```"
 
 
 def leading(ruling: object) -> object:
@@ -45,13 +45,13 @@ def leading(ruling: object) -> object:
     return decide
 
 
-def office(fakes: FakeMembers, ruling: object, answer: object = None, handoff: EnvelopeSettings | None = None) -> Team:
+def office(fakes: FakeMembers, ruling: object, answer: object = None, envelope: EnvelopeSettings | None = None) -> Team:
     members = [fakes.member("a", risky() if answer is None else answer), fakes.member("b")]
     lead = fakes.member("lead", leading(ruling))
     options: dict[str, JsonValue] = {**LEAD, "on_failure": "collect"}
     return Team(
         "t", members=members, helpers=[lead], strategy="hierarchical", share="a2a_lite", options=options,
-        handoff=handoff,
+        envelope=envelope,
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def line(fakes: FakeMembers, escalate: Escalate = "lead", answer: object = None,
         fakes.member("a", risky() if answer is None else answer, optional=optional),
         fakes.member("b"),
     ]
-    return Team("t", members=members, share="a2a_lite", handoff=EnvelopeSettings(escalate=escalate))
+    return Team("t", members=members, share="a2a_lite", envelope=EnvelopeSettings(escalate=escalate))
 
 
 def escalations(events: list[Event]) -> list[TeamEscalated]:
@@ -160,7 +160,7 @@ async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
 
 async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_read_again() -> None:  # Z-03
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=EnvelopeNote(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, envelope_note=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     fakes = FakeMembers()
     team = Team("t", members=[fakes.member("a", reply, output_schema=schema)], share="a2a_lite")
     answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
@@ -171,7 +171,7 @@ async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_rea
 
 
 async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> None:
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=EnvelopeNote(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, envelope_note=EnvelopeNote(summary=SUMMARY, risk_level="high"))
     for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
         team = Team("t", members=[FakeMembers().member("a", reply)], share="a2a_lite")
         result, _ = await through(team, {"approve-risk": Answer.edit(edit)})
@@ -198,7 +198,7 @@ async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, w
 async def test_a_policy_escalates_to_a_person_or_not_at_all() -> None:  # Z-03
     fakes = FakeMembers()
     result, events = await through(
-        office(fakes, {"decision": "approve"}, handoff=EnvelopeSettings(escalate="person")),
+        office(fakes, {"decision": "approve"}, envelope=EnvelopeSettings(escalate="person")),
         {"approve-risk": Answer.approve()},
     )
     assert result.status == "completed"
@@ -272,7 +272,7 @@ async def test_concurrent_escalations_resume_to_the_same_result_from_every_point
         lead = fakes.member("lead", leading({"decision": "approve", "note": "mind the wall"}))
         return Team(
             "t", members=members, helpers=[lead], strategy="hierarchical", share="a2a_lite", options=LEAD,
-            handoff=EnvelopeSettings(escalate=kind),
+            envelope=EnvelopeSettings(escalate=kind),
         )  # fmt: skip
 
     journal = MemoryJournal()

@@ -21,8 +21,8 @@ STEPS: list[Any] = [
 
 
 def handing(text: str, status: str, *needs: str) -> str:
-    handoff = json.dumps({"status": status, "summary": f"{text}, in short", "needs": needs})
-    return f"{text}\n```handoff\n{handoff}\n```"
+    note = json.dumps({"status": status, "summary": f"{text}, in short", "needs": needs})
+    return f"{text}\n```envelope\n{note}\n```"
 
 
 def ruling(decision: str, note: str = "mind the wall") -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
-from teamwright.values.events.team import TeamTold
+from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
@@ -29,7 +29,9 @@ async def test_each_step_is_a_word_of_the_lead_and_a_result_back_and_the_lead_an
     assert fakes.calls == ["lead", "worker", "lead", "worker", "lead"]
     assert [turn.purpose for _, turn in fakes.received] == ["coordinate", "work", "coordinate", "work", "coordinate"]
     assert speakers(result) == ["worker", "worker", "lead"]
-    told = [(event.fact.by, event.fact.to, event.fact.round) for event in events if isinstance(event.fact, TeamTold)]
+    told = [
+        (event.fact.by, event.fact.to, event.fact.round) for event in events if isinstance(event.fact, TeamMessageSent)
+    ]
     assert told == [
         ("lead", ("worker",), 1),
         ("worker", ("lead",), 1),

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
-from teamwright.values.events.team import TeamTold
+from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
@@ -86,7 +86,7 @@ async def test_what_was_said_after_a_round_is_no_reason_to_talk_after_the_next()
     skipped = [{"id": name, "needs": ["a", "b"], "when": "task == ''"} for name in ("c", "d")]
     _, events = await run(team(fakes, [*steps("a", "b"), *skipped], options={"peer_rounds": 2}))
     assert Counter(fakes.calls) == {"x": 3, "y": 3, "lead": 1}
-    assert {event.fact.round for event in events if isinstance(event.fact, TeamTold)} == {1}
+    assert {event.fact.round for event in events if isinstance(event.fact, TeamMessageSent)} == {1}
 
 
 async def test_messages_after_a_round_are_passed_to_the_next_round_only() -> None:

@@ -12,7 +12,7 @@ import pytest
 from teamwright.errors import ManifestError, Refused
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.events.team import TeamPlanned, TeamTold
+from teamwright.values.events.team import TeamMessageSent, TeamPlanned
 from teamwright.values.turns.turn import Turn
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
@@ -29,7 +29,7 @@ def team(fakes: FakeMembers, rows: list[Any], names: str = "lead x y", **more: A
 
 
 def messages(events: list[Any]) -> int:
-    return sum(len(event.fact.to) * event.fact.count for event in events if isinstance(event.fact, TeamTold))
+    return sum(len(event.fact.to) * event.fact.count for event in events if isinstance(event.fact, TeamMessageSent))
 
 
 @pytest.mark.parametrize(("workers", "rounds"), [(1, 3), (2, 2), (4, 3)])

@@ -20,7 +20,7 @@ from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import StrategyTrial, TrialScript
 from teamwright.values.events.event import Fact
-from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
+from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
 from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
@@ -206,7 +206,7 @@ async def test_an_unreadable_reply_is_reported_back_once_and_is_then_an_error(re
     result, facts = await recorded(network(members, on("a", START), on("b", "agent.error")))
     assert fakes.calls == ["a", "a", "b"]
     assert "Your last answer could not be used" in fakes.received[1][1].task
-    assert [fact.member for fact in facts if isinstance(fact, TeamToldBack)] == ["a"]
+    assert [fact.member for fact in facts if isinstance(fact, TeamReplyRejected)] == ["a"]
     assert '"error":"invalid_output"' in fakes.received[2][1].task
     assert result.status == "completed"
     assert names(result) == ["a", "a", "b"]

@@ -17,8 +17,8 @@ from teamwright.values.turns.turn import Reply, Turn
 from tests.growth import assert_linear
 
 PIECES = ["{", '["', "[1,", '{"a": "', '```\n{"a": 1}\n```\n']
-FENCES = ["```handoff\n{", "```json\n{", "```", '```handoff\n{"summary": "', "risk level "]
-HANDOFF = Turn("go", handoff=EnvelopeLimits())
+FENCES = ["```envelope\n{", "```json\n{", "```", '```envelope\n{"summary": "', "risk level "]
+FORWARDED = Turn("go", envelope_limits=EnvelopeLimits())
 
 
 @given(st.text(alphabet='ab {}[]",\n'), st.recursive(st.integers() | st.text(max_size=3), st.lists, max_leaves=5))
@@ -57,9 +57,9 @@ def test_reading_an_answer_out_of_a_reply_takes_linear_work(piece: str) -> None:
 
 
 @pytest.mark.parametrize("piece", FENCES)
-def test_reading_a_handoff_out_of_a_reply_takes_linear_work(piece: str) -> None:  # S-01
+def test_reading_a_note_out_of_a_reply_takes_linear_work(piece: str) -> None:  # S-01
     def read(text: str) -> None:
-        extract_note(Reply.of("a", text), HANDOFF)
+        extract_note(Reply.of("a", text), FORWARDED)
 
     assert_linear(read, prepare=lambda size: (piece * size)[:size], size=40_000)
 

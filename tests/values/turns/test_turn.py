@@ -47,8 +47,8 @@ def test_a_failure_is_no_reply() -> None:  # contracts: Failures
     assert not hasattr(failure, "text")
 
 
-def test_terms_of_a_handoff_are_no_part_of_what_a_turn_is_recognised_by() -> None:  # Z-03
-    assert Turn("go", handoff=EnvelopeLimits()).digest == Turn("go").digest
+def test_limits_of_an_envelope_are_no_part_of_what_a_turn_is_recognised_by() -> None:  # Z-03
+    assert Turn("go", envelope_limits=EnvelopeLimits()).digest == Turn("go").digest
 
 
 def test_a_turn_knows_whether_there_is_something_to_open() -> None:

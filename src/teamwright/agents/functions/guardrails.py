@@ -96,6 +96,13 @@ class Guardrails:
         turn, warnings = await self.admit(turn, ctx)
         return with_warnings(await self.settle(await respond(turn, ctx), turn, ctx), warnings)
 
+    async def settle(self, reply: Reply, turn: Turn, ctx: Context) -> Reply:
+        """Check an answer that can't be corrected: return it, perhaps with another text; raises `Refused`."""
+        verdict = await self.judge(reply.text, turn, ctx, 1)
+        if isinstance(verdict, Refuse):
+            raise self.refusal(verdict)
+        return with_verdict(reply, verdict, self._agent)
+
     def refusal(self, verdict: Refuse) -> Refused:
         """Return the error of an answer that stays refused."""
         return Refused(f"The answer of {self._agent!r} was refused: {verdict.reason}")

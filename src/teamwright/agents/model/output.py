@@ -106,7 +106,9 @@ def answer_schema(
     if turn.output_schema is None:
         return None
     schema = dict(turn.output_schema)
-    return AnswerSchema(agent, schema_with_note(schema, turn.handoff) if turn.handoff else schema, preferred=True)
+    return AnswerSchema(
+        agent, schema_with_note(schema, turn.envelope_limits) if turn.envelope_limits else schema, preferred=True
+    )
 
 
 def _without_fence(text: str) -> str:

@@ -317,7 +317,7 @@ def _instructions(
     agent: ModelAgent, model: AnyModel, turn: Turn, answer: AnswerSchema | None, context: Sequence[str]
 ) -> str:
     """Join the agent's instructions and their context, those for a note beside text, and the budget notice."""
-    note = note_instructions(turn.handoff) if turn.handoff is not None and answer is None else ""
+    note = note_instructions(turn.envelope_limits) if turn.envelope_limits is not None and answer is None else ""
     little = low_budget_notice(turn, model, "\n\n".join(context), _output_cap(agent, model, turn))
     return "\n\n".join(filter(None, (*context, note, little))).strip()
 

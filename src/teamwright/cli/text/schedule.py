@@ -96,8 +96,8 @@ def _legend(prepared: Prepared) -> str:
     path = prepared.diagnostics.critical_path
     shown = [*path[:MOST_OF_PATH], "…"] if len(path) > MOST_OF_PATH else path
     text = f"{CRITICAL} critical path, {count_text(len(path), 'step')}: {' → '.join(shown)}"
-    handoffs = (
-        f"{count_text(len(prepared.handoffs), 'envelope')} to the workers, about"
-        f" {count_text(prepared.handoff_tokens, 'token')}"
+    envelopes = (
+        f"{count_text(len(prepared.envelopes), 'envelope')} to the workers, about"
+        f" {count_text(prepared.envelope_tokens, 'token')}"
     )
-    return "\n".join([*textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False), handoffs])
+    return "\n".join([*textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False), envelopes])

@@ -26,7 +26,7 @@ from teamwright.strategies.plan.step_runner import StepInput
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import is_unaffordable
-from teamwright.values.events.team import TeamToldBack
+from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -190,7 +190,7 @@ class CollaborationState:
                 return found
             problem = found.problem
             if place == key:
-                await ctx.emit(TeamToldBack(member=self.team.lead, problem=problem), key=f"{key}-problem")
+                await ctx.emit(TeamReplyRejected(member=self.team.lead, problem=problem), key=f"{key}-problem")
         if problem:
             self.warn([f"the answer of {self.team.lead!r} could not be used, also when asked again: {problem}"])
         return None

@@ -16,7 +16,7 @@ from teamwright.experts.coordination.planned_steps import FORM, ReadSteps, plan_
 from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.events.team import TeamToldBack
+from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -98,7 +98,7 @@ async def _ask_planner(
             return MadePlan(read.steps, literal=True, new_roles=read.new_roles, warnings=tuple(warnings), reason=reason)
         problem = read.problem
         if key == PLAN:
-            await ctx.emit(TeamToldBack(member=planner.name, problem=problem))
+            await ctx.emit(TeamReplyRejected(member=planner.name, problem=problem))
             history.append(Message(name=planner.name, content=reply.text))
     return f"the plan of {planner.name!r} could not be used, also when asked again: {problem}"
 

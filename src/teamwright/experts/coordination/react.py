@@ -34,7 +34,7 @@ from teamwright.strategies.plan.step_evaluation import EVALUATE
 from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import BUDGET, Talk
-from teamwright.values.events.team import TeamDecided, TeamToldBack
+from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Conversation, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -183,7 +183,7 @@ class ReactRun:
                 return read
             problem = read.problem
             if place == DECIDE:
-                await ctx.emit(TeamToldBack(member=self._lead.name, problem=problem))
+                await ctx.emit(TeamReplyRejected(member=self._lead.name, problem=problem))
                 self._view.append(Message(name=self._lead.name, content=reply.text))
         self._give_up_deciding(problem)
         return ()

@@ -30,7 +30,7 @@ from teamwright.experts.coordination.planner import NEW_ROLES, PLAN, PLAN_AGAIN,
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.events.plan import TeamPlanChanged
-from teamwright.values.events.team import TeamToldBack
+from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.models import JsonValue as RecordedJson
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.text.display import cut
@@ -145,7 +145,7 @@ class Replanner:
                 return replace(read, warnings=warnings)
             problem = read.problem
             if place == PLAN:
-                await ctx.emit(TeamToldBack(member=self._planner.name, problem=problem))
+                await ctx.emit(TeamReplyRejected(member=self._planner.name, problem=problem))
                 history.append(Message(name=self._planner.name, content=reply.text))
         return None
 

@@ -33,7 +33,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.talk import Talk, is_unaffordable
 from teamwright.values.events.live import LifeState, TeamLife
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
-from teamwright.values.events.team import TeamToldBack
+from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.people.interventions import AddMember, EditPlan, RemoveMember, Tell
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -194,7 +194,7 @@ class LiveRun:
                 return None
             problem = made
             if place == key:
-                await self._ctx.emit(TeamToldBack(member=self._lead, problem=problem))
+                await self._ctx.emit(TeamReplyRejected(member=self._lead, problem=problem))
         if before is not None:
             self._warn_of_plan("it keeps its plan", problem)
         else:

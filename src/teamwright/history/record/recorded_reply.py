@@ -112,7 +112,7 @@ def recorded_reply(ask: RecordedAsk, bodies: RecordedBodies, know: Know) -> Repl
                 truncated=said.truncated,
                 warnings=said.warnings,
                 artifacts=said.artifacts,
-                handoff=said.handoff,
+                envelope_note=said.envelope_note,
                 transfer_to=said.transfer_to,
             )
         case AgentFailed() as failed:

@@ -222,7 +222,7 @@ class RunRecord:
         self.driver_time.apply_change(event)
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
-        self.last_inbox_item = max(self.last_inbox_item, fact.letter)
+        self.last_inbox_item = max(self.last_inbox_item, fact.inbox_id)
         if self.cancelled is None and isinstance(fact.intervention, Cancel):
             self.cancelled = fact.intervention
         self.interventions.accept(fact)
@@ -231,9 +231,9 @@ class RunRecord:
         self.interventions.apply(event.key, fact, inherited=self.inherited == EVERYTHING)
 
     def _steer_refused(self, event: Event, fact: RunRefused) -> None:
-        self.last_inbox_item = max(self.last_inbox_item, fact.letter)
-        if fact.letter in self.interventions.accepted:
-            self.interventions.refuse(event.key, fact.letter)
+        self.last_inbox_item = max(self.last_inbox_item, fact.inbox_id)
+        if fact.inbox_id in self.interventions.accepted:
+            self.interventions.refuse(event.key, fact.inbox_id)
 
     def _aborted(self, event: Event, fact: RunAborted) -> None:
         self.aborted = fact

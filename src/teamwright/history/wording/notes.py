@@ -66,12 +66,12 @@ from teamwright.values.events.team import (
     TeamGoalReached,
     TeamHandoff,
     TeamPlanned,
+    TeamReplyRejected,
     TeamRoleBound,
     TeamRouted,
     TeamSelected,
     TeamStepCompleted,
     TeamStepFailed,
-    TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_tool_call, parent_key
@@ -338,7 +338,7 @@ def _note_of_team(event: Event) -> str | None:
         case TeamDecided(by=by, action=action, iteration=number, to=to):
             whom = f" to {', '.join(to)}" if to else ""
             return f"decision {number} of {by}: {action}{whom}"
-        case TeamToldBack(member=member, problem=problem):
+        case TeamReplyRejected(member=member, problem=problem):
             return f"{member} is asked again because its answer can't be used: {problem}"
         case TeamEmitted(type=kind, by=by, to=to):
             subscribers = f"to {', '.join(to)}" if to else "no subscribers"

@@ -110,9 +110,9 @@ async def recorded_turns(journal: Journal, history: RunHistory) -> list[Recorded
 
 
 def _as_said(ending: Reply | Failure | None) -> Reply | Failure | None:
-    """The ending without a handoff that the engine derived from it, and will derive again."""
-    if isinstance(ending, Reply) and ending.handoff is not None and not ending.handoff.own:
-        return ending.changed(handoff=None)
+    """The ending without an envelope note that the engine derived from it, and will derive again."""
+    if isinstance(ending, Reply) and ending.envelope_note is not None and not ending.envelope_note.own:
+        return ending.changed(envelope_note=None)
     return ending
 
 

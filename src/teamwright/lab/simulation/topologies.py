@@ -44,7 +44,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
             strategy=strategy,
             description=team.description,
             share=spec_of(team).share,
-            handoff=settings.handoff,
+            envelope=settings.envelope,
             limits=team.limits,
             options=options,
             recovery=team.recovery,

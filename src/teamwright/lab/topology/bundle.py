@@ -21,7 +21,7 @@ from teamwright.lab.topology.model import (
 from teamwright.lab.topology.profiles import TOPOLOGIES, TopologyProfiles
 from teamwright.lab.topology.work import average_tokens
 from teamwright.strategies.plan.prepared_plan import UNNAMED, Prepared, prepare
-from teamwright.strategies.plan.schedule.handoffs import USUAL
+from teamwright.strategies.plan.schedule.envelopes import USUAL
 from teamwright.strategies.plan.schedule.planner import USUAL as PLANNED
 from teamwright.strategies.plan.schedule.planner import PlannerSettings
 from teamwright.values.specs.plan import Plan

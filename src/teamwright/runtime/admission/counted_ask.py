@@ -59,6 +59,6 @@ def _report_ending(holdback: Holdback, ending: Reply | Failure | None, turn: Tur
     """Tell the holdback of the team what the turn used, and how much of the reply others read."""
     usage = ending.usage if isinstance(ending, Reply) else None
     read = None
-    if turn.handoff is not None:  # others read an envelope
-        read = (turn.handoff.max_summary_chars + ENVELOPE_CHARACTERS) // CHARACTERS_PER_TOKEN
+    if turn.envelope_limits is not None:  # others read an envelope
+        read = (turn.envelope_limits.max_summary_chars + ENVELOPE_CHARACTERS) // CHARACTERS_PER_TOKEN
     holdback.ask_ended(usage, closing=turn.closing, read=read)

@@ -243,7 +243,7 @@ class Degradation:
             before=getattr(self.cutback, rung.field),
             after=getattr(cutback, rung.field),
             reason=reason,
-            posture=cutback,
+            cutback=cutback,
             undone=undone,
         )
         scope.run.recorder.add(scope.path, place, fact)
@@ -256,12 +256,12 @@ class Degradation:
             run.report_mismatch_at(None, f"that the rung {fact.rung!r} was {done}", "knows none that could be")
         elif fact.undone:
             self._applied.pop()
-        elif fact.posture == self.cutback:  # for an ask that began before this rung was applied
+        elif fact.cutback == self.cutback:  # for an ask that began before this rung was applied
             return
         else:
             self._applied.append(AppliedRung(rung, self.cutback, self.forecast.trends))
         self.forecast.restart_trends()
-        self.cutback = fact.posture
+        self.cutback = fact.cutback
 
     async def _ask_consent(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
         """Ask a person, with the recorded question if there is one; only one ask of the team does so at a time."""

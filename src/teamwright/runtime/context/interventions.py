@@ -53,7 +53,7 @@ def interventions_of(run: RunState, team: Team) -> Interventions:
     return run.interventions
 
 
-def receive_steer(run: RunState, team: Team, steer: Steer, letter: int, refusal: str | None = None) -> None:
+def receive_steer(run: RunState, team: Team, steer: Steer, inbox_id: int, refusal: str | None = None) -> None:
     """Accept an intervention from the inbox, or refuse it with the reason, `refusal` if there is one already."""
     interventions = interventions_of(run, team)
     steer = redacted_steer(steer, run.redactor)
@@ -62,13 +62,13 @@ def receive_steer(run: RunState, team: Team, steer: Steer, letter: int, refusal:
     if reason is None and isinstance(steer, AddMember):
         reason = _build_problem(interventions, steer)
     if reason is not None:
-        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=reason))
+        run.recorder.add("", "", RunRefused(intervention=steer, inbox_id=inbox_id, reason=reason))
         return
-    run.recorder.add("", "", RunIntervened(intervention=steer, letter=letter))
+    run.recorder.add("", "", RunIntervened(intervention=steer, inbox_id=inbox_id))
     if isinstance(steer, RaiseBudget | ResumeMember):
-        _apply_to_run(run, team, steer, letter)
+        _apply_to_run(run, team, steer, inbox_id)
     else:
-        interventions.accept(steer, letter)
+        interventions.accept(steer, inbox_id)
 
 
 def _build_problem(interventions: Interventions, change: AddMember) -> str | None:
@@ -82,30 +82,30 @@ def _build_problem(interventions: Interventions, change: AddMember) -> str | Non
 
 def apply_pending(run: RunState, team: Team) -> None:
     """Carry out what an earlier driver accepted and that takes effect at once."""
-    for letter, steer in interventions_of(run, team).pending:
-        _apply_to_run(run, team, steer, letter)
+    for inbox_id, steer in interventions_of(run, team).pending:
+        _apply_to_run(run, team, steer, inbox_id)
 
 
-def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, letter: int) -> None:
+def _apply_to_run(run: RunState, team: Team, steer: RaiseBudget | ResumeMember, inbox_id: int) -> None:
     """Carry out an intervention that takes effect at once."""
     if isinstance(steer, RaiseBudget):
-        _raise_budget(run, team, steer, letter)
+        _raise_budget(run, team, steer, inbox_id)
     else:
-        interventions_of(run, team).accept(steer, letter)
+        interventions_of(run, team).accept(steer, inbox_id)
         for waiting in run.questions.values():
             question = waiting.question
             if question.reason == "pause" and question.about == steer.member and not waiting.answer.done():
                 waiting.answer.set_result(Answer(text=RESUME, by=steer.by))
-    run.recorder.add("", "", RunApplied(intervention=steer, letter=letter))
-    interventions_of(run, team).applied.add(letter)
+    run.recorder.add("", "", RunApplied(intervention=steer, inbox_id=inbox_id))
+    interventions_of(run, team).applied.add(inbox_id)
 
 
-def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, letter: int) -> None:
+def _raise_budget(run: RunState, team: Team, steer: RaiseBudget, inbox_id: int) -> None:
     """Raise the limits of the run and of its outermost team: those recorded, the accounts, and the deadline."""
     interventions = interventions_of(run, team)
-    interventions.raises.pop(letter, None)  # if an earlier driver accepted it
+    interventions.raises.pop(inbox_id, None)  # if an earlier driver accepted it
     before = interventions.raised(run.limits), interventions.raised(team.limits)
-    interventions.accept(steer, letter)
+    interventions.accept(steer, inbox_id)
     run.limits, own = interventions.raised(run.limits), interventions.raised(team.limits)
     for scope in sorted(run.record.opened_budgets):
         limits = own if scope else run.limits
@@ -139,9 +139,9 @@ async def _wait_while_paused(interventions: Interventions, scope: Scope, member:
     if full not in run.record.questions:
         if member not in interventions.paused or _has_begun(scope, place):
             return
-        letter, pause = interventions.paused[member]
-        run.recorder.add(scope.path, place, RunApplied(intervention=pause, letter=letter))
-        interventions.applied.add(letter)
+        inbox_id, pause = interventions.paused[member]
+        run.recorder.add(scope.path, place, RunApplied(intervention=pause, inbox_id=inbox_id))
+        interventions.applied.add(inbox_id)
     elif member not in interventions.paused:
         run.answers.setdefault(full, Answer(text=RESUME))
     question = Question(text=f"{member!r} is paused.", choices=(RESUME,), reason="pause", about=member)
@@ -154,26 +154,30 @@ def _with_messages(interventions: Interventions, scope: Scope, member: str, turn
     placed = interventions.placed.setdefault(scope.path, {})
     for fact in interventions.recorded.places.get(join_key(scope.path, place), ()):
         if isinstance(fact.intervention, Tell) and fact.at is not None:
-            placed[fact.letter] = fact
+            placed[fact.inbox_id] = fact
     if not _has_begun(scope, place):
-        for letter, tell in interventions.messages.items():
-            if letter in placed or tell.to not in ("", member) or _is_read(interventions, scope, letter, tell, turn):
+        for inbox_id, tell in interventions.messages.items():
+            if (
+                inbox_id in placed
+                or tell.to not in ("", member)
+                or _is_read(interventions, scope, inbox_id, tell, turn)
+            ):
                 continue
-            placed[letter] = fact = RunApplied(intervention=tell, letter=letter, at=len(turn.history))
+            placed[inbox_id] = fact = RunApplied(intervention=tell, inbox_id=inbox_id, at=len(turn.history))
             scope.run.recorder.add(scope.path, place, fact)
-            interventions.applied.add(letter)
+            interventions.applied.add(inbox_id)
     said = [(fact.at or 0, tell) for fact in placed.values() if isinstance(tell := fact.intervention, Tell)]
     read = [(at, _message(tell)) for at, tell in said if tell.to in ("", member)]
     return _insert(turn, read) if read else turn
 
 
-def _is_read(interventions: Interventions, scope: Scope, letter: int, tell: Tell, turn: Turn) -> bool:
+def _is_read(interventions: Interventions, scope: Scope, inbox_id: int, tell: Tell, turn: Turn) -> bool:
     """Whether the history of a turn has a message already, from the turn of the team around it.
 
     Others may have the same text: those that the run began with, and those that were sent before.
     """
     message = _message(tell)
-    sent_before = sum(one.text == tell.text for other, one in interventions.messages.items() if other < letter)
+    sent_before = sum(one.text == tell.text for other, one in interventions.messages.items() if other < inbox_id)
     return turn.history.count(message) > scope.run.history.count(message) + sent_before
 
 
@@ -188,7 +192,7 @@ def take_changes(
     recorded = [fact for fact in interventions.recorded.places.get(full, ()) if fact.at is None]
     done: list[AppliedChange] = []
     for fact in recorded:
-        interventions.handed_out.add(fact.letter)
+        interventions.handed_out.add(fact.inbox_id)
         if isinstance(change := fact.intervention, Tell | TeamChange):
             done.append(one := AppliedChange(change, _joining(interventions, change)))
             apply(one)
@@ -197,16 +201,16 @@ def take_changes(
     )
     if passed or not scope.is_outermost:
         return done
-    for letter, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
+    for inbox_id, change in _pending_changes(interventions) if messages else list(interventions.changes.items()):
         one = AppliedChange(change, _joining(interventions, change))
         if (reason := apply(one)) is None:
-            scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, letter=letter))
+            scope.run.recorder.add(scope.path, place, RunApplied(intervention=change, inbox_id=inbox_id))
             done.append(one)
         else:
-            scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, letter=letter, reason=reason))
-        interventions.changes.pop(letter, None)
-        interventions.handed_out.add(letter)
-        interventions.applied.add(letter)
+            scope.run.recorder.add(scope.path, place, RunRefused(intervention=change, inbox_id=inbox_id, reason=reason))
+        interventions.changes.pop(inbox_id, None)
+        interventions.handed_out.add(inbox_id)
+        interventions.applied.add(inbox_id)
     return done
 
 
@@ -215,9 +219,9 @@ def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange
     team = interventions.team
     lead = lead_of(team.strategy, team.settings, Members(team.members, team.helpers))
     unread: dict[int, TeamChange | Tell] = {
-        letter: tell
-        for letter, tell in interventions.messages.items()
-        if letter not in interventions.handed_out and tell.to in ("", lead)
+        inbox_id: tell
+        for inbox_id, tell in interventions.messages.items()
+        if inbox_id not in interventions.handed_out and tell.to in ("", lead)
     }
     return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
 
@@ -235,8 +239,8 @@ def _joining(interventions: Interventions, change: TeamChange | Tell) -> AgentLi
 
 def refuse_unapplied(run: RunState) -> None:
     """Record, for a run that ends, which accepted interventions never took effect."""
-    for letter, steer in run.interventions.unapplied.items() if run.interventions is not None else ():
-        run.recorder.add("", "", RunRefused(intervention=steer, letter=letter, reason=TOO_LATE))
+    for inbox_id, steer in run.interventions.unapplied.items() if run.interventions is not None else ():
+        run.recorder.add("", "", RunRefused(intervention=steer, inbox_id=inbox_id, reason=TOO_LATE))
 
 
 def raised_limits(run: RunState, limits: Limits | None) -> Limits | None:

@@ -52,12 +52,14 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
         changes["data"] = redactor.value(reply.data, child.run.recorder.stored_texts)
     if reply.warnings:
         changes["warnings"] = tuple(map(redactor.text, reply.warnings))
-    if reply.handoff is not None:
-        changes["handoff"] = parse_note(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
+    if reply.envelope_note is not None:
+        changes["envelope_note"] = parse_note(
+            cast("Mapping[str, object]", redactor.value(reply.envelope_note.to_json()))
+        )
     if not known:  # texts from effects are stored already, and redacted
         changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
     reply = reply.changed(**changes) if changes else reply
-    if turn.handoff is not None:
+    if turn.envelope_limits is not None:
         reply = extract_note(reply, turn)
     return _signed(reply, member.name, child)
 
@@ -135,7 +137,7 @@ def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> Age
         warnings=ending.warnings,
         artifacts=ending.artifacts,
         tally=child.tally(),
-        handoff=ending.handoff,
+        envelope_note=ending.envelope_note,
         transfer_to=ending.transfer_to,
     )
 

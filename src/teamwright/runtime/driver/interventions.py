@@ -40,7 +40,7 @@ def redacted_steer(steer: Steer, redactor: Redactor) -> Steer:
 
 
 class Interventions:
-    """What people have changed in a run, and what has yet to take effect; each by the letter of its intervention."""
+    """What people have changed in a run, and what has yet to take effect; each by its id in the inbox."""
 
     __slots__ = (
         "_accepted", "applied", "changes", "handed_out", "joined", "messages", "paused", "placed", "raises", "recorded",
@@ -61,27 +61,27 @@ class Interventions:
         self.joined: dict[str, AgentLike] = {}
         """The members that were added, by name."""
         self.applied = set(recorded.effective)
-        """The letters of everything that has taken effect or never will."""
+        """The inbox ids of everything that has taken effect or never will."""
         self._accepted: dict[int, Steer] = {}
-        for letter, steer in recorded.accepted.items():
-            if not (letter in recorded.effective and isinstance(steer, TeamChange)):
-                self.accept(steer, letter)
+        for inbox_id, steer in recorded.accepted.items():
+            if not (inbox_id in recorded.effective and isinstance(steer, TeamChange)):
+                self.accept(steer, inbox_id)
         self.paused = {name: one for name, one in self.paused.items() if name in recorded.paused}
 
-    def accept(self, steer: Steer, letter: int) -> None:
+    def accept(self, steer: Steer, inbox_id: int) -> None:
         """Add an accepted intervention."""
-        self._accepted[letter] = steer
+        self._accepted[inbox_id] = steer
         match steer:
             case Tell():
-                self.messages[letter] = steer
+                self.messages[inbox_id] = steer
             case PauseMember(member=member):
-                self.paused[member] = letter, steer
+                self.paused[member] = inbox_id, steer
             case ResumeMember(member=member):
                 self.paused.pop(member, None)
             case RaiseBudget():
-                self.raises[letter] = steer
+                self.raises[inbox_id] = steer
             case EditPlan() | AddMember() | RemoveMember():
-                self.changes[letter] = steer
+                self.changes[inbox_id] = steer
 
     def raised(self, limits: Limits | None) -> Limits | None:
         """Return limits of the run or of its outermost team as people have raised them."""
@@ -90,13 +90,13 @@ class Interventions:
     @property
     def unapplied(self) -> dict[int, Steer]:
         """The accepted interventions that have not taken effect."""
-        return {letter: steer for letter, steer in self._accepted.items() if letter not in self.applied}
+        return {inbox_id: steer for inbox_id, steer in self._accepted.items() if inbox_id not in self.applied}
 
     @property
     def pending(self) -> list[tuple[int, RaiseBudget | ResumeMember]]:
         """What an earlier driver accepted and that takes effect at once, wherever the run is."""
         return [
-            (letter, steer)
-            for letter, steer in self.recorded.accepted.items()
-            if letter not in self.recorded.effective and isinstance(steer, RaiseBudget | ResumeMember)
+            (inbox_id, steer)
+            for inbox_id, steer in self.recorded.accepted.items()
+            if inbox_id not in self.recorded.effective and isinstance(steer, RaiseBudget | ResumeMember)
         ]

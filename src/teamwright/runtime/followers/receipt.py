@@ -22,12 +22,12 @@ Follow = Callable[[str, int], AsyncGenerator[Event | AnyDelta]]
 class Receipt(Record, frozen=True):
     """How far an intervention has come: `number` and `key` are the event that says so, and its place.
 
-    `letter` identifies the intervention in the inbox and in the events of the run.
+    `inbox_id` identifies the intervention in the inbox and in the events of the run.
     """
 
     run_id: str
     intervention: str
-    letter: int
+    inbox_id: int
     status: ReceiptStatus
     number: int | None = None
     key: str = ""
@@ -47,19 +47,19 @@ class Sender:
         before = await self._journal.inbox(self._run_id)
         await self._journal.send(self._run_id, steer)
         items = await self._journal.inbox(self._run_id, before[-1].id if before else 0)
-        letter = next(item.id for item in items if item.intervention == steer)
-        receipt = Receipt(run_id=self._run_id, intervention=steer.kind, letter=letter, status="sent")
+        inbox_id = next(item.id for item in items if item.intervention == steer)
+        receipt = Receipt(run_id=self._run_id, intervention=steer.kind, inbox_id=inbox_id, status="sent")
         async for event in self._follow(self._run_id, self._number):
             if not isinstance(event, Event):
                 continue
             match event.fact:
-                case RunIntervened(letter=found) if found == letter:
+                case RunIntervened(inbox_id=found) if found == inbox_id:
                     receipt = receipt.changed(status="accepted", number=event.number, key=event.key)
                     if not wait:
                         return receipt
-                case RunApplied(letter=found) if found == letter:
+                case RunApplied(inbox_id=found) if found == inbox_id:
                     return receipt.changed(status="applied", number=event.number, key=event.key)
-                case RunRefused(letter=found, reason=reason) if found == letter:
+                case RunRefused(inbox_id=found, reason=reason) if found == inbox_id:
                     raise InterventionRefused(f"Run {self._run_id!r} can't take it: {reason}.")
                 case RunEnded(status=status):
                     raise NotResumable(f"Run {self._run_id!r} ended ({status}) before it took effect.")

@@ -47,8 +47,10 @@ def turn_fields(turn: Turn) -> dict[str, JsonValue]:
         fields["output_schema"] = dict(turn.output_schema)
     if turn.left is not None:
         fields["left"] = turn.left.to_json()
-    if turn.handoff is not None:
-        fields["handoff"] = EnvelopeLimits.model_validate(dict(turn.handoff), extra="ignore").model_dump(mode="json")
+    if turn.envelope_limits is not None:
+        fields["envelope_limits"] = EnvelopeLimits.model_validate(
+            dict(turn.envelope_limits), extra="ignore"
+        ).model_dump(mode="json")
     if turn.compact is not None:
         fields["compact"] = turn.compact.model_dump(mode="json")
     if turn.handoffs:
@@ -72,8 +74,8 @@ def turn_from(said: Mapping[str, Any], task: str, history: History, attachments:
         read["output_schema"] = said["output_schema"]
     if "left" in said:
         read["left"] = convert(said["left"], Amounts)
-    if "handoff" in said:
-        read["handoff"] = EnvelopeLimits.model_validate(said["handoff"])
+    if "envelope_limits" in said:
+        read["envelope_limits"] = EnvelopeLimits.model_validate(said["envelope_limits"])
     if "compact" in said:
         read["compact"] = Compact.model_validate(said["compact"])
     if "handoffs" in said:

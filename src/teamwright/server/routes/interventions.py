@@ -114,11 +114,11 @@ class GivenMember(BaseModel):
 
 
 class InterventionReceipt(BaseModel):
-    """How far an intervention has come; `letter` is its number in the run's inbox and events."""
+    """How far an intervention has come; `inbox_id` is its number in the run's inbox and events."""
 
     run_id: str
     intervention: str
-    letter: int
+    inbox_id: int
     status: str
     number: int | None
     key: str

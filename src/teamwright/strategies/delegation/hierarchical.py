@@ -30,7 +30,7 @@ from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
-from teamwright.values.events.team import TeamDecided, TeamToldBack
+from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
@@ -157,7 +157,7 @@ class HierarchicalRun:
                 return decision
             problem = decision.problem
             if place == "decide":
-                await ctx.emit(TeamToldBack(member=self._orchestrator.name, problem=problem))
+                await ctx.emit(TeamReplyRejected(member=self._orchestrator.name, problem=problem))
                 self._show_orchestrator(self._orchestrator.name, reply.text)
         text = f"its decision could not be used, also when asked again: {problem}"
         return self.talk.failed(Failure(member=self._orchestrator.name, error="invalid_output", message=text))

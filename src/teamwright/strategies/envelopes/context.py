@@ -59,12 +59,12 @@ TEAM = "team"
 """The recipient of envelopes in a team without a lead."""
 
 
-def limits_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeLimits:
+def limits_of(settings: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeLimits:
     """Return the limits of envelopes: a summary fits both the limit in characters and the tokens of the budget profile.
 
     `scale` reduces that during degradation, but not below the minimum length of a summary.
     """
-    given = handoff or DEFAULT_SETTINGS
+    given = settings or DEFAULT_SETTINGS
     most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * SUMMARY_CAPS[given.budget])
     most = max(min(given.min_summary_chars, most), int(most * scale), 1)
     return EnvelopeLimits(
@@ -117,7 +117,7 @@ class EnvelopeWriter:
     """Writes the envelopes of one team, and stores texts that are too long for them."""
 
     def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool) -> None:
-        self._settings, self._ctx = task.settings.handoff, ctx
+        self._settings, self._ctx = task.settings.envelope, ctx
         lead = lead_of(strategy, task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
@@ -190,7 +190,7 @@ class EnvelopeWriter:
         return reply.changed(messages=(message,), data=data, whole=reply)
 
     async def _seal(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
-        note = reply.handoff or bounded_note(None, reply.text, self.policy)
+        note = reply.envelope_note or bounded_note(None, reply.text, self.policy)
         pointers = await self._store(reply.text, note, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
         envelope = self._envelope(member.name, task_id, note, pointers, ctx)
@@ -253,9 +253,9 @@ class EnvelopeContext:
 
         A coordination turn that asks for a note also returns an envelope, because its reply is forwarded.
         """
-        if turn.purpose != "work" and turn.handoff is None:
+        if turn.purpose != "work" and turn.envelope_limits is None:
             return await self._inner.ask(member, turn, key=key)
-        reply = await self._inner.ask(member, structs.replace(turn, handoff=self._writer.policy), key=key)
+        reply = await self._inner.ask(member, structs.replace(turn, envelope_limits=self._writer.policy), key=key)
         if isinstance(reply, Failure):
             return reply
         draft = Draft(reply, member, turn.output_schema)

@@ -22,7 +22,7 @@ from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import forwarded_limits
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamTold
+from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamMessageSent
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
 from teamwright.values.turns.messages import History, Message
@@ -35,7 +35,7 @@ AGAIN = "again"
 TALK = """\
 {author!r} came to a stop at the step {step!r}, which touches the work of {other!r}: see above. You two may talk it \
 over. Tell {hearer!r} in a few sentences how it can go on, or what you need for that. When it is settled, say \
-`done` as the status of your handoff.
+`done` as the status of your envelope.
 
 The task of the team:
 {task}"""
@@ -91,7 +91,7 @@ class ConflictResolver:
 
     def _limit_note(self, note: str, ctx: Context) -> str:
         """Truncate a forwarded note to the current summary limit."""
-        return limits_of(self._task.settings.handoff, ctx.cutback.summary).cut(note)
+        return limits_of(self._task.settings.envelope, ctx.cutback.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
         last = self._hub.runner.results.replies[step.id].messages[-1:]
@@ -124,7 +124,7 @@ class ConflictResolver:
                 break
             messages.append(reply.messages[-1])
             await self._record_message(conflict, speaker, listener, ctx)
-            own = reply.full.handoff
+            own = reply.full.envelope_note
             settled = own is not None and own.own and own.status == "done"  # declared by the author, not the default
             if settled:
                 break
@@ -149,7 +149,7 @@ class ConflictResolver:
             history,
             len(messages) + 1,
             "coordinate",
-            handoff=forwarded_limits(self._task),
+            envelope_limits=forwarded_limits(self._task),
             attachments=self._task.attachments,
         )
         reply = await ctx.ask(speaker, turn, key=key)
@@ -162,7 +162,7 @@ class ConflictResolver:
         return reply
 
     async def _record_message(self, conflict: Conflict, by: Agent, to: Agent, ctx: Context) -> None:
-        await ctx.emit(TeamTold(by=by.name, to=(to.name,), round=self._hub.round_number(conflict.step.id)))
+        await ctx.emit(TeamMessageSent(by=by.name, to=(to.name,), round=self._hub.round_number(conflict.step.id)))
 
     async def _redo(self, conflict: Conflict, ctx: Context) -> None:
         """Let the author redo its step; if that fails, the first result remains."""

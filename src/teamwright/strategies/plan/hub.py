@@ -15,7 +15,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, turn_with_context
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task
-from teamwright.values.events.team import TeamTold
+from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import Message
@@ -102,9 +102,9 @@ class Hub:
         if worker.name != lead:
             round_ = self._rounds[step.id]
             count = (round_.briefing is not None) + (step.id in round_.envelopes)
-            await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=round_.number, count=count))
+            await ctx.emit(TeamMessageSent(by=lead, to=(worker.name,), round=round_.number, count=count))
             if replied:
-                await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=round_.number))
+                await ctx.emit(TeamMessageSent(by=worker.name, to=(lead,), round=round_.number))
         if replied and self.on_result is not None and not self.runner.results.is_over:
             await self.on_result(step, worker, ctx)
             self._stop_if_ended()

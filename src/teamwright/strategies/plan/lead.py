@@ -91,7 +91,7 @@ class Lead:
 
     async def brief(self, text: str, ctx: Context, key: str, besides: Iterable[Message] = ()) -> Message | None:
         """Return what the lead tells its workers; None if it said nothing or ended the team."""
-        reply = await self.ask(text, ctx, key, besides=besides, handoff=forwarded_limits(self._task))
+        reply = await self.ask(text, ctx, key, besides=besides, envelope_limits=forwarded_limits(self._task))
         if reply is None or not reply.messages:
             return None
         self._last_briefing = reply.messages[-1:]
@@ -105,7 +105,7 @@ class Lead:
         key: str,
         *,
         besides: Iterable[Message] = (),
-        handoff: EnvelopeLimits | None = None,
+        envelope_limits: EnvelopeLimits | None = None,
         output_schema: JsonSchema | None = None,
     ) -> Reply | None:
         """Ask the lead; return None if it failed or ended the team.
@@ -113,7 +113,7 @@ class Lead:
         With `share: transcript` it gets everything it has heard. Otherwise it gets only what is new and, with
         `share: a2a_lite`, its own last briefing and `besides`, so that its prompt does not grow with the work.
         """
-        turn = self._turn(text, self._history(besides), output_schema, handoff)
+        turn = self._turn(text, self._history(besides), output_schema, envelope_limits)
         self._unseen.clear()
         reply = await ctx.ask(self.agent, turn, key=key)
         if isinstance(reply, Failure):
@@ -178,7 +178,7 @@ class Lead:
         text: str,
         history: History,
         output_schema: JsonSchema | None = None,
-        handoff: EnvelopeLimits | None = None,
+        envelope_limits: EnvelopeLimits | None = None,
     ) -> Turn:
         self._turn_count += 1
         task = f"{text}\n\nThe task of the team:\n{self._task.text}"
@@ -188,7 +188,7 @@ class Lead:
             self._turn_count,
             "coordinate",
             output_schema=output_schema,
-            handoff=handoff,
+            envelope_limits=envelope_limits,
             attachments=self._task.attachments,
         )
 

@@ -19,7 +19,7 @@ from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.values.events.team import TeamTold
+from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step
@@ -124,7 +124,7 @@ class Mesh:
             return
         for name in sent:
             others = tuple(other for other in recipients if other != name)
-            await ctx.emit(TeamTold(by=name, to=others, round=round_.number))
+            await ctx.emit(TeamMessageSent(by=name, to=others, round=round_.number))
         replies: dict[str, Reply] = {}
         async with ctx.branches(len(recipients), until=lambda: self._lead.ended is not None) as branches:
             for name, worker in recipients.items():
@@ -151,9 +151,9 @@ class Mesh:
         self._workers.release(worker)
         if worker.name == (lead := self._lead.agent.name):
             return
-        await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=self._round.number))
+        await ctx.emit(TeamMessageSent(by=lead, to=(worker.name,), round=self._round.number))
         if step.id in self.runner.results.replies:
-            await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=self._round.number))
+            await ctx.emit(TeamMessageSent(by=worker.name, to=(lead,), round=self._round.number))
 
     def _results(self, round_: Round) -> Iterator[tuple[Agent, Message]]:
         """Yield the workers of a round, without the lead, each with its result."""
@@ -166,9 +166,9 @@ class Mesh:
         self, worker: Agent, sent: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context
     ) -> None:
         history = History.of(message for messages in sent.values() for message in messages)
-        handoff = forwarded_limits(self._task)
+        limits = forwarded_limits(self._task)
         text, files = HEAR.format(task=self._task.text), self._task.attachments
-        turn = Turn(text, history, self._round.number, "coordinate", handoff=handoff, attachments=files)
+        turn = Turn(text, history, self._round.number, "coordinate", envelope_limits=limits, attachments=files)
         reply = await ctx.ask(worker, turn, key="hear")
         if isinstance(reply, Failure):
             self._lead.note_failure(reply)

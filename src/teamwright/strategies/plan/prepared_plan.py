@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import PlanError
 from teamwright.strategies.plan.schedule.diagnostics import Diagnostics, diagnose
-from teamwright.strategies.plan.schedule.handoffs import USUAL, batch_handoffs, handoff_tokens
+from teamwright.strategies.plan.schedule.envelopes import USUAL, batch_envelopes, envelopes_tokens
 from teamwright.strategies.plan.schedule.planner import USUAL as PLANNED
 from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule.schedule import Schedule, validate_schedule
@@ -29,25 +29,25 @@ class Prepared:
     settings: PlannerSettings
     schedule: Schedule
     diagnostics: Diagnostics
-    handoffs: tuple[Envelope, ...]
-    handoff_tokens: int
+    envelopes: tuple[Envelope, ...]
+    envelope_tokens: int
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return it as JSON, without the settings, which the caller knows."""
         return {
             **self.schedule.to_json(),
             "diagnostics": self.diagnostics.to_json(),
-            "handoffs": [envelope.model_dump(mode="json") for envelope in self.handoffs],
-            "handoff_tokens": self.handoff_tokens,
+            "envelopes": [envelope.model_dump(mode="json") for envelope in self.envelopes],
+            "envelope_tokens": self.envelope_tokens,
         }
 
 
 def prepare(
     plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: EnvelopeLimits = USUAL
 ) -> Prepared:
-    """Schedule a plan and validate the schedule; compute its diagnostics and its handoffs."""
+    """Schedule a plan and validate the schedule; compute its diagnostics and its envelopes."""
     schedule = make_schedule(plan, settings)
     if problems := validate_schedule(schedule, plan):
         raise PlanError(problems)
-    handoffs = batch_handoffs(run_id, schedule, plan, policy)
-    return Prepared(settings, schedule, diagnose(schedule, plan), handoffs, handoff_tokens(handoffs))
+    envelopes = batch_envelopes(run_id, schedule, plan, policy)
+    return Prepared(settings, schedule, diagnose(schedule, plan), envelopes, envelopes_tokens(envelopes))

@@ -12,7 +12,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
-from teamwright.strategies.plan.schedule.handoffs import batch_handoffs
+from teamwright.strategies.plan.schedule.envelopes import batch_envelopes
 from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule.schedule import Schedule
 from teamwright.strategies.protocol import Members, Task
@@ -75,7 +75,7 @@ class RoundOptions(LeadOptions):
 def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task, ctx: Context) -> Sequence[Round]:
     """Return a round for each batch, in which each step gets the envelope that points at it."""
     plan = Plan(steps=options.steps)
-    envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.handoff))
+    envelopes = batch_envelopes(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.envelope))
     messages = dict(chain.from_iterable(_pointers(envelope, lead) for envelope in envelopes))
     steps = {step.id: step for step in plan.steps}
     return [

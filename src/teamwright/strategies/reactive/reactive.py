@@ -33,7 +33,7 @@ from teamwright.strategies.reactive.events import (
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
-from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
+from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -159,7 +159,7 @@ class ReactiveRun:
                 return ReactionResult(work, replies, Reaction())
             problem = reaction.problem
             if key == "react":
-                await ctx.emit(TeamToldBack(member=member.name, problem=problem))
+                await ctx.emit(TeamReplyRejected(member=member.name, problem=problem))
         text = f"what follows from its reply could not be read, also when asked again: {problem}"
         return ReactionResult(work, replies, Failure(member=member.name, error="invalid_output", message=text))
 
@@ -262,7 +262,7 @@ class ReactiveRun:
         if settings.share == "transcript":
             return ReactionInput(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
         if settings.share == "a2a_lite":
-            most = limits_of(settings.handoff, self._ctx.cutback.summary).max_summary_chars
+            most = limits_of(settings.envelope, self._ctx.cutback.summary).max_summary_chars
             event = replace(work.event, data=shorten_texts(work.event.data, most))
             state = cast("dict[str, JsonValue]", shorten_texts(self._state, most))
             return ReactionInput(event, state, self.talk.history, self._task.text, wants_form)

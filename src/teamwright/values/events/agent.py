@@ -68,7 +68,7 @@ class AgentReplied(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
-    handoff: EnvelopeNote | None = None
+    envelope_note: EnvelopeNote | None = None
     transfer_to: str | None = None
 
 

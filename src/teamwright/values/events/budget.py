@@ -126,7 +126,7 @@ class BudgetMisreported(Record, frozen=True):
 class BudgetDegraded(Record, frozen=True):
     """A step of the degradation ladder was taken, or `undone`: `before` and `after` are the values that it changes.
 
-    `posture` is all that the team cuts back from now on.
+    `cutback` is all that the team cuts back from now on.
     """
 
     kind: ClassVar = "budget.degraded"
@@ -134,7 +134,7 @@ class BudgetDegraded(Record, frozen=True):
     before: bool | float | None
     after: bool | float | None
     reason: str
-    posture: Cutback
+    cutback: Cutback
     undone: bool = False
 
 

@@ -80,8 +80,10 @@ from teamwright.values.events.team import (
     TeamEvaluationStarted,
     TeamGoalReached,
     TeamHandoff,
+    TeamMessageSent,
     TeamPlanned,
     TeamReopened,
+    TeamReplyRejected,
     TeamRoleBound,
     TeamRouted,
     TeamSelected,
@@ -89,8 +91,6 @@ from teamwright.values.events.team import (
     TeamStepAssigned,
     TeamStepCompleted,
     TeamStepFailed,
-    TeamTold,
-    TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import join_key
@@ -105,10 +105,10 @@ Fact = (
     | RunAborted | RunEnded | RunNotified
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
-    | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | TeamSelected | TeamRouted | TeamHandoff | TeamDecided | TeamReplyRejected | TeamEmitted | TeamBounded
     | TeamGoalReached | TeamEscalated | TeamEvaluationStarted | TeamEvaluationResult
     | TeamPlanned | TeamRoleBound | TeamStepAssigned | TeamStepFailed | TeamStepCompleted
-    | TeamTold | TeamChannelOpened | TeamChannelClosed
+    | TeamMessageSent | TeamChannelOpened | TeamChannelClosed
     | TeamPlanChanged | TeamPlanStatus | TeamPlanProposed | TeamPhase | TeamMerged
     | TeamLife | TeamMessage
     | StepSkipped | StepHeldUp

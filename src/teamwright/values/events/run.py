@@ -116,7 +116,7 @@ class RunIntervened(Record, frozen=True):
 
     kind: ClassVar = "run.intervened"
     intervention: Intervention
-    letter: int
+    inbox_id: int
 
 
 class RunApplied(Record, frozen=True):
@@ -127,7 +127,7 @@ class RunApplied(Record, frozen=True):
 
     kind: ClassVar = "run.applied"
     intervention: Intervention
-    letter: int
+    inbox_id: int
     at: int | None = None
 
 
@@ -136,7 +136,7 @@ class RunRefused(Record, frozen=True):
 
     kind: ClassVar = "run.refused"
     intervention: Intervention
-    letter: int
+    inbox_id: int
     reason: str
 
 

@@ -75,10 +75,10 @@ class TeamDecided(Record, frozen=True):
     to: tuple[str, ...] = ()
 
 
-class TeamToldBack(Record, frozen=True):
+class TeamReplyRejected(Record, frozen=True):
     """A member's reply was unusable, so it was asked once more with the reason."""
 
-    kind: ClassVar = "team.told_back"
+    kind: ClassVar = "team.reply_rejected"
     member: str
     problem: str
 
@@ -164,10 +164,10 @@ class TeamStepCompleted(Record, frozen=True):
     nothing_found: bool = False
 
 
-class TeamTold(Record, frozen=True):
+class TeamMessageSent(Record, frozen=True):
     """A member sent `count` messages to each of the members `to` in a round of a plan."""
 
-    kind: ClassVar = "team.told"
+    kind: ClassVar = "team.message_sent"
     by: str
     to: tuple[str, ...]
     round: int

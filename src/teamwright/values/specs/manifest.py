@@ -389,7 +389,7 @@ class TeamSpec(MemberSettings):
         default=None,
         description="what members see of each other's replies; `transcript`, unless the strategy has another default",
     )
-    handoff: EnvelopeSettings | None = Field(default=None, description="envelope settings, with share: a2a_lite")
+    envelope: EnvelopeSettings | None = Field(default=None, description="envelope settings, with share: a2a_lite")
     degradation: Degradation = Field(
         default="none",
         description="what happens when the budget will not last: none, auto, aggressive, or ask a person first",

@@ -67,7 +67,7 @@ class Turn(Struct, frozen=True, dict=True):
     tier: Tier = "primary"
     """Which model answers, for a member that has a cheaper one. A strategy may ask for it, and the engine sets it where
     a budget is tight."""
-    handoff: EnvelopeLimits | None = None
+    envelope_limits: EnvelopeLimits | None = None
     """The limits of the envelope, where other members get an envelope in place of the reply."""
     quotes_task: bool = True
     """Whether the task is quoted, so that no line of it looks like the header of a message; no where it contains a
@@ -187,7 +187,7 @@ class Reply(Record, frozen=True):
     """The reply of a member.
 
     `context_updates` are values for the workspace. An update of a value that has changed since the turn began is
-    dropped, with a recorded conflict and a warning. `handoff` is the author's note for other members.
+    dropped, with a recorded conflict and a warning. `envelope_note` is the author's note for other members.
 
     With `share: a2a_lite` a strategy gets replies that contain only what may be forwarded; `whole` is the original.
     """
@@ -201,7 +201,7 @@ class Reply(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     context_updates: dict[str, JsonValue] = {}
-    handoff: EnvelopeNote | None = None
+    envelope_note: EnvelopeNote | None = None
     whole: Reply | None = None
     transfer_to: str | None = None
     """The member that has the next turn: one of `Turn.handoffs`."""
@@ -253,7 +253,7 @@ class Reply(Record, frozen=True):
             (self.signal is None or self.signal == "terminate")
             and (self.stop_reason is None or self.stop_reason.__class__ is str)
             and self.truncated.__class__ is bool
-            and not (self.warnings or self.artifacts or self.context_updates or self.handoff or self.transfer_to)
+            and not (self.warnings or self.artifacts or self.context_updates or self.envelope_note or self.transfer_to)
         ):
             return None
         return misfit_of(self.changed(messages=(), data=None, usage=NOTHING, whole=None))

@@ -243,25 +243,24 @@ def test_many_teams_with_options_stay_quick(tmp_path: Path) -> None:
     assert len(loaded(tmp_path, f"agents:\n{agents}teams:\n{teams}").manifest.teams) == 3000
 
 
-def test_a_manifest_says_how_members_hand_over(tmp_path: Path) -> None:  # Z-03
-    text = (
-        "teams: {t: {members: [a, b], share: a2a_lite, handoff: {max_summary_chars: 600, budget: high, escalate: off}}}"
-    )
+def test_a_manifest_says_how_members_write_envelopes(tmp_path: Path) -> None:  # Z-03
+    settings = "{max_summary_chars: 600, budget: high, escalate: off}"
+    text = f"teams: {{t: {{members: [a, b], share: a2a_lite, envelope: {settings}}}}}"
     found = loaded(tmp_path, AGENTS + text)
-    assert found.manifest.teams["t"].handoff == EnvelopeSettings(max_summary_chars=600, budget="high", escalate="off")
+    assert found.manifest.teams["t"].envelope == EnvelopeSettings(max_summary_chars=600, budget="high", escalate="off")
     assert not found.warnings
-    assert Builder(found.manifest).team("t").settings.handoff == found.manifest.teams["t"].handoff
-    problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, handoff: {escalate: boss}}}")
+    assert Builder(found.manifest).team("t").settings.envelope == found.manifest.teams["t"].envelope
+    problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {escalate: boss}}}")
     assert "'escalate' is 'lead' or 'person' or 'off'" in problem.message
     problem = only_problem(
-        tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, handoff: {max_summary_chars: 8}}}"
+        tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, envelope: {max_summary_chars: 8}}}"
     )
     assert "max_summary_chars (8) is below min_summary_chars (16)" in problem.message
 
 
-def test_a_handoff_that_changes_nothing_is_reported(tmp_path: Path) -> None:
-    (warning,) = loaded(tmp_path, AGENTS + "teams: {t: {members: [a], handoff: {budget: low}}}").warnings
-    assert warning.message == "team 't': 'handoff' changes nothing without  share: a2a_lite"
+def test_envelope_settings_that_change_nothing_are_reported(tmp_path: Path) -> None:
+    (warning,) = loaded(tmp_path, AGENTS + "teams: {t: {members: [a], envelope: {budget: low}}}").warnings
+    assert warning.message == "team 't': 'envelope' changes nothing without  share: a2a_lite"
 
 
 def test_a_round_robin_that_only_terminate_ends_is_warned_of_its_bound(tmp_path: Path) -> None:  # M-05

@@ -1,9 +1,9 @@
 // What the reader can do to a run, as requests to the server.
 import { api, runPath } from '@/api/client'
 
-/** How far an intervention has come; `letter` is its number in the inbox and in the events of the run. */
+/** How far an intervention has come; `inbox_id` is its number in the inbox and in the events of the run. */
 export interface Receipt {
-  letter: number
+  inbox_id: number
   intervention: string
   status: 'sent' | 'accepted' | 'applied'
 }

@@ -122,7 +122,7 @@ def _intervention(draft: PageDraft, fact: RunIntervened | RunApplied | RunRefuse
     draft.add(
         PageIntervention(
             **draft.head(),
-            id=fact.letter,
+            id=fact.inbox_id,
             what=given.kind,
             state=state,
             by=mask_text(by),

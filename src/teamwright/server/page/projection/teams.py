@@ -32,11 +32,11 @@ from teamwright.values.events.team import (
     TeamEvaluationResult,
     TeamEvaluationStarted,
     TeamHandoff,
+    TeamMessageSent,
     TeamStarted,
     TeamStepAssigned,
     TeamStepCompleted,
     TeamStepFailed,
-    TeamTold,
 )
 from teamwright.values.key import join_key
 from teamwright.values.people.questions import Answer
@@ -65,7 +65,7 @@ def project_team(draft: PageDraft, fact: Fact) -> bool:
         case TeamHandoff(source=source, to=to, reason=reason):
             ids = draft.stage.ids(draft.team, (to,) if to else ())
             draft.add(PageMessage(**draft.head(source), type="handoff", text=mask_text(reason), to=ids))
-        case TeamTold(by=by, to=to, round=round):
+        case TeamMessageSent(by=by, to=to, round=round):
             ids = draft.stage.ids(draft.team, to)
             draft.add(PageMessage(**draft.head(by), type="handoff", text="", to=ids, round=round))
         case TeamEvaluationStarted():

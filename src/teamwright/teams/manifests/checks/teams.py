@@ -166,9 +166,9 @@ class _TeamChecks:
                 message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
                 self.report.warning(entry.place, message)
         share = team.fields.text("share")
-        if team.fields.has("handoff") and (share.value if share else share_of(strategy)) != "a2a_lite":
-            message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
-            self.report.warning(team.fields.entries["handoff"].place, message)
+        if team.fields.has("envelope") and (share.value if share else share_of(strategy)) != "a2a_lite":
+            message = f"{team.words}: 'envelope' changes nothing without  share: a2a_lite"
+            self.report.warning(team.fields.entries["envelope"].place, message)
 
     def _has_handoffs(self, name: str) -> bool:
         agent = self.declared.agents.get(name)

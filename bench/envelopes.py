@@ -1,4 +1,4 @@
-"""What envelopes save against transcripts: `python -m bench.handoffs`. Scripted models on loopback, no network.
+"""What envelopes save against transcripts: `python -m bench.envelopes`. Scripted models on loopback, no network.
 
 Tokens are a quarter of the characters of all requests as they are sent, with instructions, tools and forms. Its output
 is in docs/envelopes.md.
@@ -35,9 +35,9 @@ STORIES = (
     "round_robin",
     "selector",
 )
-BLOCK = re.compile(r"\s*```handoff.*?```", re.DOTALL)
+BLOCK = re.compile(r"\s*```envelope.*?```", re.DOTALL)
 POINTER = re.compile(r"artifact://[0-9a-f]{40}")
-HANDOFF = json.dumps(
+NOTE = json.dumps(
     {
         "status": "done", "confidence": 80, "risk_level": "low", "needs": [], "next_action": "go on with the next wall",
         "summary": "The wall was looked at, stone by stone: two of forty are loose, neither below the water line, and"
@@ -78,7 +78,7 @@ async def examples() -> list[tuple[str, int, int]]:
 
 
 async def told(folder: Path, share: Share) -> int:
-    """The input tokens of an example, by its script's own count; with a transcript no handoffs are requested."""
+    """The input tokens of an example, by its script's own count; with a transcript no notes are requested."""
     team = load_team(folder)
     team.settings = replace(team.settings, share=share)
     for agent in team.everyone():
@@ -119,7 +119,7 @@ async def spent(
         if opens and pointers and "tool_call_id" not in told and '"tools"' in told:
             return CallTools(calls=(ToolCall(name="open_artifact", args={"hash": pointers[-1]}),))
         text = ("The wall was looked at. " * (length // 24 + 1))[:length]
-        return Say(text=f"{text}\n```handoff\n{HANDOFF}\n```" if "```handoff" in told else text)
+        return Say(text=f"{text}\n```envelope\n{NOTE}\n```" if "```envelope" in told else text)
 
     with ModelServer(answer) as server:
 

@@ -15,7 +15,9 @@ USUAL = EnvelopeLimits.model_construct()
 
 
 @collection_paused()
-def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: EnvelopeLimits = USUAL) -> tuple[Envelope, ...]:
+def batch_envelopes(
+    run_id: str, schedule: Schedule, plan: Plan, policy: EnvelopeLimits = USUAL
+) -> tuple[Envelope, ...]:
     """Return the envelopes from the planner to the workers, in the order of the batches.
 
     A batch with more tasks than an envelope may have pointers is split into several envelopes.
@@ -45,7 +47,7 @@ def batch_risk(batch: ScheduleBatch) -> RiskLevel:
     return "medium" if len(batch.tasks) > 1 or batch.tokens > 4_000 else "low"
 
 
-def handoff_tokens(envelopes: Iterable[Envelope]) -> int:
+def envelopes_tokens(envelopes: Iterable[Envelope]) -> int:
     """The approximate number of tokens of all these envelopes."""
     return sum(map(envelope_tokens, envelopes))
 

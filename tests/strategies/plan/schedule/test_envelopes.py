@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.strategies.plan.schedule.handoffs import batch_handoffs, batch_risk, envelope_tokens, handoff_tokens
+from teamwright.strategies.plan.schedule.envelopes import batch_envelopes, batch_risk, envelope_tokens, envelopes_tokens
 from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.schedule.schedule import ScheduleBatch
 from teamwright.values.specs.plan import Plan, Step
@@ -21,7 +21,7 @@ def test_each_batch_has_one_envelope() -> None:  # Z-08
         Step(id="api", needs=("core",), owns=("api",), execution_tokens=90, coordination_tokens=20),
     )
     made = Plan(steps=steps)
-    first, second = batch_handoffs("run-7", make_schedule(made), made)
+    first, second = batch_envelopes("run-7", make_schedule(made), made)
     assert (first.run_id, first.task_id, first.sender, first.recipient) == ("run-7", "batch-0", "planner", "workers")
     assert (first.status, first.needs, first.artifacts, first.risk_level) == ("queued", (), ("task://core",), "low")
     assert first.summary == "Batch 0: 140 tokens; locks src; tasks core."
@@ -32,7 +32,7 @@ def test_each_batch_has_one_envelope() -> None:  # Z-08
 
 def test_a_batch_with_more_tasks_than_pointers_makes_several_envelopes() -> None:  # Z-08
     wide = plan(**{f"s{number:02}": f"/ key-{number:02}" for number in range(20)}, end="s03")
-    told = batch_handoffs("r", make_schedule(wide, PlannerSettings(max_parallel=30)), wide)
+    told = batch_envelopes("r", make_schedule(wide, PlannerSettings(max_parallel=30)), wide)
     assert [len(one.artifacts) for one in told] == [8, 8, 4, 1]
     assert [one.task_id for one in told] == ["batch-0", "batch-0", "batch-0", "batch-1"]
     assert told[1].summary.startswith("Batch 0, part 2 of 3: 64 tokens; locks key-08, key-09, ")
@@ -46,12 +46,12 @@ def test_every_task_is_pointed_at_once_and_every_envelope_keeps_to_the_policy(
 ) -> None:  # Z-08, Z-02
     policy = EnvelopeLimits(max_artifacts=pointers, max_summary_chars=characters)
     schedule = make_schedule(plan, PlannerSettings(max_parallel=width))
-    told = batch_handoffs("r", schedule, plan, policy)
+    told = batch_envelopes("r", schedule, plan, policy)
     assert [pointer for one in told for pointer in one.artifacts] == [
         f"task://{task}" for batch in schedule.batches for task in batch.tasks
     ]
     assert not [breach for one in told for breach in policy.check(one)]
-    assert handoff_tokens(told) == sum(map(envelope_tokens, told))
+    assert envelopes_tokens(told) == sum(map(envelope_tokens, told))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_risk_of_a_batch_goes_by_its_size(tasks: int, tokens: int, risk: str
 
 def test_an_envelope_costs_eight_tokens_and_a_quarter_of_the_characters_of_each_text() -> None:  # Z-08
     made = plan(a="")
-    (told,) = batch_handoffs("r", make_schedule(made), made)
+    (told,) = batch_envelopes("r", make_schedule(made), made)
     written = told.model_copy(
         update={"summary": "x" * 17, "next_action": "go", "artifacts": ("12345", "1234"), "needs": ("n",)}
     )

@@ -1,1 +1,0 @@
-import{d as e,u as t}from"./index-DpIier94.js";function n(n,r,i,a=null){return t.post(e(n,`/answers`),{key:r,text:i,data:a})}export{n as t};

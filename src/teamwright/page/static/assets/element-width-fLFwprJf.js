@@ -1,1 +1,0 @@
-import{gt as e,nt as t,pt as n}from"./format-CYFrDW8n.js";function r(r){let i=e(0),a=new ResizeObserver(([e])=>i.value=Math.round(e?.contentRect.width??0));return t(r,(e,t)=>{t&&a.unobserve(t),e&&a.observe(e)},{immediate:!0,flush:`post`}),n(()=>a.disconnect()),i}export{r as t};

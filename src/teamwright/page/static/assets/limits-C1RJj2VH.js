@@ -1,1 +1,0 @@
-function e(e,t){let n=Object.entries(t).filter(([,e])=>e!==null);return{tokens:null,usd:null,calls:null,seconds:null,...e,...Object.fromEntries(n)}}export{e as t};

@@ -1,1 +1,0 @@
-import{i as e}from"./index-DpIier94.js";import{n as t}from"./LiveRunPage-D-JXuJxA.js";var n=()=>t()===null;function r(t){let r=n()?e():null;return e=>r!==null&&r.may(e)&&t.isLive&&!a(t)}var i=new Set([`completed`,`failed`,`degraded`,`timeout`,`cancelled`]),a=e=>i.has(e.overview.status);export{a as n,r,n as t};
