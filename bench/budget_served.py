@@ -23,7 +23,6 @@ from bench.budget_teams import OPTIONS, Options
 from teamwright import Context, Engine, Limits, Reply, RunResult, Team, Turn
 from teamwright.agents import ModelAgent, Price, ServerModel
 from teamwright.journal import Journal
-from teamwright.strategies.contract import closing_of, example_of
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.degradation import Degradation
 
@@ -100,7 +99,7 @@ class ServedMember(ModelAgent):
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Answer a turn."""
         tag = f"{self.name}.{turn.number}.{turn.purpose}"
-        example = example_of(self._strategy(), turn)
+        example = self._strategy().example_reply(turn)
         properties = (turn.output_schema or {}).get("properties")
         if isinstance(properties, dict) and "chunks" in properties:
             count = random.Random(self._chance).randint(5, 9)
@@ -154,7 +153,7 @@ def served_team(name: str, seed: int, provider: Provider, limits: Limits | None,
 
 def closing_members(team: Team) -> set[str]:
     """Return the names of the members that answer the closing asks of a team."""
-    closing = closing_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    closing = team.strategy.closing(team.settings, Members(team.members, team.helpers))
     return {ask.member for ask in closing}
 
 

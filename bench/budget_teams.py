@@ -18,10 +18,10 @@ from pydantic import JsonValue
 
 from bench.budget_provider import ECONOMY, INPUT, OUTPUT
 from teamwright import Context, Limits, Reply, Team, Turn
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.budget.money import Rate, picodollars
-from teamwright.strategies.contract import example_of
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.price import Price
@@ -48,7 +48,7 @@ class Replies:
 
 
 @dataclass
-class Member:
+class Member(Agent):
     """A member whose one request costs its prompt and a reply of a certain length."""
 
     name: str
@@ -86,7 +86,7 @@ class Member:
         )
         returned = await ctx.effect("request", effect)
         self.replies.add(turn, whole=not returned.truncated)
-        data = example_of(self.strategy(), turn) if self.strategy else None
+        data = self.strategy().example_reply(turn) if self.strategy else None
         text = json.dumps(data) if data is not None else "word" * int(str(returned.value))
         return Reply.of(self.name, text, data=data, truncated=returned.truncated)
 

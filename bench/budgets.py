@@ -26,7 +26,6 @@ from bench.budget_served import SHARES as SERVED_SHARES
 from bench.budget_teams import OPTIONS, Replies, team_of
 from teamwright import Engine, RunResult
 from teamwright.events import BudgetDegraded
-from teamwright.strategies.contract import closing_of
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.degradation import Degradation
 
@@ -84,7 +83,7 @@ async def _run(strategy: str, seed: int, policy: Degradation, budget: int) -> _O
     async with Engine("memory") as engine:
         result = await engine.run(team, "Do the work.")
         events = await engine.journal.read(result.run_id)
-    closes = bool(closing_of(team.strategy, team.settings, Members(team.members)))
+    closes = bool(team.strategy.closing(team.settings, Members(team.members)))
     return _Outcome(
         answered=_has_answer(result, replies, closes=closes),
         completed=result.stop_reason in ("done", "max_turns"),

@@ -98,8 +98,6 @@ COVERED_BY = {
     "agents/model/output_meter.py": "agents/model/test_agent.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/contract/preflight.py": "teams/test_preflight.py",
-    "agents/contract/user_attributes.py": "agents/contract/test_attributes.py",
-    "agents/contract/agent.py": "agents/contract/test_attributes.py",
     "agents/schemas/work_bound.py": "agents/schemas/test_declaration.py",
     "agents/scripted/script_file.py": "agents/scripted/test_agent.py",
     "agents/contract/dependencies.py": "agents/tools/test_call.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.registry import AgentRegistry
@@ -19,7 +20,7 @@ def agent(name: str, *capabilities: str) -> FunctionAgent:
     return FunctionAgent(name, shout, capabilities=capabilities)
 
 
-class Bare:
+class Bare(Agent):
     """An agent that has nothing but what the protocol asks for."""
 
     kind = "bare"

@@ -16,7 +16,7 @@ from teamwright.cli.text.team_diagram import draw_picture, draw_team
 from teamwright.cli.text.team_picture import picture_of
 from teamwright.strategies import Outcome
 from teamwright.strategies.diagram import Arrow, Node, Sketch
-from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
@@ -45,7 +45,7 @@ def check_mermaid(text: str) -> None:
     assert len([line for line in lines if "-->" in line]) <= 500
 
 
-class Odd:
+class Odd(Strategy):
     """A third-party strategy that draws arbitrary nodes."""
 
     name, version = "odd", 1

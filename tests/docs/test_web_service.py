@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent
-from teamwright.agents import AgentLike
+from teamwright.agents import Agent
 from teamwright.engine import Handle
 from teamwright.errors import RunIsLive
 from tests.docs.pages import ROOT, blocks
@@ -80,7 +80,7 @@ async def test_a_run_of_a_team_made_in_python_is_resumed_after_a_restart() -> No
 class OtherWorkerWasFirst(Engine):
     """An engine that finds every run already driven by another process."""
 
-    async def start_resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> Handle:
+    async def start_resume(self, run_id: str, *, team: Agent | None = None, code: Path | str = "") -> Handle:
         raise RunIsLive(run_id)
 
 

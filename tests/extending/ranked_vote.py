@@ -6,6 +6,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from teamwright import Context, Failure, Reply, Turn
 from teamwright.strategies import Flaw, Members, Outcome, ParseFailure, Settings, Talk, Task, Value, read_answer
+from teamwright.strategies.protocol import Strategy
 
 
 class Ballot(Value):
@@ -33,7 +34,7 @@ def read_ranking(reply: Reply | Failure) -> tuple[str, ...]:
     return () if isinstance(ballot, ParseFailure) else ballot.ranking
 
 
-class RankedVote:
+class RankedVote(Strategy):
     """All members propose, then all rank the proposals; the first place counts most."""
 
     name = "ranked_vote"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
+from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
@@ -24,14 +24,12 @@ def words(*ids: str, **fields: object) -> Evaluate:
     return Evaluate.model_validate({"evaluator": "tests.kit.evaluators:WordEvaluator", "criteria": criteria, **fields})
 
 
-class WordEvaluator(Agent):
+class WordEvaluator(Evaluator):
     """Passes work that contains a word, by one effect; every criterion has the same result."""
 
     kind = EVALUATOR
 
-    def __init__(
-        self, declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
-    ) -> None:
+    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
         self.name, self.declaration = "words", declaration
         self.judges = tuple(one for one in (judge, final_judge) if one is not None)
 
@@ -54,12 +52,12 @@ class WordEvaluator(Agent):
         return verdict_reply(self.name, verdict)
 
 
-class AnyEvaluator(Agent):
+class AnyEvaluator(Evaluator):
     """Answers with whatever a function returns, or raises what it raises."""
 
     kind = EVALUATOR
     name = "anything"
-    judges: tuple[AgentLike, ...] = ()
+    judges: tuple[Agent, ...] = ()
 
     def __init__(self, declaration: Evaluate, answer: Callable[[], object]) -> None:
         self.declaration, self._answer = declaration, answer

@@ -8,14 +8,14 @@ import anyio
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
-class FunctionStrategy:
+class FunctionStrategy(Strategy):
     """A strategy that is one function of a test."""
 
     name, version = "written", 1
@@ -30,7 +30,7 @@ class FunctionStrategy:
         return await self._run(task, members, ctx)
 
 
-class InOrder:
+class InOrder(Strategy):
     """Asks each member once, in order, and declares no closing ask: nothing is kept back from its budget."""
 
     name, version = "in_order", 1
@@ -43,7 +43,7 @@ class InOrder:
         return talk.ended("done")
 
 
-class FirstWins:
+class FirstWins(Strategy):
     """Asks all members concurrently, returns the first reply and cancels the other asks."""
 
     name, version = "first_wins", 1
@@ -67,7 +67,7 @@ class FirstWins:
         return Outcome(messages=())
 
 
-class ArrivalOrder:
+class ArrivalOrder(Strategy):
     """Asks all members twice, concurrently and with a lock between; returns the order in which they arrived."""
 
     name, version = "in_order_of_arrival", 1

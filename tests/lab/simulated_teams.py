@@ -10,7 +10,7 @@ from teamwright import Context, Message, Team, Turn, load_team
 from teamwright.agents.contract.agent import Agent
 from teamwright.lab.simulation.agents import SimulatedAgent
 from teamwright.strategies import Outcome, Task
-from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.values.specs.manifest import AgentSpec
 from teamwright.values.specs.simulation import Behaviour, Simulation
 from teamwright.values.turns.turn import Failure, Reply
@@ -63,7 +63,7 @@ def simulated_agents(names: Sequence[str], simulation: Simulation) -> list[Agent
     return [SimulatedAgent(name, AgentSpec(), simulation) for name in names]
 
 
-class ModelledWork:
+class ModelledWork(Strategy):
     """Works as the topology model assumes: first all messages in sequence, and then tasks concurrently."""
 
     name, version = "by_the_model", 1

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Task
@@ -122,7 +123,7 @@ def team_of(url: str, kind: str, seed: int, limits: Limits) -> Team:
     ]
     rounds, width, text = random.randrange(1, 4), random.randrange(1, 7), draw_text(kind, random, 1500)
 
-    async def ask(member: AgentLike, turn: Turn, ctx: Context) -> Reply | Failure:
+    async def ask(member: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
         return await ctx.ask(member, turn, key="k")
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:

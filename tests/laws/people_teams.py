@@ -21,7 +21,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
-from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.approvals import Approve
@@ -109,7 +109,7 @@ class PeopleMember:
         return [results[number] for number in sorted(results)]
 
 
-class AskTree:
+class AskTree(Strategy):
     """Runs a tree of asks and questions, in sequence (`seq`) or concurrently (`all`)."""
 
     name, version = "ask_tree", 1

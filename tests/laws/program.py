@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import anyio
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
-from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import overlap
@@ -27,7 +28,7 @@ Levels = tuple[tuple[str, ...], ...]
 """The owned keys of nested scopes, outermost first."""
 
 
-def program_team(name: str, program: Node, members: Sequence[AgentLike], **more: Any) -> Team:
+def program_team(name: str, program: Node, members: Sequence[Agent], **more: Any) -> Team:
     """Make a team that interprets a program."""
     return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
 
@@ -40,7 +41,7 @@ def _conflict(one: Levels, other: Levels) -> bool:
     return any(overlap(key, another) for key in one[-1] for another in other[-1])
 
 
-class Program:
+class Program(Strategy):
     """Interprets the program in the team's options."""
 
     name = "program"

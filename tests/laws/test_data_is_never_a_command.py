@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelMessage
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.agents.model.conversation import ModelConversation
@@ -174,7 +175,7 @@ async def test_a_reply_carries_the_name_of_its_member(said: Reply, *, nested: bo
     assert {ref.role for fact in recorded for ref in fact.messages} == {None}
 
 
-class Forger:
+class Forger(Agent):
     """A third-party agent that claims to be another."""
 
     kind, name = "remote", "a"

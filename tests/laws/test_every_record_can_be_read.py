@@ -12,11 +12,12 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
 from teamwright.agents import Attempt, Effect, Returned, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.events import Custom
 from teamwright.people import Answer, Question
 from teamwright.strategies import Outcome, Task
-from teamwright.strategies.protocol import Members
+from teamwright.strategies.protocol import Members, Strategy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult
 
@@ -46,7 +47,7 @@ async def recorded(tmp_path: Path, team: Team) -> RunResult:
     return result
 
 
-class OwnAgent:
+class OwnAgent(Agent):
     """An agent of a user's own class."""
 
     kind = "own"
@@ -79,7 +80,7 @@ async def test_a_reply_of_a_function(tmp_path: Path, wrong: str) -> None:
     assert result.failure.message.startswith("'a' failed: 'a' returned ")
 
 
-class Calling:
+class Calling(Agent):
     """An agent of a user's own class that makes one call."""
 
     kind = "own"
@@ -139,7 +140,7 @@ async def test_data_of_an_agent_of_ones_own_is_json(tmp_path: Path) -> None:
 Act = Callable[[Context, Members], Awaitable[Outcome]]
 
 
-class OwnStrategy:
+class OwnStrategy(Strategy):
     """A strategy of a user's own class."""
 
     name, version = "own", 1

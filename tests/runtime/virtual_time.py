@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.journal.memory import MemoryJournal
@@ -88,7 +88,7 @@ class Provider:
 
 
 @dataclass
-class Caller:
+class Caller(Agent):
     """A member that makes `times` model requests."""
 
     name: str
@@ -129,7 +129,7 @@ def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = Non
     )
 
 
-def side_by_side(name: str, members: Sequence[AgentLike], width: int = 1000) -> Team:
+def side_by_side(name: str, members: Sequence[Agent], width: int = 1000) -> Team:
     """Make a team that asks all members concurrently."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:

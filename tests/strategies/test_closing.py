@@ -7,7 +7,6 @@ from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.strategies import Members
-from teamwright.strategies.contract import closing_of, example_of
 from teamwright.values.limits.limits import Limits as AnyLimits
 
 STEPS: list[dict[str, JsonValue]] = [
@@ -46,7 +45,7 @@ class Recording:
     def _member(self, name: str) -> FunctionAgent:
         def reply(turn: Turn) -> object:
             self.replies.append((name, turn.closing))
-            return example_of(self.team.strategy, turn) or f"{name} says {len(self.replies)}"
+            return self.team.strategy.example_reply(turn) or f"{name} says {len(self.replies)}"
 
         return FunctionAgent(name, reply)
 
@@ -73,7 +72,7 @@ async def test_the_member_that_is_declared_to_close_is_the_one_that_closes(strat
     recording = Recording(strategy, None)
     result = await recording.run()
     team = recording.team
-    (closing,) = closing_of(team.strategy, team.settings, Members(team.members))
+    (closing,) = team.strategy.closing(team.settings, Members(team.members))
     assert result.stop_reason in ("done", "max_turns")
     assert recording.replies[-1] == (closing.member, True)
 
@@ -93,7 +92,7 @@ def test_without_one_ask_that_gives_the_answer_nothing_is_kept_back(
 ) -> None:
     members = [FunctionAgent(name, lambda turn: "done") for name in "ab"]
     team = Team("t", members=members, strategy=strategy, options=options, max_turns=max_turns)
-    assert not closing_of(team.strategy, team.settings, Members(team.members))
+    assert not team.strategy.closing(team.settings, Members(team.members))
 
 
 async def test_a_step_that_closes_early_reads_the_nearest_results_before_it() -> None:  # Z-10

@@ -24,7 +24,7 @@ from teamwright.strategies.plan.lead_subagent import LeadSubagent
 from teamwright.strategies.plan.mesh_team import MeshTeam
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
-from teamwright.strategies.protocol import Members, Settings, Strategy, StrategyLike, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.strategies.talk import Talk
 from teamwright.testing.strategy import StrategyConformance, check_strategy
@@ -180,7 +180,7 @@ class TestDagThatSkipsFailures(TestDag):
 
 
 class TestDebate(StrategyConformance):
-    def make(self) -> StrategyLike:
+    def make(self) -> Strategy:
         return Debate()
 
 
@@ -364,7 +364,7 @@ class TestDebateByEnvelopes(ByEnvelopes, TestDebate):
     settings = Settings(max_turns=2, share="a2a_lite")
 
 
-class Plain:
+class Plain(Strategy):
     """The common part of the broken strategies: each member once."""
 
     name = "plain"

@@ -7,7 +7,6 @@ from pydantic import JsonValue
 
 from teamwright import FunctionAgent, Team, load_team
 from teamwright.strategies import Outcome
-from teamwright.strategies.contract import sketch_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, chain_arrows, condition_label, places
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
@@ -19,7 +18,7 @@ def agents(*names: str) -> list[FunctionAgent]:
 
 
 def sketch(team: Team) -> Sketch:
-    return sketch_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    return team.strategy.sketch(team.settings, Members(team.members, team.helpers))
 
 
 def arrows(found: Sketch) -> list[tuple[str, str, str]]:
@@ -39,7 +38,7 @@ def test_every_strategy_draws_its_team(name: str) -> None:
     assert len(found.arrows) == len(set(found.arrows))
 
 
-class Undrawn:
+class Undrawn(Strategy):
     """A third-party strategy that draws nothing."""
 
     name, version = "undrawn", 1

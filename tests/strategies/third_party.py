@@ -8,7 +8,7 @@ from pydantic import Field
 
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.sequential import Sequential
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, MemberName
@@ -32,7 +32,7 @@ class RelayOptions(Value):
     pace: Annotated[float, Field(multiple_of=0.5)] | None = None
 
 
-class Relay:
+class Relay(Strategy):
     """Runs in order, whatever the legs say."""
 
     name = "relay_race"
@@ -63,7 +63,7 @@ class Relay:
         return await Sequential().run(task, members, ctx)
 
 
-class Anything:
+class Anything(Strategy):
     """Takes whatever it is given."""
 
     name = "anything"

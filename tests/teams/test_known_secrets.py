@@ -13,8 +13,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn, load_team
 from teamwright.agents import ServerModel
-from teamwright.agents.contract.attributes import agent_spec_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, agent_spec_of
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
@@ -74,7 +73,7 @@ AGENTS = {
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-def test_a_secret_is_known_wherever_it_is(agent: AgentLike) -> None:
+def test_a_secret_is_known_wherever_it_is(agent: Agent) -> None:
     assert known_secrets(Team("t", members=[agent])) == {KEY}
 
 

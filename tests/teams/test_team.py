@@ -43,18 +43,18 @@ def test_a_team_needs_members_a_name_and_a_strategy() -> None:
 
 
 def test_a_fallback_that_is_no_agent_is_refused_with_the_agent_that_has_it() -> None:
-    class Misnamed:
+    class Foreign:
         name, kind = "second", "own"
 
-        async def repond(self, turn: Turn, ctx: Context) -> Reply: ...
+        async def respond(self, turn: Turn, ctx: Context) -> Reply: ...
 
     def agent(name: str, fallback: object) -> FunctionAgent:
         return FunctionAgent(name, lambda turn: "x", fallback=cast("Agent", fallback))
 
-    with pytest.raises(UsageError, match=r"fallback of the agent 'a' can't be used\. .*'respond' is missing, did you"):
-        Team("t", members=[agent("a", Misnamed())])
-    with pytest.raises(UsageError, match=r"fallback of the agent 'b' can't be used\. .*'respond' is missing, did you"):
-        Team("t", members=[agent("a", agent("b", Misnamed()))])
+    with pytest.raises(UsageError, match=r"fallback of the agent 'a' can't be used\. .*let its class inherit Agent"):
+        Team("t", members=[agent("a", Foreign())])
+    with pytest.raises(UsageError, match=r"fallback of the agent 'b' can't be used\. .*let its class inherit Agent"):
+        Team("t", members=[agent("a", agent("b", Foreign()))])
     with pytest.raises(UsageError, match=r"fallback can't be used\. 'x' is neither a team nor"):
         Policy(fallback=cast("Agent", "x"))
 

@@ -11,7 +11,6 @@ import pytest
 
 from teamwright import Agent, Context, FunctionAgent, Limits, ModelAgent, Policy, Reply, Rule, ScriptedAgent, Team, Turn
 from teamwright.agents import Effect, Returned, ServerModel
-from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import AgentError
 from teamwright.lab.simulation.agents import USUAL_MEMBER, SimulatedAgent
 from teamwright.testing import AgentConformance, ModelServer, Say, check_agent
@@ -20,12 +19,12 @@ from tests.agents.sample_functions import shout
 
 
 class TestFunctionAgent(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         return FunctionAgent("f", shout, limits=Limits(calls=9), capabilities=("shouting",))
 
 
 class TestFunctionWithContext(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         async def work(turn: Turn, ctx: Context) -> str:
             first = await ctx.ask(FunctionAgent("inner", shout), turn, key="first")
             return first.text if isinstance(first, Reply) else "alone"
@@ -34,7 +33,7 @@ class TestFunctionWithContext(AgentConformance):
 
 
 class TestScriptedAgent(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         return ScriptedAgent("s", [Rule(reply="Scripted.")], tools=[shout], optional=True)
 
 
@@ -45,18 +44,18 @@ class TestModelAgent(AgentConformance):
             self.url = server.url
             yield
 
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         model = ServerModel(url=self.url, name="m", api_key="none")
         return ModelAgent("m", model=model, instructions="Be brief.", max_tokens=100)
 
 
 class TestTeam(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         return Team("inner", members=[FunctionAgent("a", shout), FunctionAgent("b", shout)], limits=Limits(calls=9))
 
 
 class TestSimulatedAgent(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         behaviour = USUAL_MEMBER.model_copy(update={"latency": 0.0, "skill": 1.0})
         return SimulatedAgent("sim", AgentSpec(description="Simulated."), behaviour)
 
@@ -87,12 +86,8 @@ class Kindless(Sound):
     kind = ""
 
 
-class OldFashioned(Sound):
+class Unbound(Sound):
     limits = Limits(calls=3)
-
-
-class Misspelt(Sound):
-    limit = Limits(calls=3)
 
 
 class Textual(Sound):
@@ -176,8 +171,7 @@ class Undeclared(Sound):
     [
         (Nameless, r"declaration: The name can't be used in a team"),
         (Kindless, r"declaration: `kind` must say"),
-        (OldFashioned, r"declaration: The agent 'sound' sets limits as attributes of its own"),
-        (Misspelt, r"declaration: The agent 'sound' has an attribute 'limit'"),
+        (Unbound, r"declaration: The agent 'sound' has an attribute 'limits', which has no effect"),
         (Textual, r"reply: `respond` must return a Reply, not 'just text'"),
         (Borrowed, r"reply: A reply must carry the agent's own name, 'sound', not somebody"),
         (Crashing, r"reply: `respond` raised KeyError\('x'\)"),
@@ -192,6 +186,6 @@ class Undeclared(Sound):
         (Undeclared, r"spec: `spec` must be a declaration"),
     ],
 )
-def test_a_broken_agent_is_caught(make: Callable[[], AgentLike], words: str) -> None:
+def test_a_broken_agent_is_caught(make: Callable[[], Agent], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_agent(make)

@@ -9,7 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.contract.context import AgentLike, AppliedChange, Branch, Branches, Clock, Context, Workspace
+    from teamwright.agents.contract.context import AppliedChange, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import (
         Attempt,
         DoubtPolicy,
@@ -90,7 +90,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
-    "AgentLike",
     "AgentRegistry",
     "AgentSpec",
     "AgentTool",
@@ -205,7 +204,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.contract.context": "AgentLike AppliedChange Branch Branches Clock Context Workspace",
+        "teamwright.agents.contract.context": "AppliedChange Branch Branches Clock Context Workspace",
         "teamwright.agents.contract.effect": (
             "Attempt DoubtPolicy Effect OfferedTool ReplyPart Returned SentMessage SentRequest"
         ),

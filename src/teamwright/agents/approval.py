@@ -8,8 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.contract.attributes import spec_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.schemas.schema import Schema, with_data, with_preferred_data
 from teamwright.errors import AgentError
 from teamwright.values.people.questions import APPROVE, EDIT, Answer, Question
@@ -37,7 +36,7 @@ class Draft(NamedTuple):
     """A reply that waits for approval; `preferred_schema` is the schema that its asker prefers."""
 
     reply: Reply
-    member: AgentLike
+    member: Agent
     preferred_schema: Schema | None
 
     def edited(self, data: JsonValue) -> Reply:
@@ -45,7 +44,7 @@ class Draft(NamedTuple):
         text = edited_text(data)
         *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
         edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, envelope_note=None)
-        spec = spec_of(self.member)
+        spec = self.member.spec
         if spec is not None and spec.output_schema is not None:
             return with_data(edited, spec.output_schema, "The edited reply")
         if self.reply.data is not None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import capabilities_of, require_agent
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.errors import DuplicateName, UnknownName
 from teamwright.values.names import check_name
 
-A = TypeVar("A", bound=AgentLike)
+A = TypeVar("A", bound=Agent)
 
 
 class AgentRegistry:
     """Agents by name, in the order of registration."""
 
-    def __init__(self, agents: Iterable[AgentLike] = ()) -> None:
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
         for agent in agents:
             self.register(agent)
@@ -43,7 +41,7 @@ class AgentRegistry:
     def search(self, *, capability: str) -> tuple[Agent, ...]:
         """Return the agents that declare this capability, ignoring case."""
         wanted = capability.strip().casefold()
-        return tuple(agent for agent in self if wanted in map(str.casefold, capabilities_of(agent)))
+        return tuple(agent for agent in self if wanted in map(str.casefold, agent.capabilities))
 
     def __contains__(self, name: object) -> bool:
         return name in self._agents

@@ -18,10 +18,9 @@ from teamwright.lab.topology.decision import NO_RUNS, Decision, OwnRuns, decide
 from teamwright.lab.topology.model import EvaluationSettings
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
 from teamwright.lab.topology.work import plan_work
-from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.schedule.planner import USUAL, PlannerSettings
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
-from teamwright.strategies.protocol import StrategyLike
+from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
@@ -162,7 +161,7 @@ def auto_source(
         skill=declared_skill(source.manifest, spec),
         lead=declared_lead(spec.options),
     )
-    known = options_of(find_strategy(chosen.topology))
+    known = find_strategy(chosen.topology).options
     kept = {
         name: spec.options[name]
         for name in KEPT_OPTIONS
@@ -182,9 +181,9 @@ def plan_of(spec: TeamSpec) -> Plan | None:
     return plan_in(find_strategy(spec.strategy), spec.options)
 
 
-def plan_in(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> Plan | None:
+def plan_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> Plan | None:
     """The plan in the options of a strategy that executes one."""
-    model = options_of(strategy)
+    model = strategy.options
     if model is None or not issubclass(model, StepOptions):
         return None
     return Plan(steps=model.model_validate(options).steps)

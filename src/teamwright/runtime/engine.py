@@ -34,7 +34,7 @@ from teamwright.values.names import check_name, check_run_id
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.contract.agent import Agent
     from teamwright.agents.files.attachment import Attachment, AttachmentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
@@ -180,7 +180,7 @@ class Engine:
     @checked_call("run", acts=True)
     async def run(
         self,
-        team: AgentLike,
+        team: Agent,
         task: str,
         *,
         run_id: str | None = None,
@@ -221,7 +221,7 @@ class Engine:
     @checked_call("run", acts=True)
     async def stream(
         self,
-        team: AgentLike,
+        team: Agent,
         task: str,
         *,
         run_id: str | None = None,
@@ -251,7 +251,7 @@ class Engine:
     @checked_call("run", acts=True)
     async def start(
         self,
-        team: AgentLike,
+        team: Agent,
         task: str,
         *,
         run_id: str | None = None,
@@ -349,7 +349,7 @@ class Engine:
     @checked_call("run", acts=True)
     async def enqueue(
         self,
-        team: AgentLike,
+        team: Agent,
         task: str,
         *,
         queue: str,
@@ -379,12 +379,12 @@ class Engine:
         return run.enqueue(given, queue, starts)
 
     @checked_call("run", acts=True)
-    async def resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> RunResult:
+    async def resume(self, run_id: str, *, team: Agent | None = None, code: Path | str = "") -> RunResult:
         """Resume a run. Pass `team` if the record can't rebuild it, `code` if the folder of its manifest has moved."""
         return await (await self.start_resume(run_id, team=team, code=code)).result()
 
     @checked_call("run", acts=True)
-    async def start_resume(self, run_id: str, *, team: AgentLike | None = None, code: Path | str = "") -> Handle:
+    async def start_resume(self, run_id: str, *, team: Agent | None = None, code: Path | str = "") -> Handle:
         """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
         self._tasks.group()
         async with AsyncExitStack() as lock:
@@ -413,7 +413,7 @@ class Engine:
         *,
         at: int | str | Checkpoint | None = None,
         retry: bool = False,
-        team: AgentLike | None = None,
+        team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
         limits: Limits | None = None,
@@ -435,7 +435,7 @@ class Engine:
         *,
         at: int | str | Checkpoint | None = None,
         retry: bool = False,
-        team: AgentLike | None = None,
+        team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
         limits: Limits | None = None,

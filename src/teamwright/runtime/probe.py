@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.effect import Effect
     from teamwright.values.turns.turn import Turn
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Probe(Protocol):
     """Sees each open turn and each call of a replay first. One that does not return keeps it from happening."""
 
-    async def turn(self, key: str, member: AgentLike, turn: Turn) -> None:
+    async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Look at a turn before its member takes it."""
         ...
 

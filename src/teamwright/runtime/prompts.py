@@ -32,7 +32,7 @@ from teamwright.values.models import Record
 from teamwright.values.secrets.patterns import mask_text, mask_value
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.effect import Effect, SentRequest
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
@@ -215,7 +215,7 @@ class _PromptProbe:
         self.requests: dict[str, tuple[str, SentRequest]] = {}
         self.done = asyncio.Event()
 
-    async def turn(self, key: str, member: AgentLike, turn: Turn) -> None:
+    async def turn(self, key: str, member: Agent, turn: Turn) -> None:
         """Let teams work, and the members around the turn; all others are held."""
         if key == self._key:
             self.seen = turn

@@ -12,7 +12,7 @@ import anyio
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.dependencies import Dependencies
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import JournalError, NotResumable
@@ -303,7 +303,7 @@ class Run:
         self._state.bus.publish(events)
 
     @cached_property
-    def _agents(self) -> list[AgentLike]:
+    def _agents(self) -> list[Agent]:
         """The team and every agent below it."""
         return self._team.everyone()
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
@@ -152,7 +152,7 @@ class RunState:
     """What people have changed in the run; `None` as long as they have changed nothing."""
     accounts: dict[str, Account] = field(default_factory=dict[str, Account])
     """The accounts of the run and of its outermost team, by scope."""
-    place: Callable[[AgentLike, Recovery | None], AgentLike] | None = None
+    place: Callable[[Agent, Recovery | None], Agent] | None = None
     """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
     probe: Probe | None = None
     """What observes a replay from inside; `None` in every run that is driven."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import UNSET, Policy
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, BudgetUnit
@@ -48,7 +48,7 @@ class TimeLimit(Protocol):
 class AskedWith(NamedTuple):
     """An attempt at an ask that was refused: its member, its turn, and what the team had cut back for it."""
 
-    member: AgentLike
+    member: Agent
     turn: Turn
     cutback: Cutback
     refused: BudgetUnit | None = None
@@ -179,7 +179,7 @@ class Scope:
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
         self.compact: Compact | None = None
-        self.fallback: AgentLike | None = None
+        self.fallback: Agent | None = None
         self.holding: Holding = run.path_locks.root
         self.holdback: Holdback | None = None
         self.degradation: DegradationLadder | None = None

@@ -17,7 +17,7 @@ from teamwright.agents.contract.arguments import checked_call
 from teamwright.runtime.engine import Engine
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.contract.agent import Agent
     from teamwright.agents.files.attachment import AttachmentLike
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @checked_call("run", acts=True)
 def run_sync(
-    team: AgentLike,
+    team: Agent,
     task: str,
     *,
     journal: Journal | Path | str | None = None,
@@ -66,7 +66,7 @@ def run_sync(
 def resume_sync(
     run_id: str,
     *,
-    team: AgentLike | None = None,
+    team: Agent | None = None,
     code: Path | str = "",
     journal: Journal | Path | str | None = None,
 ) -> RunResult:

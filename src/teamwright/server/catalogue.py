@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import description_of
 from teamwright.errors import ManifestError, Problem, TeamwrightError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class TeamEntry:
         """The entry for clients, without paths of this machine."""
         if self.team is None:
             return {"id": self.id, "problem": self.problem}
-        members: list[JsonValue] = [{"name": one.name, "description": description_of(one)} for one in self.team.members]
+        members: list[JsonValue] = [{"name": one.name, "description": one.description} for one in self.team.members]
         return {
             "id": self.id,
             "name": self.team.name,

@@ -11,16 +11,7 @@ if TYPE_CHECKING:
     from teamwright.strategies.diagram import Arrow, Node, Sketch, places
     from teamwright.strategies.expressions.condition import Condition
     from teamwright.strategies.expressions.template import Template
-    from teamwright.strategies.protocol import (
-        Flaw,
-        Members,
-        NoOptions,
-        Outlook,
-        Settings,
-        Strategy,
-        StrategyLike,
-        Task,
-    )
+    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.talk import Talk
@@ -64,7 +55,6 @@ __all__ = [
     "Sketch",
     "StopReason",
     "Strategy",
-    "StrategyLike",
     "Talk",
     "Task",
     "Template",
@@ -82,7 +72,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.diagram": "Arrow Node Sketch places",
         "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.expressions.template": "Template",
-        "teamwright.strategies.protocol": ("Flaw Members NoOptions Outlook Settings Strategy StrategyLike Task"),
+        "teamwright.strategies.protocol": "Flaw Members NoOptions Outlook Settings Strategy Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",

@@ -11,12 +11,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import description_of, policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName
-from teamwright.strategies.contract import takes_handoffs
 from teamwright.strategies.diagram import Arrow
-from teamwright.strategies.protocol import Members, StrategyLike
+from teamwright.strategies.protocol import Members, Strategy
 from teamwright.values.events.team import TeamHandoff
 from teamwright.values.names import transfer_tool_name
 from teamwright.values.turns.turn import Failure, HandoffTarget, Reply, Turn
@@ -31,19 +29,19 @@ class Handoffs:
     def __init__(self, members: Sequence[Agent]) -> None:
         known = self._known = {member.name: member for member in members}
         self._targets = {
-            name: tuple(HandoffTarget(to, description_of(known[to])) for to in targets if to in known)
+            name: tuple(HandoffTarget(to, known[to].description) for to in targets if to in known)
             for name, targets in handoff_targets(members).items()
         }
 
     def __bool__(self) -> bool:
         return bool(self._targets)
 
-    def offer(self, member: AgentLike, turn: Turn) -> Turn:
+    def offer(self, member: Agent, turn: Turn) -> Turn:
         """Return the turn of a member with the members that it may hand off to."""
         targets = self._targets.get(member.name)
         return structs.replace(turn, handoffs=targets) if targets else turn
 
-    async def next_speaker(self, member: AgentLike, reply: Reply | Failure, ctx: Context) -> str | None:
+    async def next_speaker(self, member: Agent, reply: Reply | Failure, ctx: Context) -> str | None:
         """Return the member that a reply hands off to, and record it; `None` if there is none."""
         to = reply.full.transfer_to if isinstance(reply, Reply) else None
         if to is not None:
@@ -70,20 +68,20 @@ def handoff_targets(members: Iterable[Agent]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     names = list(dict.fromkeys(member.name for member in members))
     for member in members:
-        declared = policy_of(member).handoffs
+        declared = member.policy.handoffs
         if declared:
             others = tuple(name for name in names if name != member.name)
             found[member.name] = others if declared is True else tuple(declared)
     return found
 
 
-def handoff_flaws(strategy: StrategyLike | None, members: Members) -> list[HandoffFlaw]:
+def handoff_flaws(strategy: Strategy | None, members: Members) -> list[HandoffFlaw]:
     """Return the handoffs of members that their team can't make; `None` is a strategy that is not known."""
     names = list(dict.fromkeys(member.name for member in members))
     found: list[HandoffFlaw] = []
     for name, targets in handoff_targets(members).items():
         others = [one for one in names if one != name]
-        if strategy is not None and not takes_handoffs(strategy):
+        if strategy is not None and not strategy.takes_handoffs:
             text = f"{name!r} has handoffs, which the strategy {strategy.name!r} does not take; {TAKEN_BY} do"
             found.append(HandoffFlaw(name, text))
         elif not others:
@@ -92,7 +90,7 @@ def handoff_flaws(strategy: StrategyLike | None, members: Members) -> list[Hando
             found += _target_flaws(name, targets, others)
     helpers = [one for one in members.names if one not in names]
     for helper in helpers:
-        if policy_of(members.named(helper)).handoffs:
+        if members.named(helper).policy.handoffs:
             found.append(
                 HandoffFlaw(helper, f"{helper!r} has handoffs and is no member, so it has no turn to hand off")
             )

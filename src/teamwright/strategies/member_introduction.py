@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import description_of
-from teamwright.agents.contract.context import AgentLike
 
 
-def description_line(agent: AgentLike) -> str:
+def description_line(agent: Agent) -> str:
     """Return the description of an agent on one line; empty if it has none."""
-    return " ".join(description_of(agent).split())
+    return " ".join(agent.description.split())
 
 
 def introduction(agent: Agent) -> str:

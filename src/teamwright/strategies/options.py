@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.strategies.contract import options_of, problems_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
 from teamwright.values.models import Value
 from teamwright.values.names import FieldPath
 from teamwright.values.text.validation_messages import misfits_of
@@ -29,7 +28,7 @@ class NamedAgent(NamedTuple):
     kind: Literal["agent", "member"]
 
 
-def settings_flaws(strategy: StrategyLike, settings: Settings, members: Members) -> list[Flaw]:
+def settings_flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw]:
     """Return every problem in a team's settings, without those that only follow from another one."""
     found, known = list[Flaw](), {member.name for member in members}
     for named in named_agents(strategy, settings.options):
@@ -41,13 +40,13 @@ def settings_flaws(strategy: StrategyLike, settings: Settings, members: Members)
     usable = valid_options(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
-    objections = problems_of(strategy, replace(settings, options=usable), members)
+    objections = strategy.problems(replace(settings, options=usable), members)
     return [*wrong, *(Flaw(one) if isinstance(one, str) else one for one in objections)]
 
 
-def option_flaws(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Flaw]:
+def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
     """Return where the options do not match the model of the strategy."""
-    model = options_of(strategy)
+    model = strategy.options
     if model is None:
         return []
     try:
@@ -60,10 +59,10 @@ def option_flaws(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> li
 
 
 def valid_options(
-    strategy: StrategyLike, options: Mapping[str, JsonValue], found: Sequence[Flaw]
+    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Flaw]
 ) -> Mapping[str, JsonValue] | None:
     """Return the options without the invalid fields; None if one of those has no default."""
-    model = options_of(strategy)
+    model = strategy.options
     if model is None or not found:
         return options
     wrong = {flaw.at[0] if flaw.at else "" for flaw in found}
@@ -74,9 +73,9 @@ def valid_options(
     return None if option_flaws(strategy, valid) else valid
 
 
-def named_agents(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[NamedAgent]:
+def named_agents(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[NamedAgent]:
     """Return the agents and members that the options name, with their paths."""
-    model = options_of(strategy)
+    model = strategy.options
     if model is None:
         return []
     schema = options_schema(model)

@@ -5,14 +5,15 @@ A strategy is deterministic: it reaches members, time and randomness only throug
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast, overload
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.values.limits.closing_ask import ClosingAsk
@@ -82,9 +83,9 @@ class Members(Sequence[Agent]):
 
     __slots__ = ("_by_name", "_members")
 
-    def __init__(self, members: Iterable[AgentLike], helpers: Iterable[AgentLike] = ()) -> None:
-        self._members = cast("tuple[Agent, ...]", tuple(members))
-        self._by_name = {agent.name: agent for agent in (*cast("Iterable[Agent]", helpers), *self._members)}
+    def __init__(self, members: Iterable[Agent], helpers: Iterable[Agent] = ()) -> None:
+        self._members = tuple(members)
+        self._by_name = {agent.name: agent for agent in (*helpers, *self._members)}
 
     def named(self, name: str) -> Agent:
         """Return the member or helper with this name; raise `UnknownName` if there is none."""
@@ -126,22 +127,7 @@ class NoOptions(Value):
     """The options of a strategy that has none."""
 
 
-@runtime_checkable
-class StrategyLike(Protocol):
-    """What every strategy must have. Attributes of `Strategy` that it lacks get the defaults declared there."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> int: ...
-
-    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Run the team on the task and return the outcome."""
-        ...
-
-
-class Strategy(Protocol):
+class Strategy(ABC):
     """A way for members to work together. Inherit from it to get the defaults.
 
     `version` is recorded with a run, and a run resumes only on the version it started with: raise it when the order of
@@ -168,7 +154,7 @@ class Strategy(Protocol):
             """Create an instance of a subclass; raises `UsageError` for this class itself."""
             if cls is Strategy:
                 raise UsageError(
-                    "Strategy is a protocol and can't be instantiated: name a built-in strategy,"
+                    "Strategy is abstract and can't be instantiated: name a built-in strategy,"
                     " strategy='sequential', or create an instance of a class of your own that inherits Strategy."
                 )
             return super().__new__(cls)
@@ -200,6 +186,7 @@ class Strategy(Protocol):
         """Return data that fits `turn.output_schema` if that schema is one of this strategy; otherwise None."""
         return None
 
+    @abstractmethod
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the team on the task and return the outcome."""
         ...

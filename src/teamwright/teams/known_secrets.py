@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import agent_spec_of, has_policy, same_name_fallbacks
-from teamwright.agents.contract.context import AgentLike
-from teamwright.agents.contract.user_attributes import is_package_class
+from teamwright.agents.contract.agent import Agent, agent_spec_of, has_policy, is_package_class, same_name_fallbacks
 from teamwright.errors import UsageError
 from teamwright.teams.manifests.secrets import MOST_SECRETS, secrets_of
 from teamwright.teams.team import Team
@@ -28,7 +26,7 @@ def known_secrets(team: Team) -> frozenset[str]:
     return secrets_in(agents, team.declaration(agents))
 
 
-def secrets_in(agents: Sequence[AgentLike], declaration: JsonValue) -> frozenset[str]:
+def secrets_in(agents: Sequence[Agent], declaration: JsonValue) -> frozenset[str]:
     """Return the secrets of a team that was made in Python, from all of its agents and its source as JSON.
 
     Raises `UsageError` if there are more than can be masked.
@@ -44,6 +42,6 @@ def secrets_in(agents: Sequence[AgentLike], declaration: JsonValue) -> frozenset
     return frozenset(found)
 
 
-def _undeclared_secrets(agent: AgentLike) -> frozenset[str]:
+def _undeclared_secrets(agent: Agent) -> frozenset[str]:
     """Return those of a model that the caller made, and those of a team that a manifest reads into other fields."""
     return getattr(agent, "secrets", frozenset()) if is_package_class(type(agent)) else frozenset()

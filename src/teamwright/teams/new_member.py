@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import Builder
@@ -17,7 +17,7 @@ from teamwright.values.specs.manifest import AgentSpec, AnyModel
 from teamwright.values.text.validation_messages import misfits_of
 
 
-def build_new_member(team: Team, name: str, declared: JsonValue) -> AgentLike:
+def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
     """Build the agent beside the agents and models of the team; raises `UsageError` with what is wrong.
 
     Without a model of its own it has that of the team's first member that has one. Its declaration is recorded, so it

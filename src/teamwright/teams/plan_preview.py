@@ -7,7 +7,6 @@ from typing import cast
 from pydantic import BaseModel
 
 from teamwright.errors import UsageError
-from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.schedule.planner import PlannerSettings
 from teamwright.strategies.plan.step_options import STEPS
@@ -26,7 +25,7 @@ def preview_plan(name: str, spec: TeamSpec | None, task: str | None = None) -> t
     if spec is None:
         raise UsageError(f"{name!r} is an agent, so its steps are not known in advance: {_instead()}")
     # A class of the user is imported only where the team is built.
-    options = None if ":" in spec.strategy else options_of(find_strategy(spec.strategy))
+    options = None if ":" in spec.strategy else find_strategy(spec.strategy).options
     if options is None or STEPS not in options.model_fields:
         raise UsageError(
             f"{name!r} uses the strategy {spec.strategy!r}, so its steps are not known in advance: {_instead()}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.agents.clients.models import Models
-from teamwright.agents.contract.attributes import fallback_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.preflight import Preflight
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.files.media import why_not_taken
@@ -31,7 +30,7 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
         raise ManifestError([_problem(text, names, places or {}) for text, names in problems.items()])
 
 
-def check_declared(agents: Iterable[AgentLike]) -> None:
+def check_declared(agents: Iterable[Agent]) -> None:
     """Raise `ManifestError` with all names of models that are none, without opening a client."""
     models = [agent for agent in agents if isinstance(agent, ModelAgent)]
     problems = [Problem(f"the agent {one.name!r}: {text}") for one in models for text in one.undeclared_models()]
@@ -58,11 +57,11 @@ def check_attachments(team: Team, files: Sequence[Attachment]) -> None:
                 )
 
 
-def _agents_and_fallbacks(team: Team) -> Iterator[AgentLike]:
+def _agents_and_fallbacks(team: Team) -> Iterator[Agent]:
     """Yield the agents of a team, and their fallbacks of the same name."""
     for agent in team.everyone():
         yield agent
-        other = fallback_of(agent)
+        other = agent.policy.fallback
         if other is not None and other.name == agent.name:
             yield other
 

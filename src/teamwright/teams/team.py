@@ -9,6 +9,14 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import (
+    Agent,
+    PolicyAttributes,
+    agent_spec_of,
+    has_policy,
+    judges_of,
+    require_agent,
+)
 from teamwright.agents.contract.arguments import (
     Mistakes,
     check_arguments,
@@ -17,33 +25,17 @@ from teamwright.agents.contract.arguments import (
     listed,
     value_of,
 )
-from teamwright.agents.contract.attributes import (
-    agent_spec_of,
-    fallback_of,
-    has_policy,
-    judges_of,
-    require_agent,
-    require_agent_like,
-    tool_agents_of,
-)
-from teamwright.agents.contract.context import AgentLike, Context
-from teamwright.agents.contract.policy import (
-    UNSET,
-    Policy,
-    PolicyAttributes,
-    PolicySettings,
-    declaration_of,
-    policy_for,
-)
+from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, declaration_of, policy_for
 from teamwright.agents.evaluators.independence import check_evaluations
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
-from teamwright.strategies.contract import options_of, require_strategy, run_strategy, share_of
+from teamwright.strategies.contract import require_strategy, run_strategy
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.placement import PlacedParts
-from teamwright.strategies.protocol import Members, Settings, Strategy, StrategyLike, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.body import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
@@ -85,9 +77,9 @@ class Team(PolicyAttributes):
         self,
         name: str,
         *,
-        members: Sequence[AgentLike],
-        helpers: Sequence[AgentLike] = (),
-        strategy: str | StrategyLike = "sequential",
+        members: Sequence[Agent],
+        helpers: Sequence[Agent] = (),
+        strategy: str | Strategy = "sequential",
         description: str = "",
         share: Share | None = None,
         envelope: EnvelopeSettings | None = None,
@@ -105,7 +97,7 @@ class Team(PolicyAttributes):
         confirm_above: ConfirmAbove | None = None,
         optional: bool = False,
         critical: bool = False,
-        evaluate: AgentLike | None = None,
+        evaluate: Agent | None = None,
         checked: bool = False,
     ) -> None:
         self.name, owner, mistakes = check_name("team", name), f"The team {name!r}", Mistakes()
@@ -132,7 +124,7 @@ class Team(PolicyAttributes):
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, envelope)
+        self.settings = Settings(share or self.strategy.share, max_turns, on_max_turns, options or {}, envelope)
         self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
         """The nesting depth of teams, this one included."""
         self.secrets: frozenset[str] = frozenset()
@@ -158,7 +150,7 @@ class Team(PolicyAttributes):
         fallback = self.recovery.fallback if self.recovery else None
         if fallback and fallback not in Members(self.members, self.helpers).names:
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
-        known: dict[str, AgentLike] = {}
+        known: dict[str, Agent] = {}
         for agent in self.everyone():
             if known.setdefault(agent.name, agent) is not agent and not self.is_single_agent:
                 problems.append(f"two different agents are called {agent.name!r}")
@@ -166,7 +158,7 @@ class Team(PolicyAttributes):
             raise ManifestError([Problem(text) for text in problems])
         self._check_fallbacks(self.everyone())
 
-    def check_start(self, agents: Sequence[AgentLike]) -> None:
+    def check_start(self, agents: Sequence[Agent]) -> None:
         """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
 
         `agents` is what `everyone` returned, here and below: a team may have thousands, and a start needs them often.
@@ -182,9 +174,9 @@ class Team(PolicyAttributes):
 
             check_declared(agents)
 
-    def _check_fallbacks(self, agents: Iterable[AgentLike]) -> None:
+    def _check_fallbacks(self, agents: Iterable[Agent]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
-        starts = {id(agent): agent for agent in agents if fallback_of(agent) is not None}
+        starts = {id(agent): agent for agent in agents if agent.policy.fallback is not None}
         known = dict(starts)  # agents need not be hashable
 
         def edges(key: int) -> Iterator[tuple[int, None]]:
@@ -193,12 +185,12 @@ class Team(PolicyAttributes):
                 yield id(agent), None
 
         for cycle, _ in find_cycles(starts, edges):
-            start = next(place for place, key in enumerate(cycle) if fallback_of(known[key]) is not None)
+            start = next(place for place, key in enumerate(cycle) if known[key].policy.fallback is not None)
             names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
 
-    def _check_keys(self, agents: Iterable[AgentLike]) -> None:
+    def _check_keys(self, agents: Iterable[Agent]) -> None:
         """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
         from teamwright.strategies.plan.step_options import owned_keys
 
@@ -248,10 +240,10 @@ class Team(PolicyAttributes):
         prefix = f"{self.name}: "
         return tuple(text if self.is_single_agent and text.startswith(prefix) else prefix + text for text in warnings)
 
-    def everyone(self) -> list[AgentLike]:
+    def everyone(self) -> list[Agent]:
         """Return this team, its members, helpers and fallbacks, the agents among their tools, and theirs, each once."""
-        found: dict[int, AgentLike] = {}  # agents need not be hashable
-        pending: list[AgentLike] = [self]
+        found: dict[int, Agent] = {}  # agents need not be hashable
+        pending: list[Agent] = [self]
         while pending:
             agent = pending.pop()
             if id(agent) in found:
@@ -263,19 +255,19 @@ class Team(PolicyAttributes):
             if isinstance(agent, Team):
                 pending.extend(reversed((*agent.members, *agent.helpers)))
                 continue
-            if tools := tool_agents_of(agent):
+            if tools := agent.tool_agents:
                 pending.extend(reversed(tools))
-            if is_set and (other := fallback_of(agent)) is not None and other.name != agent.name:
+            if is_set and (other := agent.policy.fallback) is not None and other.name != agent.name:
                 pending.append(other)
         return list(found.values())
 
     @property
-    def member_fallback(self) -> AgentLike | None:
+    def member_fallback(self) -> Agent | None:
         """The fallback for members without one of their own."""
         name = self.recovery.fallback if self.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
 
-    def strategies(self, agents: Sequence[AgentLike] | None = None) -> dict[str, int]:
+    def strategies(self, agents: Sequence[Agent] | None = None) -> dict[str, int]:
         """Return the strategies in use, with their versions."""
         teams = [agent for agent in agents or self.everyone() if isinstance(agent, Team)]
         return {team.strategy.name: team.strategy.version for team in teams}
@@ -283,7 +275,7 @@ class Team(PolicyAttributes):
     @property
     def places_branches(self) -> bool:
         """Whether its strategy places branches on workers, each as a run of its own."""
-        model = options_of(self.strategy)
+        model = self.strategy.options
         if model is None or "placement" not in self.settings.options or not issubclass(model, PlacedParts):
             return False
         return self.settings.read(model).placement == "workers"
@@ -294,7 +286,7 @@ class Team(PolicyAttributes):
         return [member.name for member in self.members] == [self.name]
 
     @property
-    def sole_member(self) -> AgentLike:
+    def sole_member(self) -> Agent:
         """The agent that runs as a team under its own name; the team itself if it is a real one."""
         return self.members[0] if self.is_single_agent else self
 
@@ -334,7 +326,7 @@ class Team(PolicyAttributes):
         """The team and all of its agents as a declaration, from which a resume rebuilds them."""
         return self.source_with(self.everyone())
 
-    def source_with(self, agents: Sequence[AgentLike]) -> Source:
+    def source_with(self, agents: Sequence[Agent]) -> Source:
         """Return the declaration of the team and of these agents, which are all of its agents."""
         if self.declared is not None:
             return self.declared
@@ -342,7 +334,7 @@ class Team(PolicyAttributes):
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
 
-    def declaration(self, agents: Sequence[AgentLike] | None = None) -> JsonValue:
+    def declaration(self, agents: Sequence[Agent] | None = None) -> JsonValue:
         """Return the source as JSON, which may hold secrets. `agents` are all of the team's, if the caller has them.
 
         Python reads no environment variables, so `${` is escaped in the texts of a team that was made in Python.
@@ -351,7 +343,7 @@ class Team(PolicyAttributes):
         return said if self.declared is not None else escape_references(said)
 
 
-def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
+def _manifest(everyone: Sequence[Agent]) -> Manifest:
     teams: dict[str, TeamSpec] = {}
     agents: dict[str, AgentSpec] = {}
     for agent in everyone:
@@ -364,7 +356,7 @@ def _manifest(everyone: Sequence[AgentLike]) -> Manifest:
     return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 
 
-def _agents(owner: str, name: str, agents: Iterable[AgentLike]) -> tuple[AgentLike, ...]:
+def _agents(owner: str, name: str, agents: Iterable[Agent]) -> tuple[Agent, ...]:
     """Return the agents of a list; raises `UsageError` with everything in it that is none."""
     mistakes = Mistakes()
     found = tuple(mistakes.collect(require_agent, one) for one in listed(owner, name, agents))
@@ -372,7 +364,7 @@ def _agents(owner: str, name: str, agents: Iterable[AgentLike]) -> tuple[AgentLi
     return found
 
 
-def _strategy(strategy: str | StrategyLike) -> Strategy:
+def _strategy(strategy: str | Strategy) -> Strategy:
     return find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
 
 
@@ -397,10 +389,10 @@ def _paths(owner: str, attachments: Iterable[Path | str]) -> tuple[Path | str, .
     return paths
 
 
-def _levels(agent: AgentLike) -> int:
+def _levels(agent: Agent) -> int:
     """The nesting depth of teams within an agent, itself included; an agent that asks its tools counts as a level."""
-    if not tool_agents_of(agent):
-        inner = agent if isinstance(agent, Team) else fallback_of(agent)
+    if not agent.tool_agents:
+        inner = agent if isinstance(agent, Team) else agent.policy.fallback
         return inner.levels if isinstance(inner, Team) else 0
     known = {id(agent): agent}  # agents need not be hashable
 
@@ -411,12 +403,12 @@ def _levels(agent: AgentLike) -> int:
 
     def weight(key: int) -> int:
         one = known[key]
-        return one.levels if isinstance(one, Team) else int(bool(tool_agents_of(one)))
+        return one.levels if isinstance(one, Team) else int(bool(one.tool_agents))
 
     return depths([id(agent)], inner_agents, weight)[id(agent)]
 
 
-def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
+def _require_fallbacks(agents: Iterable[Agent]) -> None:
     """Raise `UsageError` if a fallback, or one of its own fallbacks, is not an agent.
 
     A nested team has checked those of its members.
@@ -424,7 +416,7 @@ def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
     pending = list(agents)
     checked = set(map(id, pending))
     for agent in pending:
-        other = None if isinstance(agent, Team) else fallback_of(agent)
+        other = None if isinstance(agent, Team) else agent.policy.fallback
         if other is None or id(other) in checked:
             continue
         try:
@@ -434,17 +426,17 @@ def _require_fallbacks(agents: Iterable[AgentLike]) -> None:
         checked.add(id(other))
 
 
-def _successors(agent: AgentLike) -> Sequence[AgentLike]:
+def _successors(agent: Agent) -> Sequence[Agent]:
     """The agents that may be asked within a turn of this one, or in its place."""
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
-    other = fallback_of(agent)
-    return tool_agents_of(agent) if other is None else (*tool_agents_of(agent), other)
+    other = agent.policy.fallback
+    return agent.tool_agents if other is None else (*agent.tool_agents, other)
 
 
 def require_team(agent: object) -> Team:
     """Return the team, or a team of one around a single agent; raises `UsageError` for anything else."""
     if isinstance(agent, Team):
         return agent
-    one = require_agent_like(agent)  # the team checks the rest, and warns once
+    one = require_agent(agent)
     return Team(one.name, members=[one])

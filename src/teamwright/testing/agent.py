@@ -1,7 +1,7 @@
 """The conformance suite for agents: subclass `AgentConformance`, override `make`, and let pytest collect it.
 
 class TestMyAgent(AgentConformance):
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         return MyAgent("mine")
 
 `check_agent` runs the same checks in one call. Each failure names the mistake and the fix.
@@ -9,7 +9,6 @@ class TestMyAgent(AgentConformance):
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,8 +17,7 @@ from typing import Any, cast
 import anyio
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.contract.attributes import policy_of, require_agent, spec_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.errors import InvalidName, NonDeterminism
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -36,7 +34,7 @@ from teamwright.values.turns.turn import Reply
 class AgentTrial:
     """How to create and ask the agent under test. `make` must return a new one each time, with the same answers."""
 
-    make: Callable[[], AgentLike]
+    make: Callable[[], Agent]
     task: str = "Say something."
     seconds: float = 20.0
 
@@ -47,7 +45,7 @@ class AgentTrial:
             result = await engine.run(self.team(observed), self.task, run_id=RUN_ID)
         return observed, result, TrialLog(await journal.read(RUN_ID), journal.written_bodies)
 
-    def team(self, agent: AgentLike) -> Team:
+    def team(self, agent: Agent) -> Team:
         """A team around the agent, so that a team under test is a member too."""
         return Team("trial", members=[agent])
 
@@ -61,13 +59,8 @@ class AgentTrial:
 
 
 async def check_declaration(trial: AgentTrial) -> None:
-    """Check that it has a name and a kind, fulfils the contract, and uses no deprecated setting."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        try:
-            agent = require_agent(trial.make())
-        except DeprecationWarning as warning:
-            raise AssertionError(str(warning)) from warning
+    """Check that it has a name and a kind, and fulfils the contract."""
+    agent = require_agent(trial.make())
     try:
         check_name("agent", agent.name)
     except InvalidName as error:
@@ -169,23 +162,23 @@ async def check_replay(trial: AgentTrial) -> None:
 async def check_policy(trial: AgentTrial) -> None:
     """Check that its policy is constant: an agent must not change its own limits."""
     agent = trial.make()
-    before = policy_of(agent)
-    assert policy_of(agent) == before, "The policy differs each time it is read; create it once."
+    before = agent.policy
+    assert agent.policy == before, "The policy differs each time it is read; create it once."
     observed = ObservedAgent(agent)
     async with trial.engine(BodyJournal()) as engine:
         await engine.run(trial.team(observed), trial.task, run_id=RUN_ID)
-    assert policy_of(agent) == before, "A turn changes the policy of the agent, so its limits do not bound it."
+    assert agent.policy == before, "A turn changes the policy of the agent, so its limits do not bound it."
 
 
 async def check_spec(trial: AgentTrial) -> None:
     """Check that its `spec`, if any, is a declaration that survives a round trip through JSON."""
-    spec = cast("object", spec_of(trial.make()))
+    spec = cast("object", trial.make().spec)
     if spec is None:
         return
     assert isinstance(spec, AgentSpec | TeamSpec), f"`spec` must be a declaration or None, not {spec!r}."
     written = spec.model_dump(mode="json", exclude_unset=True)
     assert type(spec).model_validate(written) == spec, "`spec` changes when it is written as JSON and read back."
-    assert spec == spec_of(trial.make()), "`spec` differs between two agents that `make` returns."
+    assert spec == trial.make().spec, "`spec` differs between two agents that `make` returns."
 
 
 Check = Callable[[AgentTrial], Awaitable[None]]
@@ -195,7 +188,7 @@ CHECKS: tuple[Check, ...] = (
 )  # fmt: skip
 
 
-def check_agent(make: Callable[[], AgentLike], task: str = AgentTrial.task) -> None:
+def check_agent(make: Callable[[], Agent], task: str = AgentTrial.task) -> None:
     """Run all checks on an agent; raises one `AssertionError` that lists every mistake."""
     trial = AgentTrial(make, task)
     run_checks(CHECKS, trial)
@@ -206,7 +199,7 @@ class AgentConformance:
 
     task: str = AgentTrial.task
 
-    def make(self) -> AgentLike:
+    def make(self) -> Agent:
         """Return a new agent on each call; all of them give the same answer to the task."""
         raise NotImplementedError
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, cast
 from msgspec import structs
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import description_of, policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.testing.strategy_trial import TrialLog
@@ -61,7 +60,7 @@ class FaultyContext:
 
         return await self._inner.effect(key, structs.replace(effect, call=call))
 
-    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask the member, unless a fault is injected; an injected failure is a value."""
         try:
             await self._faults.apply()
@@ -73,9 +72,9 @@ class FaultyContext:
 class ObservedAgent(Agent):
     """Wraps the agent under test, and records its reply or error, its calls, and the tasks it leaks."""
 
-    def __init__(self, agent: AgentLike, faults: FaultInjector | None = None) -> None:
-        self.name, self.kind, self.policy = agent.name, agent.kind, policy_of(agent)
-        self.description = description_of(agent)
+    def __init__(self, agent: Agent, faults: FaultInjector | None = None) -> None:
+        self.name, self.kind, self.policy = agent.name, agent.kind, agent.policy
+        self.description = agent.description
         self.faults = faults or FaultInjector()
         self.reply: object = None
         self.error: Exception | None = None

@@ -22,9 +22,8 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.contract import problems_of
 from teamwright.strategies.envelopes.context import limits_of
-from teamwright.strategies.protocol import Members, Settings, StrategyLike
+from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.checks import run_checks
 from teamwright.testing.strategy_trial import (
@@ -72,7 +71,7 @@ async def check_declaration(trial: StrategyTrial) -> None:
         raise AssertionError(f"`name` must be a name: {error}") from error
     version = cast("object", strategy.version)
     assert type(version) is int, f"`version` must be an int that grows when the order of asks changes, not {version!r}."
-    found = problems_of(strategy, trial.settings, Members(trial.members(TrialScript()), trial.helpers(TrialScript())))
+    found = strategy.problems(trial.settings, Members(trial.members(TrialScript()), trial.helpers(TrialScript())))
     assert not found, f"problems() rejects the settings of the suite: {found}; override `settings`."
     assert trial.make() is not strategy, (
         "`make` must return a new strategy on each call, as a resume in a new process does."
@@ -305,7 +304,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_strategy(
-    make: Callable[[], StrategyLike], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
+    make: Callable[[], Strategy], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
 ) -> None:
     """Run all checks on a strategy; raises one `AssertionError` that lists every mistake."""
     trial = StrategyTrial(make, settings or Settings(max_turns=2), members, lines=lines)
@@ -321,7 +320,7 @@ class StrategyConformance:
     settings: Settings = Settings(max_turns=2)
     size: int = 3
 
-    def make(self) -> StrategyLike:
+    def make(self) -> Strategy:
         """Return a new strategy on each call."""
         raise NotImplementedError
 

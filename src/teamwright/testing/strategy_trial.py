@@ -21,9 +21,8 @@ from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.contract import problems_of
 from teamwright.strategies.options import named_agents
-from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -122,27 +121,20 @@ class FakeMember(Agent):
 
 
 @dataclass
-class ObservedStrategy:
+class ObservedStrategy(Strategy):
     """Wraps a strategy and compares the history it receives before and after each run."""
 
-    strategy: StrategyLike
+    strategy: Strategy
     histories: list[tuple[tuple[Message, ...], tuple[Message, ...]]] = field(
         default_factory=list[tuple[tuple[Message, ...], tuple[Message, ...]]]
     )
 
-    @property
-    def name(self) -> str:
-        """The name of the wrapped strategy."""
-        return self.strategy.name
-
-    @property
-    def version(self) -> int:
-        """The version of the wrapped strategy."""
-        return self.strategy.version
+    def __post_init__(self) -> None:
+        self.name, self.version = self.strategy.name, self.strategy.version
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
         """Return the wrapped strategy's objections to settings and members."""
-        return problems_of(self.strategy, settings, members)
+        return self.strategy.problems(settings, members)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the strategy, and record the task's history before and after."""
@@ -160,7 +152,7 @@ class StrategyTrial:
     `lines` supplies replies that the strategy has to parse, a decision for example.
     """
 
-    make: Callable[[], StrategyLike]
+    make: Callable[[], Strategy]
     settings: Settings = field(default_factory=lambda: Settings(max_turns=2))
     size: int = 3
     seconds: float = 10.0

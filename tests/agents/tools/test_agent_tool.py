@@ -10,7 +10,8 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
@@ -47,7 +48,7 @@ def ask(name: str, task: str = "go", call_id: str = "") -> ToolCallPart:
     return ToolCallPart(name, {"task": task}, call_id or name)
 
 
-async def result_of(agent: AgentLike) -> RunResult:
+async def result_of(agent: Agent) -> RunResult:
     async with Engine("memory") as engine:
         return await engine.run(agent, "write")
 

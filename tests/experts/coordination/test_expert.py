@@ -16,7 +16,6 @@ from teamwright.experts.coordination.expert import Expert
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.strategies.contract import closing_of, sketch_of
 from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
@@ -181,7 +180,7 @@ teams:
 
 def test_the_step_that_answers_is_declared_as_the_closing_ask() -> None:
     team = expert(FakeMembers())
-    (closing,) = closing_of(team.strategy, team.settings, Members(team.members))
+    (closing,) = team.strategy.closing(team.settings, Members(team.members))
     assert (closing.member, closing.reads) == ("ben", 1)
 
 
@@ -196,13 +195,13 @@ async def test_a_team_that_is_short_of_budget_closes_with_what_there_is() -> Non
 
 def test_a_team_is_drawn_with_its_steps_and_with_the_roles_of_its_planner() -> None:
     team = expert(FakeMembers())
-    sketch = sketch_of(team.strategy, team.settings, Members(team.members))
+    sketch = team.strategy.sketch(team.settings, Members(team.members))
     assert [(node.label, node.agent, node.about) for node in sketch.nodes] == [
         ("find", "ana", "as researcher"),
         ("write", "ben", "as writer"),
     ]
     team = expert(FakeMembers(), steps=[], planner="ana")
-    nodes = sketch_of(team.strategy, team.settings, Members(team.members)).nodes
+    nodes = team.strategy.sketch(team.settings, Members(team.members)).nodes
     assert [node.label for node in nodes] == ["plan", "researcher", "writer"]
 
 

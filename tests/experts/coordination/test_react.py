@@ -13,7 +13,6 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.experts.coordination.react import React
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.contract import closing_of, sketch_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance
@@ -228,9 +227,9 @@ async def test_a_team_that_is_short_of_budget_answers_from_what_there_is(
 
 def test_the_answer_of_the_lead_is_declared_as_the_closing_ask_and_the_team_is_drawn() -> None:
     team = react(FakeMembers(), "")
-    (closing,) = closing_of(team.strategy, team.settings, Members(team.members))
+    (closing,) = team.strategy.closing(team.settings, Members(team.members))
     assert closing.member == "lead"
-    nodes = sketch_of(team.strategy, team.settings, Members(team.members)).nodes
+    nodes = team.strategy.sketch(team.settings, Members(team.members)).nodes
     assert [node.label for node in nodes] == ["decide", "ana", "ben"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import Answer, Engine
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.protocol import EVALUATOR
 from teamwright.errors import InvalidRequest, Refused
@@ -34,9 +34,7 @@ class CrashingEvaluator(Agent):
 
     kind, name = EVALUATOR, "crashing"
 
-    def __init__(
-        self, declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
-    ) -> None:
+    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
         self.declaration = declaration
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import ManifestError
 from teamwright.experts.collaboration.plan import Roster
 from teamwright.experts.live.plan import one_phase_each
@@ -17,7 +17,7 @@ from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, run
 
 
-def live(members: Sequence[AgentLike], steps: list[JsonValue] | None = None) -> Team:
+def live(members: Sequence[Agent], steps: list[JsonValue] | None = None) -> Team:
     return Team("t", members=members, strategy="live", options={} if steps is None else {"steps": steps})
 
 

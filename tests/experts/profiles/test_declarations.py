@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.experts import ExpertProfile, introduce, make_expert
@@ -85,7 +84,7 @@ def test_python_makes_the_same_experts(folder: Path) -> None:  # A-01
     for member in introduce("review", members)[:2]:
         assert isinstance(member, ScriptedAgent)
         assert member.instructions == declared[member.name].instructions
-        assert policy_of(member).expert == declared[member.name].expert
+        assert member.policy.expert == declared[member.name].expert
 
 
 async def test_a_run_resumes_with_the_experts_it_began_with_whatever_happens_to_their_templates(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.agents.schemas.schema import check
 from teamwright.history.kpis import turns_of
 from teamwright.journal.memory import MemoryJournal
@@ -265,6 +264,6 @@ def test_a_simulation_evaluates_nothing() -> None:  # its checks are programs an
     team = Team("t", members=[member], strategy="dag", options={"steps": steps}, evaluate=WordEvaluator(words()))
     simulated = Simulator({}).team(team)
     assert simulated.evaluate is None
-    assert policy_of(simulated.members[0]).evaluate is None
+    assert simulated.members[0].policy.evaluate is None
     assert "evaluate" not in str(simulated.settings.options)
     assert team.evaluate is not None

@@ -10,7 +10,6 @@ from teamwright.errors import UsageError
 from teamwright.lab.simulation.agents import Simulator
 from teamwright.lab.simulation.fake_replies import MOST_FILLED, pad_text
 from teamwright.lab.simulation.simulate import simulate
-from teamwright.strategies.contract import outlook_of
 from teamwright.strategies.estimate import MOST_ESTIMATED
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
@@ -68,9 +67,9 @@ def test_forecasts_of_absurd_turn_counts_say_nothing() -> None:  # S-01
     for strategy in ("round_robin", "selector"):
         options = {"agent": "a"} if strategy == "selector" else {}
         team = Team("t", members=members, strategy=strategy, max_turns=10**12, options=options)  # pyright: ignore[reportArgumentType]
-        assert outlook_of(team.strategy, team.settings, Members(members)) == {}
+        assert team.strategy.outlook(team.settings, Members(members)) == {}
     usual = Team("t", members=members, strategy="round_robin", max_turns=MOST_ESTIMATED // 2)
-    assert len(outlook_of(usual.strategy, usual.settings, Members(members))) == MOST_ESTIMATED
+    assert len(usual.strategy.outlook(usual.settings, Members(members))) == MOST_ESTIMATED
 
 
 def layered(depth: int) -> Team:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.gate import REVISION
-from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
+from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.specs.evaluation import Criterion, Evaluate
@@ -19,15 +19,13 @@ YES, NO, DRAFT = "yes", "no", "a draft"
 CRITERIA = (Criterion(id="one", non_blank=True), Criterion(id="two", non_blank=True))
 
 
-class AskingEvaluator(Agent):
+class AskingEvaluator(Evaluator):
     """Asks its judge, which makes two calls, and passes what the judge says yes to."""
 
     kind = EVALUATOR
     name = "asking"
 
-    def __init__(
-        self, declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
-    ) -> None:
+    def __init__(self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> None:
         assert judge is not None
         self.declaration, self.judges = declaration, (judge,)
 

@@ -9,12 +9,14 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.budget.money import Rate, dollars
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task
+from teamwright.strategies.protocol import Strategy
 from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.limits.degradation import Degradation
@@ -27,7 +29,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 from tests.runtime.admission.test_degradation import played, rungs, spender
 
 
-class Dear:
+class Dear(Agent):
     """A member whose request costs 300 nanodollars, or 60 with its economy model."""
 
     kind = "model"
@@ -157,7 +159,7 @@ async def test_concurrent_refusals_that_are_killed_end_as_if_they_had_not_been()
         assert (result.status, result.output) == (expected.status, expected.output), number
 
 
-class Interrupted:
+class Interrupted(Strategy):
     """Asks `a`, then lets `c` overtake `b`, which is about to close, and asks `d`."""
 
     name, version = "interrupted", 1
@@ -264,7 +266,7 @@ async def test_a_team_that_is_stopped_keeps_nothing_back_from_the_team_around_it
     assert (result.output, left) == ("over", {"d": 90})
 
 
-class Brief:
+class Brief(Agent):
     """A member whose request sets no cap and costs about thirty tokens, and a little more with each turn."""
 
     kind, policy = "model", Policy()

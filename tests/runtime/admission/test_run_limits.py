@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
@@ -27,7 +28,7 @@ from tests.kit.strategies import InOrder
 CENT = Rate(picodollars(0.0001), picodollars(0.0001))
 
 
-class Spender:
+class Spender(Agent):
     """A member with one request that reserves 200 tokens, or two cents, and uses half of either."""
 
     kind = "model"

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult, Team, Turn
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
@@ -29,7 +30,7 @@ AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
 USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
 
 
-class Model:
+class Model(Agent):
     """An agent of one model request that reserves 84 bytes, a message and 100 tokens of output: 200."""
 
     kind = "model"
@@ -403,7 +404,7 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
     assert sum(one.waited for one in facts(events, AgentCalled)) < 30  # and not the hour that the provider asks for
 
 
-class Starter:
+class Starter(Agent):
     """An agent whose call starts a run that does not end."""
 
     kind = RUN_KIND

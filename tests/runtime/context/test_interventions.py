@@ -236,7 +236,7 @@ async def test_what_a_run_cannot_take_is_refused_with_the_reason(act: Act, why: 
     assert [event.kind for event in events].count("run.refused") == 1
 
 
-class Stubborn:
+class Stubborn(Strategy):
     """A strategy that takes no messages."""
 
     name, version, interventions = "stubborn", 1, ("pause",)

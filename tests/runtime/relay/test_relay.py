@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, RunResult, Team
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
@@ -30,7 +31,7 @@ USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
 FOLLOW = LiveSignal(type="follow", run_id="r")
 
 
-class Speaker:
+class Speaker(Agent):
     """A member that says words, each when the test lets it, and whether anyone followed the request."""
 
     kind = "model"

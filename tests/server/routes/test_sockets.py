@@ -14,6 +14,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from teamwright import FunctionAgent, Team
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
@@ -227,7 +228,7 @@ async def test_an_end_of_the_token_ends_the_stream(
             assert "event: refused" in [line async for line in stream.aiter_lines()]
 
 
-class Writer:
+class Writer(Agent):
     """A member that writes its reply piece by piece, each when the test lets it."""
 
     kind = "model"

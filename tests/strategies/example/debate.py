@@ -4,10 +4,10 @@ from functools import partial
 
 from teamwright import Agent, Context, Failure, Reply, Turn
 from teamwright.strategies import Outcome, Talk, Task
-from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.protocol import Members, Settings, Strategy
 
 
-class Debate:
+class Debate(Strategy):
     """All members but the last argue for `max_turns` rounds; the last receives everything and decides."""
 
     name = "debate"

@@ -1,14 +1,13 @@
 """The context protocol, the only way in which agents and strategies reach the outside world.
 
-Agents and strategies must use clocks, randomness, models, tools, people and other members only through it. A context
-asks agents and agents receive a context, so the minimal agent protocol is declared here too.
+Agents and strategies must use clocks, randomness, models, tools, people and other members only through it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -22,36 +21,21 @@ from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
+if TYPE_CHECKING:
+    from teamwright.agents.contract.agent import Agent  # which receives a context
+
 
 class AppliedChange(NamedTuple):
     """A change that takes effect now; `agent` is a member that joins."""
 
     change: TeamChange | Tell
-    agent: AgentLike | None = None
+    agent: Agent | None = None
 
 
 ApplyChange = Callable[[AppliedChange], str | None]
 """Carries out a change, or returns why that is impossible now."""
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-@runtime_checkable
-class AgentLike(Protocol):
-    """The minimum that a member of a team needs. Attributes that it lacks have the defaults of `Agent`.
-
-    It is separate from `Agent` because a policy refers to other agents.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Answer the turn, or raise an `AgentError`."""
-        ...
 
 
 class Context(Protocol):
@@ -63,7 +47,7 @@ class Context(Protocol):
     @property
     def workspace(self) -> Workspace: ...
 
-    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask a member and return its reply, or a `Failure` if it fails."""
         ...
 

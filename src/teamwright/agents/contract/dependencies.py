@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol, TypeVar, cast, runtime_checkable
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.errors import MissingDependency, UsageError
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Dependencies:
     def _of_subtype(self, kind: type) -> list[object]:
         return [one for one in self._by_type.values() if isinstance(one, kind)]
 
-    def require(self, agents: Iterable[AgentLike]) -> None:
+    def require(self, agents: Iterable[Agent]) -> None:
         """Raise `UsageError` if the tools of these agents declare a type that is missing."""
         for agent in agents:
             if agent.kind in WITH_TOOLS and isinstance(agent, ToolUser):

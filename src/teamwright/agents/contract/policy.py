@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Self, TypedDict
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError, model_validator
 
 from teamwright.agents.contract.arguments import Mistakes, check_instance
-from teamwright.agents.contract.context import AgentLike
 from teamwright.errors import InvalidValue, UsageError
-from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
@@ -22,10 +20,13 @@ from teamwright.values.models import conversions
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.specs.expert import ExpertProfile
-from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
+from teamwright.values.specs.manifest import AgentSettings, AgentSpec, FallbackModel
 from teamwright.values.text.validation_messages import reasons_of
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from teamwright.agents.contract.agent import Agent
+else:
+    Agent = object  # an agent has a policy, so its module needs this one
 
 
 class Policy(AgentSettings):
@@ -33,8 +34,8 @@ class Policy(AgentSettings):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    fallback: SkipValidation[AgentLike | None] = Field(default=None, description="the agent that is asked instead")
-    evaluate: SkipValidation[AgentLike | None] = Field(
+    fallback: SkipValidation[Agent | None] = Field(default=None, description="the agent that is asked instead")
+    evaluate: SkipValidation[Agent | None] = Field(
         default=None, description="the evaluator whose verdict decides whether its work counts"
     )
     expert: ExpertProfile | None = Field(default=None, description="who it is in a team of experts")
@@ -103,8 +104,8 @@ class PolicySettings(TypedDict, total=False):
     limits: Limits | None
     approve: Approve | None
     retry: RetryPolicy | None
-    fallback: AgentLike | None
-    evaluate: AgentLike | None
+    fallback: Agent | None
+    evaluate: Agent | None
     expert: ExpertProfile | None
     too_long: TooLong | None
     max_bytes: int | None
@@ -181,17 +182,17 @@ def _check_fallback(who: str, fallback: object) -> None:
     """Reject a fallback that is not an agent."""
     if fallback is None:
         return
-    from teamwright.agents.contract.attributes import require_agent_like  # which needs this module
+    from teamwright.agents.contract.agent import require_agent  # which needs this module
 
     try:
-        require_agent_like(fallback)
+        require_agent(fallback)
     except UsageError as error:
         raise UsageError(f"{who} can't be used. {error}") from error
 
 
-def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
+def fallback_spec(name: str, fallback: Agent) -> str | FallbackModel | None:
     """Return a fallback as a declaration: the name of another agent, or the other model of the same agent."""
-    from teamwright.agents.contract.attributes import agent_spec_of
+    from teamwright.agents.contract.agent import agent_spec_of
 
     if fallback.name != name:
         return fallback.name
@@ -199,61 +200,9 @@ def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
     return FallbackModel(model=model) if model is not None else None
 
 
-def declaration_of(evaluator: AgentLike) -> Evaluate:
+def declaration_of(evaluator: Agent) -> Evaluate:
     """Return the declaration of an evaluator; raises `UsageError` if it has none."""
     declared: object = getattr(evaluator, "declaration", None)
     if not isinstance(declared, Evaluate):
         raise UsageError(f"evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
     return declared
-
-
-class HasPolicy(Protocol):
-    """An agent whose policy can be replaced."""
-
-    policy: Policy
-
-
-class FromPolicy(Generic[T]):
-    """A descriptor that reads a field of an agent's policy; setting it replaces the policy."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, agent: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, agent: HasPolicy, owner: type | None = None) -> T: ...
-    def __get__(self, agent: HasPolicy | None, owner: type | None = None) -> Self | T:
-        return self if agent is None else cast("T", getattr(agent.policy, self._name))
-
-    def __set__(self, agent: HasPolicy, value: T) -> None:
-        agent.policy = agent.policy.changed(**{self._name: value})
-
-
-class PolicyAttributes:
-    """Exposes the fields of an agent's policy as attributes: `agent.limits`, `agent.optional` …"""
-
-    policy: Policy = UNSET
-    capabilities: tuple[str, ...] = ()
-    tool_agents: tuple[AgentLike, ...] = ()
-    limits = FromPolicy[Limits | None]()
-    approve = FromPolicy[Approve | None]()
-    optional = FromPolicy[bool]()
-    critical = FromPolicy[bool]()
-    economy = FromPolicy[AnyModel | None]()
-    priority = FromPolicy[int]()
-    retry = FromPolicy[RetryPolicy]()
-    too_long = FromPolicy[TooLong | None]()
-    compact = FromPolicy[Compact | None]()
-    fallback = FromPolicy[AgentLike | None]()
-    evaluate = FromPolicy[AgentLike | None]()
-    expert = FromPolicy[ExpertProfile | None]()
-    recovery = FromPolicy[Recovery | None]()
-    can_terminate = FromPolicy[bool]()
-    one_call = FromPolicy[bool]()
-    handoffs = FromPolicy[tuple[str, ...] | bool]()
-
-    @property
-    def max_bytes(self) -> int:
-        """The size cap of a reply and of a tool's result."""
-        return self.policy.reply_bytes

@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.independence import dependence_of
 from teamwright.agents.evaluators.protocol import Evaluator, failure_text, model_of, models_within, read_verdict
 from teamwright.errors import InvalidOutput
@@ -49,7 +49,7 @@ AskAgain = Callable[[Turn, str], Awaitable[Reply | Failure]]
 
 
 async def ask_evaluated(
-    ctx: Context, member: AgentLike, turn: Turn, key: str, evaluator: Evaluator | None
+    ctx: Context, member: Agent, turn: Turn, key: str, evaluator: Evaluator | None
 ) -> Reply | Failure:
     """Ask a member; with an evaluator, its reply has to pass."""
     ending = await ctx.ask(member, turn, key=key)
@@ -58,13 +58,13 @@ async def ask_evaluated(
     return await pass_gate(ctx, member, evaluator, turn, key, ending, partial(_ask, ctx, member))
 
 
-async def _ask(ctx: Context, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
+async def _ask(ctx: Context, member: Agent, turn: Turn, key: str) -> Reply | Failure:
     return await ctx.ask(member, turn, key=key)
 
 
 async def pass_gate(
     ctx: Context,
-    author: AgentLike,
+    author: Agent,
     evaluator: Evaluator,
     turn: Turn,
     key: str,
@@ -88,7 +88,7 @@ class EvaluationRounds:
     with its number.
     """
 
-    def __init__(self, ctx: Context, author: AgentLike, evaluator: Evaluator, turn: Turn, key: str) -> None:
+    def __init__(self, ctx: Context, author: Agent, evaluator: Evaluator, turn: Turn, key: str) -> None:
         self._ctx, self.author, self._evaluator, self._turn, self._key = ctx, author, evaluator, turn, key
         self._history = list(turn.history)
         self.verdicts: list[EvaluationVerdict] = []
@@ -258,7 +258,7 @@ def weighted_score(results: Sequence[CriterionResult], declared: Evaluate) -> fl
     return round(sum(one.weight * scores.get(one.id, 0.0) for one in declared.rubric) / total, 4)
 
 
-def evaluation_warnings(author: AgentLike, evaluator: Evaluator) -> list[str]:
+def evaluation_warnings(author: Agent, evaluator: Evaluator) -> list[str]:
     """Return what a reader of the verdicts on this author should know: judges not asked, or of the author's model."""
     declared, authors = evaluator.declaration, models_within(author)
     found = declared.warnings()
@@ -288,7 +288,7 @@ def verdict_text(verdict: EvaluationVerdict) -> str:
 
 
 def _exceeded(
-    author: AgentLike, declared: Evaluate, ending: Reply, verdicts: Sequence[EvaluationVerdict], why: str = ""
+    author: Agent, declared: Evaluate, ending: Reply, verdicts: Sequence[EvaluationVerdict], why: str = ""
 ) -> Reply | Failure:
     """Return what becomes of work that did not pass: a failure, or the work with a warning."""
     text = f"{_exceeded_text(author, verdicts)}{why}"
@@ -301,11 +301,11 @@ def _exceeded(
         messages=ending.messages,
         data=ending.data,
         warnings=ending.warnings,
-        optional=policy_of(author).optional,
+        optional=author.policy.optional,
     )
 
 
-def _exceeded_text(author: AgentLike, verdicts: Sequence[EvaluationVerdict]) -> str:
+def _exceeded_text(author: Agent, verdicts: Sequence[EvaluationVerdict]) -> str:
     last = verdicts[-1]
     if last.outcome == REVIEW_EXCEEDED:
         return _unreviewed_text(author, last)
@@ -314,7 +314,7 @@ def _exceeded_text(author: AgentLike, verdicts: Sequence[EvaluationVerdict]) -> 
     return f"the work of {author.name!r} did not pass its review{rounds}: {failed} (score {score_text(last)})"
 
 
-def _unreviewed_text(author: AgentLike, verdict: EvaluationVerdict) -> str:
+def _unreviewed_text(author: Agent, verdict: EvaluationVerdict) -> str:
     return f"the work of {author.name!r} could not be reviewed: {verdict.feedback}"
 
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from teamwright.agents.contract.attributes import evaluator_of, judges_of, tool_agents_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, judges_of
 from teamwright.agents.contract.policy import declaration_of
 from teamwright.agents.evaluators.protocol import models_within
 from teamwright.errors import ManifestError, Problem
 from teamwright.values.specs.evaluation import Evaluate
 
 
-def check_evaluations(agents: Sequence[AgentLike]) -> None:
+def check_evaluations(agents: Sequence[Agent]) -> None:
     """Raise `ManifestError` with every judge of these agents that can't judge."""
     problems: list[str] = []
     for agent in agents:
-        evaluator = evaluator_of(agent)
+        evaluator = agent.policy.evaluate
         if evaluator is None:
             continue
         declared = declaration_of(evaluator)
         for judge in judges_of(agent):
-            if judge is not agent and any(evaluator_of(one) is not None for one in _within(judge)):
+            if judge is not agent and any(one.policy.evaluate is not None for one in _within(judge)):
                 problems.append(f"the judge {judge.name!r} of {agent.name!r} is evaluated itself; name another agent")
             elif problem := dependence_of(judge, agent, declared):
                 problems.append(f"{problem}; name another agent or model")
@@ -29,7 +28,7 @@ def check_evaluations(agents: Sequence[AgentLike]) -> None:
         raise ManifestError([Problem(text) for text in dict.fromkeys(problems)])
 
 
-def dependence_of(judge: AgentLike, author: AgentLike, declared: Evaluate) -> str:
+def dependence_of(judge: Agent, author: Agent, declared: Evaluate) -> str:
     """Return why a judge is not independent of an author as the evaluation requires it; empty if it is."""
     if any(one is author for one in _within(judge)):
         return f"the judge {judge.name!r} of {author.name!r} can't judge its own work"
@@ -38,14 +37,14 @@ def dependence_of(judge: AgentLike, author: AgentLike, declared: Evaluate) -> st
     return ""
 
 
-def _within(agent: AgentLike) -> list[AgentLike]:
+def _within(agent: Agent) -> list[Agent]:
     """Return an agent, the members of a team, and the agents among their tools, each once."""
-    found: dict[int, AgentLike] = {}  # agents need not be hashable
+    found: dict[int, Agent] = {}  # agents need not be hashable
     pending = [agent]
     while pending:
         one = pending.pop()
         if id(one) not in found:
             found[id(one)] = one
-            members: Sequence[AgentLike] = getattr(one, "members", ())
-            pending.extend((*members, *tool_agents_of(one)))
+            members: Sequence[Agent] = getattr(one, "members", ())
+            pending.extend((*members, *one.tool_agents))
     return list(found.values())

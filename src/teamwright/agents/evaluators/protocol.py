@@ -10,9 +10,7 @@ from typing import Protocol, cast
 
 import msgspec
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import agent_spec_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, agent_spec_of
 from teamwright.errors import InvalidOutput, InvalidRequest, UsageError
 from teamwright.values.models import JsonValue
 from teamwright.values.specs.evaluation import Evaluate
@@ -24,21 +22,21 @@ EVALUATOR = "evaluator"
 """The kind of an agent that evaluates."""
 
 
-class Evaluator(Agent, Protocol):
+class Evaluator(Agent):
     """An agent that judges work. Its turn has the work as the task, and the author's task as the only message before.
 
     `declaration` is what a manifest says of it, and `judges` are the agents that it asks.
     """
 
     declaration: Evaluate
-    judges: tuple[AgentLike, ...] = ()
+    judges: tuple[Agent, ...] = ()
 
 
 class EvaluatorClass(Protocol):
     """The class of an evaluator, which the entry point or import path of its name leads to."""
 
     def __call__(
-        self, declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
+        self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None
     ) -> Evaluator:
         """Create an evaluator for this declaration, whose judges are these agents."""
         ...
@@ -48,9 +46,9 @@ def require_evaluator(owner: str, evaluator: object) -> Evaluator:
     """Return the object if it is an evaluator; raises `UsageError` with what it needs otherwise."""
     if isinstance(evaluator, Evaluate):
         raise UsageError(f"{owner}: a declaration alone evaluates nothing; pass  Rubric(Evaluate(…), judge=…).")
-    if not isinstance(getattr(evaluator, "declaration", None), Evaluate) or not hasattr(evaluator, "respond"):
+    if not isinstance(evaluator, Evaluator) or not isinstance(getattr(evaluator, "declaration", None), Evaluate):
         raise UsageError(f"{owner}: evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
-    return cast("Evaluator", evaluator)
+    return evaluator
 
 
 def read_verdict(reply: Reply) -> EvaluationVerdict:
@@ -68,7 +66,7 @@ def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
     return Reply.of(name, f"{verdict.outcome}: {score}", data=data)
 
 
-def model_of(agent: AgentLike) -> str:
+def model_of(agent: Agent) -> str:
     """Return the identity of an agent's model; its kind if it has no model of its own."""
     model = agent_spec_of(agent).model
     return agent.kind if model is None else model_key(model)
@@ -80,9 +78,9 @@ def failure_text(failure: Failure) -> str:
     return f"failed ({failure.error}{about})"
 
 
-def models_within(agent: AgentLike) -> set[str]:
+def models_within(agent: Agent) -> set[str]:
     """Return the models of an agent, or of all members of a team and of teams within it."""
-    members: tuple[AgentLike, ...] = getattr(agent, "members", ())
+    members: tuple[Agent, ...] = getattr(agent, "members", ())
     if members:
         return set[str]().union(*map(models_within, members))
     model = agent_spec_of(agent).model

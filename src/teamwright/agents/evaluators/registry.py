@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, EvaluatorClass, require_evaluator
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.agents.functions.import_path import load_function
@@ -22,12 +22,12 @@ GROUP = "teamwright.evaluators"
 OWN_PACKAGE = "teamwright."
 
 
-class UnloadedEvaluator(Agent):
+class UnloadedEvaluator(Evaluator):
     """A placeholder for an evaluator that was not imported; using it raises `UsageError`."""
 
     kind = EVALUATOR
 
-    def __init__(self, declaration: Evaluate, judges: tuple[AgentLike, ...]) -> None:
+    def __init__(self, declaration: Evaluate, judges: tuple[Agent, ...]) -> None:
         self.name, self.declaration, self.judges = declaration.evaluator, declaration, judges
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
@@ -57,9 +57,7 @@ def check_evaluator_name(name: str) -> None:
         raise UnknownName("evaluator", name, evaluator_names())
 
 
-def make_evaluator(
-    declaration: Evaluate, *, judge: AgentLike | None = None, final_judge: AgentLike | None = None
-) -> Evaluator:
+def make_evaluator(declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None) -> Evaluator:
     """Create the evaluator of a declaration; a placeholder for one of others if code must not be loaded."""
     name = declaration.evaluator
     check_evaluator_name(name)

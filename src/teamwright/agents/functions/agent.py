@@ -16,10 +16,11 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from teamwright.agents.contract.agent import PolicyAttributes
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.functions.blocked_loop import await_steps, blocked_text
 from teamwright.agents.functions.import_path import Function, import_path
 from teamwright.agents.functions.threads import is_async, run_in_process, run_in_thread

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Unpack, cast
 from teamwright.agents.clients.models import Models, shared_models
 from teamwright.agents.clients.own_model import check_model, check_provider, is_own_model, own_secrets
 from teamwright.agents.clients.providers import undeclared_reason
+from teamwright.agents.contract.agent import PolicyAttributes, same_name_fallbacks
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
-from teamwright.agents.contract.attributes import same_name_fallbacks
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input

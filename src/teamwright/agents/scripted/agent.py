@@ -19,10 +19,11 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.budget_notice import low_budget_notice
+from teamwright.agents.contract.agent import Agent, PolicyAttributes
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned, SentMessage, SentRequest
-from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, PolicySettings, policy_for
+from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails
 from teamwright.agents.prices import rate_of
@@ -151,7 +152,7 @@ def rule_mark(index: int) -> str:
     return f"rule-{index}"
 
 
-def unused_rules(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> list[str]:
+def unused_rules(agents: Iterable[Agent], used: Callable[[str, str], int]) -> list[str]:
     """Return messages for the unused rules of these agents' strict scripts; `used` counts a mark of a member."""
     members: dict[int, tuple[Script, set[str]]] = {}
     for agent in agents:

@@ -13,9 +13,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import Agent, agent_spec_of, require_agent
 from teamwright.agents.contract.arguments import checked_call
-from teamwright.agents.contract.attributes import agent_spec_of, description_of, policy_of, require_agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.schemas.schema import check
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
@@ -48,9 +48,9 @@ class AgentSource(ToolSource):
 
     kind = AGENT
 
-    def __init__(self, agent: AgentLike, *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(self, agent: Agent, *, name: str | None = None, description: str | None = None) -> None:
         self.agent = require_agent(agent)
-        if policy_of(agent).handoffs:
+        if agent.policy.handoffs:
             raise UsageError(f"{agent.name!r} has handoffs, so it can't be a tool; make its team the tool.")
         self.name = check_name("tool", name or as_tool_name(agent.name))
         self.tool_names = (self.name,)
@@ -67,7 +67,7 @@ class AgentSource(ToolSource):
     @cached_property
     def definition(self) -> ToolDefinition:
         """The tool as a model sees it."""
-        text = self._description or description_of(self.agent) or f"Ask {self.agent.name!r} to do a part of the work."
+        text = self._description or self.agent.description or f"Ask {self.agent.name!r} to do a part of the work."
         return ToolDefinition(self.name, text, self._input_schema or TASK_SCHEMA)
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
@@ -120,6 +120,6 @@ class AgentKind(ToolKind[AgentTool]):
 
 
 @checked_call("tool")
-def as_tool(agent: AgentLike, *, name: str | None = None, description: str | None = None) -> ToolSource:
+def as_tool(agent: Agent, *, name: str | None = None, description: str | None = None) -> ToolSource:
     """Return an agent or a team as a tool, under another name or description than its own."""
     return AgentSource(agent, name=name, description=description)

@@ -15,10 +15,10 @@ from typing import TypeVar, cast
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
+from teamwright.agents.contract.agent import is_package_class
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.dependencies import shared_dependencies
 from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
-from teamwright.agents.contract.user_attributes import is_package_class
 from teamwright.agents.tools.call_policy import CallPolicy
 from teamwright.agents.tools.call_workspace import CallWorkspace
 from teamwright.agents.tools.context import LogLevel, ToolContext

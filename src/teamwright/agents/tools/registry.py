@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.context import ToolContext
@@ -40,7 +41,7 @@ OWN = {
 """Kinds of this package, in the order in which models see their tools."""
 
 AnyKind = ToolKind[Any]
-ToolLike = str | ToolSpec | ToolSource | AgentLike | Function | tuple[str, "str | ToolSpec | AgentLike | Function"]
+ToolLike = str | ToolSpec | ToolSource | Agent | Function | tuple[str, "str | ToolSpec | Agent | Function"]
 """A built-in kind by name, `module:function`, a declared tool, a source, an agent, a callable, or a pair of a name and
 a tool."""
 
@@ -176,7 +177,7 @@ def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -
 
 
 def _build(
-    tool: str | ToolSpec | AgentLike | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
+    tool: str | ToolSpec | Agent | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
 ) -> ToolSource:
     if isinstance(tool, str) and tool in built_in_names():
         kind = own_kinds()[tool]
@@ -190,7 +191,7 @@ def _build(
         return kind.build(settings_of(declared, kind), BuildOptions(tool, name, earlier, max_bytes))
     if not isinstance(tool, FunctionType) and isinstance(tool, ToolSource):
         raise UsageError(f"The tool source {tool.name!r} has a name of its own; pass it without {name!r}.")
-    if not isinstance(tool, FunctionType) and isinstance(tool, AgentLike):
+    if not isinstance(tool, FunctionType) and isinstance(tool, Agent):
         return AgentSource(tool, name=name)
     if not callable(tool):
         raise UsageError(f"There is {found_text(tool)} among the tools: {_tool_hint(tool)}.")

@@ -13,8 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.arguments import Mistakes, listed
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Returned
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.tools.agent_tool import AgentSource
@@ -66,7 +67,7 @@ class Toolbox:
         return tuple(self._sources)
 
     @property
-    def agents(self) -> tuple[AgentLike, ...]:
+    def agents(self) -> tuple[Agent, ...]:
         """The agents and teams among the tools."""
         return tuple(source.agent for source in self._sources if isinstance(source, AgentSource))
 

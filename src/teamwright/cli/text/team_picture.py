@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.attributes import evaluator_of, judges_of, policy_of, tool_agents_of
-from teamwright.strategies.contract import sketch_of
+from teamwright.agents.contract.agent import judges_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.plan.step_evaluation import evaluated_steps
@@ -19,7 +18,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 
 if TYPE_CHECKING:
-    from teamwright.agents.contract.context import AgentLike
+    from teamwright.agents.contract.agent import Agent
 
 
 AS_A_TOOL = "asks as a tool"
@@ -117,8 +116,8 @@ def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
 
 def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
     members = {member.name for member in team.members}
-    everyone: dict[str, AgentLike] = {agent.name: agent for agent in (*team.helpers, *team.members)}
-    sketch = _with_tools(sketch_of(team.strategy, team.settings, Members(team.members, team.helpers)), everyone)
+    everyone: dict[str, Agent] = {agent.name: agent for agent in (*team.helpers, *team.members)}
+    sketch = _with_tools(team.strategy.sketch(team.settings, Members(team.members, team.helpers)), everyone)
     return Picture(
         name=team.name,
         strategy=team.strategy.name,
@@ -130,7 +129,7 @@ def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
     )
 
 
-def _with_tools(sketch: Sketch, everyone: dict[str, AgentLike]) -> Sketch:
+def _with_tools(sketch: Sketch, everyone: dict[str, Agent]) -> Sketch:
     """Add the agents that others ask as tools to a sketch, and to `everyone`."""
     nodes = list(sketch.nodes)
     places = {node.agent: node.id for node in reversed(nodes) if node.agent}
@@ -138,7 +137,7 @@ def _with_tools(sketch: Sketch, everyone: dict[str, AgentLike]) -> Sketch:
     pending = list(everyone.values())
     while pending:
         agent = pending.pop(0)
-        for asked in tool_agents_of(agent):
+        for asked in agent.tool_agents:
             if asked.name not in everyone:
                 everyone[asked.name] = asked
                 pending.append(asked)
@@ -166,16 +165,16 @@ def _facts(team: Team) -> list[str]:
     return [*found, *_review(team)]
 
 
-def _review(agent: AgentLike) -> list[str]:
+def _review(agent: Agent) -> list[str]:
     """Who reviews the work of an agent, if it is reviewed."""
-    if evaluator_of(agent) is None:
+    if agent.policy.evaluate is None:
         return []
     judges = ", ".join(judge.name for judge in judges_of(agent))
     return [f"reviewed by {judges}" if judges else "reviewed"]
 
 
-def _portrait(agent: AgentLike, *, member: bool) -> Portrait:
-    policy = policy_of(agent)
+def _portrait(agent: Agent, *, member: bool) -> Portrait:
+    policy = agent.policy
     traits = {"optional": policy.optional, "critical": policy.critical, "may end the team": policy.can_terminate}
     return Portrait(
         kind=agent.kind,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import capabilities_of
 from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.team import TeamRoleBound
@@ -103,7 +102,7 @@ def _declared_tools(member: Agent, roles: Mapping[str, Role]) -> tuple[str, ...]
 
 
 def _has_capability(agent: Agent, role: Role) -> bool:
-    return role.capability is None or role.capability.casefold() in map(str.casefold, capabilities_of(agent))
+    return role.capability is None or role.capability.casefold() in map(str.casefold, agent.capabilities)
 
 
 def _unbound(
@@ -116,7 +115,7 @@ def _unbound(
 ) -> str:
     """Return why a step can't be bound: what it needs, and who was considered."""
     considered = [agents[wanted]] if wanted is not None and wanted in agents else list(agents.values())
-    names = ", ".join(f"{one.name} ({', '.join(capabilities_of(one)) or 'no capabilities'})" for one in considered)
+    names = ", ".join(f"{one.name} ({', '.join(one.capabilities) or 'no capabilities'})" for one in considered)
     if name not in roles and wanted is None:
         return f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; considered: {names}"
     need = f"the capability {role.capability!r}" if role.capability else f"the member {wanted!r}"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import evaluator_of, policy_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import declaration_of
 from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds
@@ -210,7 +209,7 @@ class StepExecution:
         if self._retries < self._ladder.retry or failure.error == BUDGET:
             passed_over.append("retry")
         if self._ladder.downgrade_model and not self._is_downgraded:
-            if policy_of(self._agent).economy is not None and failure.error not in (*FUTILE, REJECTED):
+            if self._agent.policy.economy is not None and failure.error not in (*FUTILE, REJECTED):
                 return "downgrade_model", tuple(passed_over)
             passed_over.append("downgrade_model")
         return self._last_rung(failure), tuple(passed_over)
@@ -255,7 +254,7 @@ class StepExecution:
         What a person stopped never counts, and what a nested team fails for is decided there.
         """
         self._outcome = REVIEW_EXCEEDED
-        own = evaluator_of(self._agent)
+        own = self._agent.policy.evaluate
         is_decided = failure.member != self._agent.name or own is None or declaration_of(own).on_exceeded is not None
         if is_decided or not self._assigned.evaluator.declaration.counts_with_warning:
             return await self._hand_off(failure, ctx)

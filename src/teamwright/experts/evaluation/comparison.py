@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.protocol import failure_text, model_of
 from teamwright.experts.evaluation.judge_prompt import HEADERS, INSTRUCTIONS, validated
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
@@ -52,7 +53,7 @@ class PairComparison:
     problem: str = ""
 
 
-async def compare_works(judge: AgentLike, task: str, works: tuple[str, str], ctx: Context, key: str) -> PairComparison:
+async def compare_works(judge: Agent, task: str, works: tuple[str, str], ctx: Context, key: str) -> PairComparison:
     """Ask a judge twice, with the works in both orders, under keys that begin with `key`."""
     answers: list[Winner] = []
     reasons: list[str] = []

@@ -12,7 +12,8 @@ from statistics import fmean, median
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.protocol import failure_text, model_of
 from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.experts.evaluation.judge_prompt import (
@@ -55,7 +56,7 @@ class Judgement:
 class Judge:
     """An agent or team that judges, how often it is asked, and how several answers become one."""
 
-    agent: AgentLike
+    agent: Agent
     times: int = 1
     reducer: Reducer = "median"
 

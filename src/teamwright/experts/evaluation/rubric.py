@@ -5,12 +5,11 @@ It is an evaluator, which is an agent: its checks are effects, and its judges ar
 
 from __future__ import annotations
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import require_agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent, require_agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.criteria import criteria_problems
 from teamwright.agents.evaluators.gate import is_passing, weighted_score
-from teamwright.agents.evaluators.protocol import EVALUATOR, verdict_reply
+from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
 from teamwright.errors import UsageError
 from teamwright.experts.evaluation.check_context import NO_WORK
 from teamwright.experts.evaluation.checks import CheckFailed, run_check
@@ -23,7 +22,7 @@ NOT_ASKED = "not judged, because the checks before it did not pass"
 NOT_REACHED = "not evaluated, because the evaluation broke off"
 
 
-class Rubric(Agent):
+class Rubric(Evaluator):
     """An evaluator with weighted criteria. `judge` answers those that are questions; `final_judge` marks what passes.
 
     In Python, the judges are agents: `evaluate=Rubric(Evaluate(criteria=(…)), judge=critic)`.
@@ -35,8 +34,8 @@ class Rubric(Agent):
         self,
         declaration: Evaluate | None = None,
         *,
-        judge: AgentLike | None = None,
-        final_judge: AgentLike | None = None,
+        judge: Agent | None = None,
+        final_judge: Agent | None = None,
     ) -> None:
         given = declaration if declaration is not None else Evaluate()
         if not isinstance(given, Evaluate):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
@@ -54,7 +53,7 @@ class Rubric(Agent):
         if problems:
             raise UsageError.several(f"The rubric: {text}." for text in problems)
         self.name = self.declaration.evaluator
-        self.judges: tuple[AgentLike, ...] = tuple({id(one): one for one in found}.values())
+        self.judges: tuple[Agent, ...] = tuple({id(one): one for one in found}.values())
         self._judge, self._final_judge = judge, final_judge
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TypeVar, Unpack, cast
 
-from teamwright.agents.contract.attributes import capabilities_of, description_of, policy_of, require_agent_like
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.agents.contract.policy import PolicySettings
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.model.agent import ModelAgent
@@ -24,7 +23,7 @@ from teamwright.values.specs.expert import ExpertProfile, check_expert_name
 from teamwright.values.specs.manifest import AnyModel, CacheMode, MemoryTool
 from teamwright.values.specs.model_settings import ModelSettings, OutputChoice
 
-A = TypeVar("A", bound=AgentLike)
+A = TypeVar("A", bound=Agent)
 EMPTY = ExpertTemplate.model_construct(name="")
 
 
@@ -94,12 +93,12 @@ def introduce(team: str, members: Sequence[A]) -> list[A]:
 
     Experts are copied, so one may be introduced to several teams; other agents are returned as they are.
     """
-    known = [_colleague(require_agent_like(one)) for one in members]
+    known = [_colleague(require_agent(one)) for one in members]
     return [_introduced(one, team, [other for other in known if other.name != one.name]) for one in members]
 
 
 def _introduced(member: A, team: str, others: Sequence[Colleague]) -> A:
-    profile = policy_of(member).expert
+    profile = member.policy.expert
     if profile is None or not isinstance(member, ModelAgent | ScriptedAgent):
         return member
     made = copy(member)
@@ -107,10 +106,10 @@ def _introduced(member: A, team: str, others: Sequence[Colleague]) -> A:
     return made
 
 
-def _colleague(agent: AgentLike) -> Colleague:
-    profile = policy_of(agent).expert
+def _colleague(agent: Agent) -> Colleague:
+    profile = agent.policy.expert
     lead = profile is not None and profile.is_lead
-    return Colleague(agent.name, description_of(agent), tuple(capabilities_of(agent)), is_lead=lead)
+    return Colleague(agent.name, agent.description, tuple(agent.capabilities), is_lead=lead)
 
 
 def _check_name(name: str) -> None:

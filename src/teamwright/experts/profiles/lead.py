@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.protocol import Members
 
 
 def default_lead(members: Members) -> Agent:
     """Return the expert with `is_lead`, or else the first member."""
     for member in members:
-        profile = policy_of(member).expert
+        profile = member.policy.expert
         if profile is not None and profile.is_lead:
             return member
     return members[0]

@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from teamwright.agents.prices import known_models, rate_of
 from teamwright.errors import UnknownName, UsageError, nearest
-from teamwright.strategies.contract import options_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.codeless import without_code
 from teamwright.teams.load import resolve_model, source_with_limits
@@ -76,6 +75,6 @@ def _team_with_width(spec: TeamSpec, at_once: int) -> TeamSpec:
 
 def _width_option(spec: TeamSpec) -> str | None:
     strategy = find_strategy(spec.strategy)
-    known = options_of(strategy)
+    known = strategy.options
     option = WIDTHS.get(strategy.name)
     return option if known is not None and option in known.model_fields else None

@@ -16,11 +16,10 @@ from typing import NoReturn
 
 import anyio
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import agent_spec_of, evaluator_of, fallback_of, policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent, PolicyAttributes, agent_spec_of
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import Policy, PolicyAttributes
+from teamwright.agents.contract.policy import Policy
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import USEFUL_OUTPUT
@@ -270,22 +269,22 @@ def replayed_team(team: Team, replay: Replay, made: dict[int, Agent] | None = No
 def _require_unevaluated(team: Team) -> None:
     """Raise `UsageError` for a team whose work is evaluated: its checks and judges would be asked for real."""
     for agent in team.everyone():
-        if evaluator_of(agent) is not None or (isinstance(agent, Team) and has_evaluated_steps(agent.settings)):
+        if agent.policy.evaluate is not None or (isinstance(agent, Team) and has_evaluated_steps(agent.settings)):
             raise UsageError(f"The work of {agent.name!r} is evaluated, which a what-if can't repeat; use  runs fork.")
 
 
-def _replayed(agents: Iterable[AgentLike], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
+def _replayed(agents: Iterable[Agent], replay: Replay, known: dict[int, Agent]) -> tuple[Agent, ...]:
     return tuple(_replace(agent, replay, known) for agent in agents)
 
 
-def _replace(agent: AgentLike, replay: Replay, known: dict[int, Agent]) -> Agent:
+def _replace(agent: Agent, replay: Replay, known: dict[int, Agent]) -> Agent:
     if id(agent) in known:
         return known[id(agent)]
     if isinstance(agent, Team):
         return replayed_team(agent, replay, known)
-    policy, declared = policy_of(agent).changed(fallback=None, one_call=False, max_bytes=None), agent_spec_of(agent)
+    policy, declared = agent.policy.changed(fallback=None, one_call=False, max_bytes=None), agent_spec_of(agent)
     stand_in = ReplayedAgent(agent.name, declared, replay, replay.models.get(agent.name, declared.model), policy)
     known[id(agent)] = stand_in
-    if (other := fallback_of(agent)) is not None:
+    if (other := agent.policy.fallback) is not None:
         stand_in.policy = stand_in.policy.changed(fallback=_replace(other, replay, known))
     return stand_in

@@ -18,17 +18,15 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import agent_spec_of, fallback_of, policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent, PolicyAttributes, agent_spec_of
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.contract.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
+from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.run_bound import count_turn
-from teamwright.strategies.contract import example_of
 from teamwright.strategies.plan.step_evaluation import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
@@ -250,7 +248,7 @@ class Simulator:
             return teams[variant]
         teams[variant] = simulated = copy(team)
         known: dict[str, Agent] = {}
-        example = partial(example_of, team.strategy)
+        example = team.strategy.example_reply
         simulated.members = tuple(self._simulate(one, usual, known, teams) for one in team.members)
         simulated.helpers = tuple(self._simulate(one, usual, known, teams) for one in team.helpers)
         for one in known.values():
@@ -262,7 +260,7 @@ class Simulator:
         return simulated
 
     def _simulate(
-        self, agent: AgentLike, usual: Simulation | None, known: dict[str, Agent], teams: dict[TeamVariant, Team]
+        self, agent: Agent, usual: Simulation | None, known: dict[str, Agent], teams: dict[TeamVariant, Team]
     ) -> Agent:
         if agent.name in known:
             return known[agent.name]
@@ -270,19 +268,19 @@ class Simulator:
             known[agent.name] = made = self.team(agent, usual, teams)
             return made
         known[agent.name] = stand_in = self._stand_in(agent, usual)
-        other = fallback_of(agent)
+        other = agent.policy.fallback
         if other is not None:
             same = other.name == agent.name  # the same agent with another model
             fallback = self._stand_in(other, usual) if same else self._simulate(other, usual, known, teams)
             stand_in.policy = stand_in.policy.changed(fallback=fallback)
         return stand_in
 
-    def _stand_in(self, agent: AgentLike, usual: Simulation | None) -> SimulatedAgent:
+    def _stand_in(self, agent: Agent, usual: Simulation | None) -> SimulatedAgent:
         declared, learnt = self.declared.get(agent.name), self.learnt.members.get(agent.name)
         function = agent.kind == "function"
         simulation = (
             USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
         )
         simulation = with_defaults(learnt, with_defaults(declared, simulation))
-        policy = policy_of(agent).changed(approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False)
+        policy = agent.policy.changed(approve=None, fallback=None, evaluate=None, max_bytes=None, one_call=False)
         return SimulatedAgent(agent.name, agent_spec_of(agent), simulation, "function" if function else "model", policy)

@@ -10,7 +10,6 @@ from typing import cast
 import anyio
 from pydantic import ValidationError
 
-from teamwright.agents.contract.attributes import spec_of
 from teamwright.agents.prices import rate_of
 from teamwright.budget.money import Rate
 from teamwright.errors import JournalError, TeamwrightError
@@ -19,7 +18,6 @@ from teamwright.journal.protocol import Journal
 from teamwright.lab.simulation.agents import Simulator, declared_behaviour
 from teamwright.lab.simulation.simulate import Spread
 from teamwright.lab.simulation.trials import Trial
-from teamwright.strategies.contract import options_of
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits.limits import Limits
@@ -70,7 +68,7 @@ def _forecast(team: Team, basis: ForecastBasis, runs: Sequence[Kpis], limits: Li
 
 def _ceiling(team: Team, limits: Limits | None) -> Bounds:
     """Return the limits of a run; where none on time is set for it, with the timeout that its strategy has."""
-    options = options_of(team.strategy)
+    options = team.strategy.options
     if options is None or TIMEOUT not in options.model_fields or (limits is not None and limits.seconds is not None):
         return ceiling_of(limits, team.limits)
     seconds = cast("float", dict(options.model_validate(team.settings.options))[TIMEOUT])
@@ -84,7 +82,7 @@ def _quantiles(values: Iterable[float], digits: int = 2) -> Quantiles:
 
 def _has_known_prices(team: Team) -> bool:
     """Whether the price of every model of the team is known; what uses no model costs nothing."""
-    specs = (spec_of(agent) for agent in team.everyone() if agent.kind != "team")
+    specs = (agent.spec for agent in team.everyone() if agent.kind != "team")
     models = [spec.model for spec in specs if isinstance(spec, AgentSpec) and spec.model is not None]
     rates: list[Rate | None] = [rate_of(model, 1) for model in models]
     return None not in rates

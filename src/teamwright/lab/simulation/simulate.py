@@ -13,7 +13,6 @@ from math import ceil
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
 from teamwright.lab.simulation.agents import NOTHING_LEARNT, Learnt, Simulator, declared_behaviour
@@ -181,5 +180,5 @@ def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dic
 
 def _notes(team: Team) -> tuple[str, ...]:
     """How the simulation differs from a real run of this team."""
-    asks = [agent.name for agent in team.everyone() if policy_of(agent).approve is not None]
+    asks = [agent.name for agent in team.everyone() if agent.policy.approve is not None]
     return (f"approvals of {', '.join(asks)} are granted at once",) if asks else ()

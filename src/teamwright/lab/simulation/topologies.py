@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, UsageError
 from teamwright.lab.topology.profiles import Topology
-from teamwright.strategies.contract import options_of, share_of
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Settings
@@ -30,7 +29,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
     if team.strategy.name == topology:
         return team
     strategy = find_strategy(topology)
-    known = options_of(strategy)
+    known = strategy.options
     options = {name: value for name, value in team.settings.options.items() if known and name in known.model_fields}
     if known and STEPS in known.model_fields and STEPS not in options:
         options[STEPS] = cast("JsonValue", _steps(team))
@@ -57,7 +56,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
 def spec_of(team: Team) -> TeamSpec:
     """The team's declaration; for a team made in Python, `share` is left out if it is the strategy's default."""
     declared = team.declared.manifest.teams.get(team.declared.team) if team.declared else None
-    explicit = team.settings.share != share_of(team.strategy)
+    explicit = team.settings.share != team.strategy.share
     return declared or (team.spec if explicit else team.spec.model_copy(update={"share": None}))
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import declared_price
 from teamwright.agents.summary import with_summary
@@ -20,7 +19,6 @@ from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, FORECAST_LADDER, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskedWith, AskPerson, Scope
-from teamwright.strategies.contract import closing_of, lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetDegraded
@@ -66,14 +64,14 @@ class Degradation:
         self._team = scope
         self._asks_person = team.degradation == "ask"
         self._thresholds = AGGRESSIVE if team.degradation == "aggressive" else AUTO
-        closing = closing_of(team.strategy, team.settings, members)
-        outlook = outlook_of(team.strategy, team.settings, members)
+        closing = team.strategy.closing(team.settings, members)
+        outlook = team.strategy.outlook(team.settings, members)
         self.forecast = Forecast(outlook, scope.path, len(closing), lambda: scope.charged)
-        lead = lead_of(team.strategy, team.settings, members)
+        lead = team.strategy.lead(team.settings, members)
         closers = {one.member for one in closing}.intersection(members.names)
         self._closers = frozenset(name for name in closers if _has_cheaper_model(members.named(name)))
         economy = frozenset(_economy_members(team, lead))
-        self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), economy, closes=bool(closing))
+        self._traits = TeamTraits(team.settings.share, team.strategy.peers, economy, closes=bool(closing))
         self._applied: list[AppliedRung] = []
         self._cut_back_at: set[str] = set()
         self._decided_after: int = -1
@@ -82,7 +80,7 @@ class Degradation:
         self.cutback = NO_CUTBACK
 
     @classmethod
-    def of(cls, team: AgentLike, scope: Scope) -> Degradation | None:
+    def of(cls, team: Agent, scope: Scope) -> Degradation | None:
         """Return the ladder of a team whose policy and budget ask for one, else `None`."""
         if not isinstance(team, Team) or team.degradation == "none" or scope.account is None:
             return None
@@ -278,7 +276,7 @@ class Degradation:
 
 def _economy_members(team: Team, lead: str | None) -> Iterator[str]:
     """Yield the members that may use a cheaper model: those below the top priority, or all but the lead if equal."""
-    priorities = {member.name: policy_of(member).priority for member in team.members}
+    priorities = {member.name: member.policy.priority for member in team.members}
     highest = max(priorities.values())
     alike = len(set(priorities.values())) == 1
     for member in team.members:
@@ -287,9 +285,9 @@ def _economy_members(team: Team, lead: str | None) -> Iterator[str]:
             yield member.name
 
 
-def _has_cheaper_model(member: AgentLike) -> bool:
+def _has_cheaper_model(member: Agent) -> bool:
     """Whether a member has an economy model, and neither its input nor its output is known to cost more."""
-    economy = policy_of(member).economy
+    economy = member.policy.economy
     if economy is None:
         return False
     dear = declared_price(member.model) if isinstance(member, ModelAgent) else None

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited_text
-from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.people.approvals import Approve, approval_question
@@ -27,18 +26,16 @@ class ApprovalGate:
 
     __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
 
-    def __init__(self, scope: Scope, member: AgentLike, place: str, points: Approve, *, after: bool) -> None:
+    def __init__(self, scope: Scope, member: Agent, place: str, points: Approve, *, after: bool) -> None:
         self._scope, self._member, self._place = scope, member, place
         self._before, self._after = points.before, after
         self._turn: Turn | None = None
         self.refusal: Failure | None = None
 
     @classmethod
-    def of(
-        cls, scope: Scope, member: AgentLike, place: str, stands_in: ApprovalGate | None = None
-    ) -> ApprovalGate | None:
+    def of(cls, scope: Scope, member: Agent, place: str, stands_in: ApprovalGate | None = None) -> ApprovalGate | None:
         """Return the gate of an ask; a fallback needs every approval that the member it stands in for needs."""
-        points = policy_of(member).approve
+        points = member.policy.approve
         if points is None and stands_in is None:
             return None
         points = points or NO_POINTS

@@ -8,7 +8,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy
 from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
@@ -24,7 +25,6 @@ from teamwright.runtime.context.turn_outcome import checked_reply, clean_reply, 
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.scope import AskedWith, Scope
-from teamwright.strategies.contract import closing_of, outlook_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
@@ -54,7 +54,7 @@ class Ask:
     def __init__(
         self,
         scope: Scope,
-        member: AgentLike,
+        member: Agent,
         turn: Turn,
         key: str,
         new_context: Callable[[Scope], Context],
@@ -372,7 +372,7 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     return None if seconds is None else Amounts(seconds=seconds)
 
 
-def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> Scope:
+def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scope:
     """Create the scope of a member's turn; a team's belongs to the same agent scope, any other agent opens its own."""
     run = scope.run
     limits, team = policy.limits, member.kind == "team"
@@ -398,11 +398,11 @@ def _child_scope(scope: Scope, path: str, member: AgentLike, policy: Policy) -> 
         child.degradation, child.decides_degradation = ladder, True
     if child.account is not None and isinstance(member, Team):
         members = Members(member.members, member.helpers)
-        closing = closing_of(member.strategy, member.settings, members)
+        closing = member.strategy.closing(member.settings, members)
         if closing:
             forecast = ladder and ladder.forecast
             if forecast is None:
-                outlook = outlook_of(member.strategy, member.settings, members)
+                outlook = member.strategy.outlook(member.settings, members)
                 forecast = Forecast(outlook, path, len(closing), lambda: child.charged)
             child.holdback = Holdback(child.account, closing, ladder and ladder.tier_of, forecast)
     if policy.compact is not None:

@@ -12,16 +12,8 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import (
-    AgentLike,
-    AppliedChange,
-    ApplyChange,
-    Branches,
-    Clock,
-    Context,
-    Workspace,
-)
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
@@ -77,7 +69,7 @@ class RunContext:
             self._workspace = RunWorkspace(self._scope)
         return self._workspace
 
-    async def ask(self, member: AgentLike, turn: Turn, *, key: str, evaluated: bool = True) -> Reply | Failure:
+    async def ask(self, member: Agent, turn: Turn, *, key: str, evaluated: bool = True) -> Reply | Failure:
         """Ask a member and return its reply or failure; a recorded ending is returned without calling the member.
 
         Where the member has an evaluator, the reply has to pass it, unless the caller has it `evaluated` itself.
@@ -92,7 +84,7 @@ class RunContext:
             member = run.place(member, scope.recovery)
         if run.interventions is not None:
             turn = await steer_ask(run.interventions, scope, member.name, turn, place)
-        policy = policy_of(member)
+        policy = member.policy
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
         counted = None
         if (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation:
@@ -116,7 +108,7 @@ class RunContext:
             return ending.changed(optional=True)
         return ending
 
-    def _new_ask(self, member: AgentLike, turn: Turn, place: str, policy: Policy) -> Ask:
+    def _new_ask(self, member: Agent, turn: Turn, place: str, policy: Policy) -> Ask:
         scope, run = self._scope, self._scope.run
         redactor = run.redactor
         if redactor.values and (task := redactor.text(turn.task)) is not turn.task:
@@ -124,7 +116,7 @@ class RunContext:
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
         return Ask(scope, member, turn, place, RunContext, policy, gate=gate)
 
-    async def _recover(self, ask: Ask, failure: Failure, member: AgentLike, place: str) -> Reply | Failure:
+    async def _recover(self, ask: Ask, failure: Failure, member: Agent, place: str) -> Reply | Failure:
         """Make a failed ask again with less if the budget refused it, and recover from any other failure."""
         ending: Reply | Failure = failure
         while ask.is_made_again(ending):
@@ -133,7 +125,7 @@ class RunContext:
             ending = await AskRecovery(ask, self._scope, member, place).resolve(ending)
         return ending
 
-    async def _ask_again(self, member: AgentLike, turn: Turn, key: str) -> Reply | Failure:
+    async def _ask_again(self, member: Agent, turn: Turn, key: str) -> Reply | Failure:
         """Ask a member for a revision, which the gate of its first reply evaluates."""
         return await self.ask(member, turn, key=key, evaluated=False)
 

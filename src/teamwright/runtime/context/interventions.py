@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from teamwright.agents.contract.context import AgentLike, AppliedChange, ApplyChange
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
 from teamwright.history.record.interventions import TOO_LATE
 from teamwright.runtime.context.approval import BEFORE
@@ -21,7 +22,6 @@ from teamwright.runtime.driver.acceptance import refusal_of
 from teamwright.runtime.driver.interventions import Interventions, redacted_steer
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
-from teamwright.strategies.contract import lead_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetRaised
@@ -217,7 +217,7 @@ def take_changes(
 def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange | Tell]]:
     """Return the changes that have not been carried out, and the messages to all or the lead, as they arrived."""
     team = interventions.team
-    lead = lead_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    lead = team.strategy.lead(team.settings, Members(team.members, team.helpers))
     unread: dict[int, TeamChange | Tell] = {
         inbox_id: tell
         for inbox_id, tell in interventions.messages.items()
@@ -226,7 +226,7 @@ def _pending_changes(interventions: Interventions) -> list[tuple[int, TeamChange
     return sorted((unread | interventions.changes).items(), key=lambda one: one[0])
 
 
-def _joining(interventions: Interventions, change: TeamChange | Tell) -> AgentLike | None:
+def _joining(interventions: Interventions, change: TeamChange | Tell) -> Agent | None:
     """Return the agent that a change adds, built once."""
     if not isinstance(change, AddMember):
         return None

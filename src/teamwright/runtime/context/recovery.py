@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.contract.attributes import policy_of
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.agents.summary import CHUNK, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.errors import InvalidRequest
 from teamwright.runtime.context.approval import ApprovalGate
@@ -32,10 +31,10 @@ NO_RECOVERY = Recovery.model_construct()
 class AskRecovery:
     """One failed ask, and its further attempts."""
 
-    def __init__(self, ask: Ask, scope: Scope, member: AgentLike, key: str) -> None:
+    def __init__(self, ask: Ask, scope: Scope, member: Agent, key: str) -> None:
         self._scope, self._member, self._key = scope, member, key
         self._turn, self._attempt, self._gate, self._new_context = ask.turn, ask.attempt, ask.gate, ask.new_context
-        self._policy, self._recovery = policy_of(member), scope.recovery or NO_RECOVERY
+        self._policy, self._recovery = member.policy, scope.recovery or NO_RECOVERY
         self._questions_asked = 0
 
     @staticmethod
@@ -65,7 +64,7 @@ class AskRecovery:
     def _too_long(self) -> TooLong:
         return self._policy.too_long or self._recovery.too_long
 
-    def _fallback(self) -> AgentLike | None:
+    def _fallback(self) -> Agent | None:
         """Return the member's fallback, or the team's, unless that is the member itself.
 
         A team never stands in for its own members, which would recurse without end.
@@ -78,7 +77,7 @@ class AskRecovery:
             return None
         return None if other.kind == "team" and scope.is_within(other.name) else other
 
-    async def _ask_again(self, member: AgentLike) -> Reply | Failure:
+    async def _ask_again(self, member: Agent) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
@@ -88,7 +87,7 @@ class AskRecovery:
             self._turn,
             self._key,
             self._new_context,
-            policy_of(member),
+            member.policy,
             first,
             gate,
             is_cut_back=True,

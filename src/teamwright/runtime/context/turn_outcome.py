@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from teamwright.agents.contract.context import AgentLike
-from teamwright.agents.contract.user_attributes import is_package_class
+from teamwright.agents.contract.agent import Agent, is_package_class
 from teamwright.agents.envelope_note import extract_note, parse_note
 from teamwright.errors import AgentError, LimitReached, MemberFailed, nearest
 from teamwright.runtime.context.size_cap import reply_within_cap
@@ -23,7 +22,7 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
-def checked_reply(reply: Reply, member: AgentLike) -> Reply:
+def checked_reply(reply: Reply, member: Agent) -> Reply:
     """Return the reply of a member if it can be recorded, or raise `AgentError`; the data of a user's agent as JSON."""
     if reply.__class__ is not Reply:
         raise AgentError(f"{member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
@@ -37,7 +36,7 @@ def checked_reply(reply: Reply, member: AgentLike) -> Reply:
         raise AgentError(f"{member.name!r} gave data that is not JSON: {error}") from error
 
 
-def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:
+def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
     """Return the reply with the usage of its turn, redacted, and under the name of the member that was asked."""
     if reply.transfer_to is not None:
         _check_transfer(reply.transfer_to, turn, member.name)
@@ -82,7 +81,7 @@ def _signed(reply: Reply, name: str, child: Scope) -> Reply:
     return reply
 
 
-def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -> Failure:
+def failure_from(error: BaseException | None, member: Agent, child: Scope) -> Failure:
     """Return the failure that an error becomes; `None` means that a recorded decision stopped the turn."""
     run, name = child.run, member.name
     partial = error.messages if isinstance(error, MemberFailed) else None
@@ -112,7 +111,7 @@ def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> 
     return _signed_by(name, messages)
 
 
-def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> AgentReplied | AgentFailed:
+def ending_fact(ending: Reply | Failure, member: Agent, child: Scope) -> AgentReplied | AgentFailed:
     """Return the fact that records the ending of a turn."""
     recorder = child.run.recorder
     if not isinstance(ending, Reply):

@@ -7,7 +7,6 @@ from typing import assert_never
 
 from teamwright.errors import nearest
 from teamwright.runtime.driver.raised_limits import amounts
-from teamwright.strategies.contract import interventions_of
 from teamwright.strategies.protocol import InterventionName
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
@@ -49,7 +48,7 @@ def refusal_of(
 
     `limits` are those that can be raised, `paused` the members that are paused, and `joined` those that were added.
     """
-    name, taken = NAMES[type(steer)], interventions_of(team.strategy)
+    name, taken = NAMES[type(steer)], team.strategy.interventions
     if name not in taken:
         can = ", ".join(taken) or "nothing"
         return f"the strategy {team.strategy.name!r} {REFUSALS[name]}; it takes: {can}"

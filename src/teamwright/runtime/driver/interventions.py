@@ -5,7 +5,7 @@ It starts from the record; the code that carries an intervention out keeps it up
 
 from __future__ import annotations
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.history.record.interventions import RecordedInterventions
 from teamwright.runtime.driver.raised_limits import raised
 from teamwright.runtime.driver.redaction import Redactor
@@ -58,7 +58,7 @@ class Interventions:
         """The messages that the asks of each scope contain."""
         self.handed_out: set[int] = set()
         """The messages that the strategy of the team has received."""
-        self.joined: dict[str, AgentLike] = {}
+        self.joined: dict[str, Agent] = {}
         """The members that were added, by name."""
         self.applied = set(recorded.effective)
         """The inbox ids of everything that has taken effect or never will."""

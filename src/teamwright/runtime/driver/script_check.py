@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from teamwright.agents.contract.context import AgentLike
+from teamwright.agents.contract.agent import Agent
 from teamwright.history.ending import Ending, ending_of
 from teamwright.values.turns.turn import Failure
 
 
-def check_scripts(ending: Ending, team: str, agents: Iterable[AgentLike], marks: Counter[tuple[str, str]]) -> Ending:
+def check_scripts(ending: Ending, team: str, agents: Iterable[Agent], marks: Counter[tuple[str, str]]) -> Ending:
     """Fail a run that would succeed if a strict script has unused rules; `marks` counts the rules used by members."""
     if ending.failure is not None:
         return ending

@@ -8,7 +8,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
 
-from teamwright.agents.contract.context import AgentLike, Context, Workspace
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.effect import Attempt
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch
@@ -51,7 +52,7 @@ class ParentRun:
     _packed: PackedTeam | None = None
     _packing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def place(self, member: AgentLike, recovery: Recovery | None) -> AgentLike:
+    def place(self, member: Agent, recovery: Recovery | None) -> Agent:
         """Return the member that answers for another one, by child runs, which recover as the teams around it say."""
         from teamwright.runtime.placement.placed_member import PlacedMember  # most runs place nothing
 
@@ -73,7 +74,7 @@ class ParentRun:
         return child_run_id(self.run_id, self.state.seed, key)
 
     async def new_child(
-        self, member: AgentLike, turn: Turn, ctx: Context, recovery: Recovery | None, attempt: Attempt
+        self, member: Agent, turn: Turn, ctx: Context, recovery: Recovery | None, attempt: Attempt
     ) -> Batch:
         """Return the first batch of the run in which a member answers a turn. Equal calls give the same run."""
         packed, run_id, start = await self._pack(), self.child_id(attempt.key), self.state.record.start
@@ -126,7 +127,7 @@ class ParentRun:
             self.placement.cancel(stopped)
 
 
-def require_no_placement(agents: Iterable[AgentLike]) -> None:
+def require_no_placement(agents: Iterable[Agent]) -> None:
     """Raise `UsageError` if a team places branches on workers."""
     for agent in agents:
         if isinstance(agent, Team) and agent.places_branches:

@@ -14,8 +14,7 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import description_of, policy_of
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import rate_of
@@ -45,11 +44,11 @@ class PlacedMember(Agent):
 
     kind = RUN_KIND
 
-    def __init__(self, member: AgentLike, parent: ParentRun, recovery: Recovery | None) -> None:
-        self.name, self.description = member.name, description_of(member)
+    def __init__(self, member: Agent, parent: ParentRun, recovery: Recovery | None) -> None:
+        self.name, self.description = member.name, member.description
         self._member, self._parent, self._recovery = member, parent, recovery
         own = {"fallback": None, "too_long": "fail", "one_call": False, "compact": None, "recovery": None}
-        self.policy = policy_of(member).model_copy(update=own)
+        self.policy = member.policy.model_copy(update=own)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let a child run answer the turn."""
@@ -111,7 +110,7 @@ class PlacedMember(Agent):
         return Returned({"failure": _plain(failure)}, ended.usage, form="data", tally=tally)
 
 
-def _model_agents(member: AgentLike) -> Iterator[ModelAgent]:
+def _model_agents(member: Agent) -> Iterator[ModelAgent]:
     """Yield the model agents that may answer for a member: itself, or those in its team."""
     if isinstance(member, ModelAgent):
         yield member

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.server.feeds.projection import Frame
 from teamwright.strategies.handoffs import handoff_targets
 from teamwright.strategies.protocol import Members
@@ -116,4 +115,4 @@ def _answers_last(team: Team) -> bool:
     names = [member.name for member in team.members]
     if team.strategy.name != "sequential" or names.count(names[-1]) > 1 or handoff_targets(Members(team.members)):
         return False
-    return policy_of(team.members[-1]).approve is None and policy_of(team).approve is None
+    return team.members[-1].policy.approve is None and team.policy.approve is None

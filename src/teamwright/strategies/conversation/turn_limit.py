@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
@@ -12,7 +11,7 @@ from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure
 
 def can_terminate(member: Agent) -> bool:
     """Return whether a member has the built-in `terminate` tool."""
-    return policy_of(member).can_terminate
+    return member.policy.can_terminate
 
 
 def stop_at_limit(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:

@@ -15,20 +15,11 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
-from teamwright.agents.contract.attributes import policy_of as agent_policy
-from teamwright.agents.contract.context import (
-    AgentLike,
-    AppliedChange,
-    ApplyChange,
-    Branch,
-    Branches,
-    Clock,
-    Context,
-    Workspace,
-)
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branch, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.envelope_note import bounded_note
-from teamwright.strategies.contract import lead_of, run_strategy
+from teamwright.strategies.contract import run_strategy
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task
@@ -118,7 +109,7 @@ class EnvelopeWriter:
 
     def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool) -> None:
         self._settings, self._ctx = task.settings.envelope, ctx
-        lead = lead_of(strategy, task.settings, members)
+        lead = strategy.lead(task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
         self._escalation = Escalation((self._settings or DEFAULT_SETTINGS).escalate, leader, task, nested=nested)
@@ -157,7 +148,7 @@ class EnvelopeWriter:
             return self._visible_reply(reply, message)
         if not ruling.passed:
             text = f"Its reply was too risky to go on with: {ruling.note}"
-            optional = agent_policy(member).optional
+            optional = member.policy.optional
             return Failure(member=member.name, error=REJECTED, message=text, optional=optional)
         if ruling.edited is not None:
             reply = ruling.edited
@@ -189,7 +180,7 @@ class EnvelopeWriter:
         data = shorten_texts(reply.data, self.policy.max_summary_chars)
         return reply.changed(messages=(message,), data=data, whole=reply)
 
-    async def _seal(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
+    async def _seal(self, reply: Reply, member: Agent, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
         note = reply.envelope_note or bounded_note(None, reply.text, self.policy)
         pointers = await self._store(reply.text, note, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
@@ -248,7 +239,7 @@ class EnvelopeContext:
         """The keys that enclosing steps own."""
         return self._inner.owned
 
-    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Ask a member. For work the reply contains an envelope; the reply of a coordination turn is not changed.
 
         A coordination turn that asks for a note also returns an envelope, because its reply is forwarded.

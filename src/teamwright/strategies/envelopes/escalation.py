@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from teamwright.agents.approval import Draft, ask_for_decision
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.context import AgentLike, Context
+from teamwright.agents.contract.context import Context
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
@@ -76,7 +76,7 @@ class Escalation:
         return await _ask_person(message, draft, ctx, key)
 
     async def _ask_lead(
-        self, lead: Agent, message: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
+        self, lead: Agent, message: EnvelopeMessage, member: Agent, ctx: Context, key: str
     ) -> RiskRuling | ParseFailure:
         """Ask the lead for a ruling. A failed or ambiguous reply is a `ParseFailure`."""
         text = ASK.format(member=member.name, risk=message.envelope.risk_level, task=self._task.text)

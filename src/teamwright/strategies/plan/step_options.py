@@ -8,7 +8,6 @@ from typing import cast
 from pydantic import Field
 
 from teamwright.errors import nearest
-from teamwright.strategies.contract import options_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
@@ -41,7 +40,7 @@ class ShapeOptions(StepOptions):
 
 def turn_per_step(strategy: Strategy, settings: Settings, *others: str) -> Outlook:
     """Return one ask for each step, with its expected tokens, and those with other keys."""
-    options = settings.read(cast("type[StepOptions]", options_of(strategy)))
+    options = settings.read(cast("type[StepOptions]", strategy.options))
     steps = {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
     return steps | dict.fromkeys(others, 0)
 
@@ -56,7 +55,7 @@ def closing_step(steps: Sequence[Step], answer: str | None) -> str | None:
 
 def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
     """Return the keys that the steps of a team own; empty if its strategy has no plan."""
-    model = options_of(strategy)
+    model = strategy.options
     if model is None or STEPS not in model.model_fields:
         return []
     steps: Sequence[object] = getattr(settings.read(model), STEPS)

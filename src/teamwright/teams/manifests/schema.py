@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from teamwright.agents.tools.registry import OWN, find_kind, kind_names
 from teamwright.documents.field_checks import IMPORT_PATH
 from teamwright.errors import UsageError
-from teamwright.strategies.contract import options_of
 from teamwright.strategies.options import options_schema
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.specs.manifest import JsonSchema, Manifest
@@ -68,7 +67,7 @@ def section_value(section: str) -> Mapping[str, JsonValue]:
 def takes_model(strategy: str) -> bool:
     """Whether a strategy's options name an agent that a model may replace."""
     try:
-        options = options_of(find_strategy(strategy))
+        options = find_strategy(strategy).options
     except UsageError:
         return False
     return options is not None and AGENT in options.model_fields and MODEL not in options.model_fields
@@ -109,7 +108,7 @@ def _add_tasks(schema: JsonSchema) -> None:
 def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
     """Add the block of a strategy to a team's fields. Its definitions get unique names."""
     try:
-        options = options_of(find_strategy(strategy))
+        options = find_strategy(strategy).options
     except UsageError:
         options = None  # the loader reports why to users of the strategy
     block = copy.deepcopy(cast("JsonSchema", options_schema(options))) if options else JsonSchema(type="object")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents.contract.attributes import policy_of
 from teamwright.teams.load import load_team
 from tests.teams.manifests.manifests import loaded, only_problem, problems
 
@@ -25,7 +24,7 @@ def manifest(handoffs: str, team: str = TEAM) -> str:
 def test_a_manifest_declares_handoffs(tmp_path: Path, written: str, read: object) -> None:  # L-H-9
     loaded(tmp_path, manifest(written))
     team = load_team(tmp_path / "team.yaml")
-    assert policy_of(team.members[0]).handoffs == read
+    assert team.members[0].policy.handoffs == read
 
 
 def test_an_unknown_target_is_reported_where_it_stands(tmp_path: Path) -> None:  # L-H-9

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from teamwright.documents.nodes import Items, Place, Scalar, shown
 from teamwright.documents.problems import ProblemReport
 from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.protocol import Members, StrategyLike
+from teamwright.strategies.protocol import Members, Strategy
 from teamwright.teams.manifests.checks.agent_tools import agents_in_tools
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 
@@ -23,7 +23,7 @@ def declared_handoffs(agent: Declaration) -> tuple[str, ...] | bool:
 
 
 def check_team_handoffs(
-    team: Declaration, strategy: StrategyLike | None, members: Members, declared: Declarations, report: ProblemReport
+    team: Declaration, strategy: Strategy | None, members: Members, declared: Declarations, report: ProblemReport
 ) -> None:
     """Report handoffs of members that their team can't make, where they are declared."""
     for flaw in handoff_flaws(strategy, members):

@@ -21,7 +21,6 @@ from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, s
 from teamwright.documents.problems import COMPARISONS, ProblemReport
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
-from teamwright.strategies.contract import options_of, share_of, takes_handoffs, unused_of
 from teamwright.strategies.options import (
     NamedAgent,
     named_agents,
@@ -159,14 +158,14 @@ class _TeamChecks:
         self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
 
     def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
-        limited = takes_handoffs(strategy) and any(self._has_handoffs(name) for name, _ in team.fields.texts("members"))
-        for name in () if limited else unused_of(strategy):
+        limited = strategy.takes_handoffs and any(self._has_handoffs(name) for name, _ in team.fields.texts("members"))
+        for name in () if limited else strategy.unused:
             if team.fields.has(name):
                 entry = team.fields.entries[name]
                 message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
                 self.report.warning(entry.place, message)
         share = team.fields.text("share")
-        if team.fields.has("envelope") and (share.value if share else share_of(strategy)) != "a2a_lite":
+        if team.fields.has("envelope") and (share.value if share else strategy.share) != "a2a_lite":
             message = f"{team.words}: 'envelope' changes nothing without  share: a2a_lite"
             self.report.warning(team.fields.entries["envelope"].place, message)
 
@@ -176,7 +175,7 @@ class _TeamChecks:
 
     def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
         """Report options that do not match the strategy's schema, once for each place."""
-        model, before = options_of(strategy), len(self.report.problems)
+        model, before = strategy.options, len(self.report.problems)
         if model is None:
             return
         schema = options_schema(model)
@@ -215,7 +214,7 @@ class _TeamChecks:
         most = 1 if fields.has("max_turns") else None
         if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
             most = int(turns.value)
-        sharing = cast("Share", share.value if share and share.value in get_args(Share) else share_of(strategy))
+        sharing = cast("Share", share.value if share and share.value in get_args(Share) else strategy.share)
         return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
 
     def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[NamedAgent]) -> None:
