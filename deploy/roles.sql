@@ -22,8 +22,8 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA teamwright, teamwright_queue TO teamwrigh
 -- recorded, nor a budget.
 GRANT SELECT ON ALL TABLES IN SCHEMA teamwright, teamwright_queue TO teamwright_submitter;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA teamwright TO teamwright_submitter;
-GRANT INSERT ON teamwright.runs, teamwright.events, teamwright.bodies, teamwright.body_uses, teamwright.inbox
-    TO teamwright_submitter;
+GRANT INSERT ON teamwright.runs, teamwright.events, teamwright.bodies, teamwright.body_uses, teamwright.inbox,
+    teamwright.queued_runs TO teamwright_submitter;
 GRANT INSERT ON teamwright_queue.workflow_status, teamwright_queue.workflow_input, teamwright_queue.queues
     TO teamwright_submitter;
-GRANT UPDATE (creator_xid, delay_until_epoch_ms) ON teamwright_queue.workflow_status TO teamwright_submitter;
+GRANT UPDATE (creator_xid) ON teamwright_queue.workflow_status TO teamwright_submitter;

@@ -1,7 +1,7 @@
 """Drives many queued runs on workers that are killed at random, and checks that each run has ended once and for all.
 
 The law: every run has one end; its tokens agree between its effects, its end and its row; no recorded effect was
-repeated; and no entry is left in the queue.
+repeated; and neither an entry nor a claimed drive is left in the queue.
 """
 
 from __future__ import annotations
@@ -126,12 +126,13 @@ class Campaign:
             return int(row[0])
 
     async def _check_entries(self) -> None:
-        """Wait until no entry is left: workers finish them a moment after their runs."""
+        """Wait until no entry and no claimed drive is left: workers end drives a moment after their runs."""
         worker = self._start()
         latest = time.monotonic() + 30
-        while left := await self._cluster.client.entries("queued", "claimed", "parked"):
+        client = self._cluster.client
+        while left := [*await client.entries("queued", "claimed", "parked"), *await client.drives()]:
             if time.monotonic() > latest:
-                self._report.breaches.append(f"entries are left in the queue: {left}")
+                self._report.breaches.append(f"entries or drives are left in the queue: {left}")
                 break
             await anyio.sleep(0.2)
         worker.send(SIGTERM)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from teamwright.cluster.queue.client import QueueClient, QueueLimits, QueueLoad
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.settings import QueueLimits, QueueLoad
 from teamwright.cluster.worker.presence import LOST_SECONDS
 from teamwright.journal.postgres.cluster.pace_states import ModelPace
 from teamwright.journal.postgres.cluster.workers import WorkerRow
@@ -96,7 +97,7 @@ async def has_worker(journal: PostgresJournal, queue: str) -> bool:
 async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterStatus:
     """Read the state of a cluster; both must be open."""
     load = await client.load()
-    limits = {one.name: one for one in await client.queues()}
+    limits = {one.name: one for one in await client.queues.list()}
     waiting = {one.queue: one for one in load if one.queue}
     names = sorted(limits.keys() | waiting.keys())
     return ClusterStatus(

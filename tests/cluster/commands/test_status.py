@@ -41,7 +41,7 @@ async def test_the_queue_of_branches_is_shown_where_it_has_runs(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for queue in ("default", "default.branches"):
-        await cluster.client.register(queue)
+        await cluster.client.queues.register(queue)
     assert await run_sync(main, ["cluster", "status", "--journal", cluster.url]) == 0
     assert "branches" not in capsys.readouterr().out
     assert await run_sync(main, ["cluster", "queue", "--journal", cluster.url]) == 0

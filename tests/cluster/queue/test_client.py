@@ -1,4 +1,4 @@
-"""The queue: a run and its entry are one commit, and entries can be parked, put back and limited."""
+"""The queue: a run and its first drive are one commit, and runs can be parked, put back and limited."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
-from teamwright.cluster.queue.client import QueueEntry, QueueLimits, QueueLoad
-from teamwright.cluster.queue.settings import branch_queue, check_own_queue, queue_schema, queue_watch, stored_priority
-from teamwright.errors import JournalError, UsageError
+from teamwright.cluster.queue.settings import (
+    ClaimedDrive,
+    QueueEntry,
+    QueueLimits,
+    QueueLoad,
+    branch_queue,
+    check_own_queue,
+    queue_watch,
+    stored_priority,
+)
+from teamwright.errors import UsageError
 from teamwright.values.results import RunSummary
 from tests.kit.workers import Cluster
 
@@ -83,18 +91,75 @@ async def test_entries_of_runs_that_have_ended_are_not_counted_and_are_deleted(c
 
 
 async def test_an_entry_can_be_parked_and_put_back(cluster: Cluster) -> None:
-    await cluster.submit("one", "two")
+    await cluster.submit("zero", "one", "two")
     await cluster.client.park("one", "it needs another version", retry_after=5.0)
     (parked,) = await cluster.client.entries("parked")
     assert (parked.run_id, parked.queue, parked.reason) == ("one", "default", "it needs another version")
-    assert parked.retry_at == pytest.approx(await cluster.journal.now() + 5, abs=4)
-    await cluster.client.requeue(parked)
-    assert [one.run_id for one in await cluster.client.entries("queued")] == ["one", "two"]
-    assert not await cluster.client.delete_done(-60.0), "there is none"
-    await cluster.client.delete(["one"])
-    with pytest.raises(JournalError, match="one"):
-        await cluster.client.requeue(parked)
-    assert [one.run_id for one in await cluster.client.entries("queued")] == ["two"]
+    assert parked.drive is None
+    assert parked.due == pytest.approx(await cluster.journal.now() + 5, abs=4)
+    drive = await cluster.client.enqueue(parked)
+    assert drive is not None
+    assert await cluster.client.enqueue(parked) is None, "it has a drive"
+    found = {one.run_id: one for one in await cluster.client.entries("queued")}
+    assert found.keys() == {"zero", "one", "two"}
+    assert (found["one"].drive, found["one"].reason, found["one"].due) == (drive, "", None)
+    assert not await cluster.client.delete_done(-60.0), "these were all"
+    await cluster.engine.runs.cancel("one")
+    await cluster.client.delete_ended()
+    assert await cluster.client.enqueue(parked) is None, "it has ended"
+    assert [one.run_id for one in await cluster.client.entries("queued")] == ["zero", "two"]
+
+
+async def test_a_drive_that_was_replaced_does_not_park_its_run(cluster: Cluster) -> None:
+    await cluster.submit("one")
+    assert (first := await cluster.client.find("one")) is not None
+    assert first.drive is not None
+    await cluster.client.park("one")
+    parked = await cluster.client.find("one")
+    assert parked is not None
+    second = await cluster.client.enqueue(parked)
+    assert not await cluster.client.park("one", "it is mine", drive=first.drive)
+    assert (found := await cluster.client.find("one")) is not None
+    assert (found.drive, found.reason) == (second, "")
+    assert await cluster.client.park("one", drive=second or "")
+    assert not await cluster.client.park("none", drive="none/1")
+
+
+async def test_a_run_has_one_drive_in_its_queue_although_its_entry_says_that_it_has_none(cluster: Cluster) -> None:
+    await cluster.submit("one")
+    with psycopg.connect(cluster.journal.address.url, autocommit=True) as connection:
+        connection.execute(f"UPDATE {cluster.journal.address.schema}.queued_runs SET drive = NULL".encode())
+    (entry,) = await cluster.client.to_enqueue()
+    assert await cluster.client.enqueue(entry) is None
+
+
+async def test_the_drive_of_a_dead_worker_is_cancelled_and_its_run_gets_another_one(cluster: Cluster) -> None:
+    await cluster.submit("one", "two")
+    found = await cluster.client.find("one")
+    assert found is not None
+    assert found.drive is not None
+    await cluster.client.take_over(ClaimedDrive(found.drive, "one", "worker:1:a"))
+    assert (renewed := await cluster.client.find("one")) is not None
+    assert renewed.drive not in (found.drive, None)
+    await cluster.client.park("two")
+    await cluster.client.take_over(ClaimedDrive("two/before", "two", "worker:1:a"))
+    assert [one.run_id for one in await cluster.client.entries("parked")] == ["two"], "it was parked before"
+
+
+async def test_a_run_that_goes_to_one_worker_is_parked_again_where_that_one_does_not_claim_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.submit("one")
+    await cluster.client.park("one", "it waits", waits=True)
+    (parked,) = await cluster.client.entries("parked")
+    assert await cluster.client.enqueue(parked, "worker:1:a") is not None
+    assert await cluster.client.to_enqueue() == []
+    monkeypatch.setattr("teamwright.cluster.queue.client.ADOPT_SECONDS", 0.0)
+    (late,) = await cluster.client.to_enqueue()
+    assert (late.run_id, late.state) == ("one", "queued")
+    await cluster.client.release([late.drive or ""])
+    (again,) = await cluster.client.entries("queued", "parked")
+    assert (again.state, again.reason, again.waits) == ("parked", "it waits", True)
 
 
 async def test_a_reason_with_characters_that_the_database_refuses_is_stored_visibly(cluster: Cluster) -> None:
@@ -113,29 +178,29 @@ async def test_a_run_that_starts_later_does_not_wait_before_its_time(cluster: Cl
 async def test_a_run_that_was_put_back_has_waited_since_then(cluster: Cluster) -> None:
     await cluster.submit("one")
     with psycopg.connect(cluster.journal.address.url, autocommit=True) as connection:
-        table = f"{queue_schema(cluster.journal.address)}.workflow_status"
-        connection.execute(f"UPDATE {table} SET created_at = 0, updated_at = 0".encode())
+        connection.execute(f"UPDATE {cluster.journal.address.schema}.queued_runs SET since = 0".encode())
     (load,) = await cluster.client.load()
     assert load.oldest is not None
     assert load.oldest > 3600
     await cluster.client.park("one")
     assert [one.oldest for one in await cluster.client.load()] == [None]
-    await cluster.client.requeue(QueueEntry("one", "default", "parked"))
+    await cluster.client.enqueue(QueueEntry("one", "default", "parked"))
     (load,) = await cluster.client.load()
     assert load.oldest is not None
     assert load.oldest < 3600
 
 
 async def test_a_queue_has_limits_that_submissions_do_not_change(cluster: Cluster) -> None:
-    await cluster.client.limit(QueueLimits("default", at_once=2, per_minute=30))
+    await cluster.client.queues.limit(QueueLimits("default", at_once=2, per_minute=30))
     await cluster.submit("one")
-    assert await cluster.client.queues() == [QueueLimits("default", 2, 30)]
+    assert await cluster.client.queues.list() == [QueueLimits("default", 2, 30)]
     with pytest.raises(UsageError):
-        await cluster.client.limit(QueueLimits("default", at_once=0))
+        await cluster.client.queues.limit(QueueLimits("default", at_once=0))
 
 
-def test_a_higher_priority_comes_first() -> None:
-    assert stored_priority(5) < stored_priority(0) < stored_priority(-5)
+def test_a_higher_priority_comes_first_and_then_a_run_that_has_begun() -> None:
+    stored = [stored_priority(one, has_begun=has_begun) for one in (5, 0, -5) for has_begun in (True, False)]
+    assert stored == sorted(set(stored))
 
 
 def test_queues_of_child_runs_have_names_that_no_other_queue_has() -> None:

@@ -66,6 +66,6 @@ async def test_a_run_that_was_set_aside_is_tried_again_in_time(cluster: Cluster,
     assert entry.state == "parked"
     with psycopg.connect(cluster.journal.address.url, autocommit=True) as connection:
         (now,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (0.0,)
-    assert entry.retry_at == pytest.approx(now + HOUR / 2, abs=60)
+    assert entry.due == pytest.approx(now + HOUR / 2, abs=60)
     await cluster.client.park("one", "it could not go on", retry_after=0.5)
     await cluster.completed("one")

@@ -29,7 +29,7 @@ def careless() -> Generator[OwnPostgres]:
 async def test_what_is_submitted_waits_for_the_disk(careless: OwnPostgres) -> None:
     client = QueueClient(DatabaseAddress.parse(careless.url))
     try:
-        with client.engine.connect() as connection:
+        with client.database.engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
     finally:
         await client.close()

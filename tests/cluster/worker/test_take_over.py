@@ -9,7 +9,7 @@ from subprocess import Popen
 import pytest
 from anyio.to_thread import run_sync
 
-from teamwright.cluster.queue.client import QueueEntry
+from teamwright.cluster.queue.settings import QueueEntry
 from teamwright.cluster.worker.log import WorkerLog
 from teamwright.cluster.worker.take_over import TakeOver
 from teamwright.errors import JournalUnavailable
@@ -97,7 +97,7 @@ async def test_an_answer_is_not_forgotten_if_the_database_fails_just_then(
     (key,) = (await cluster.engine.runs.history("asks")).questions()
     await cluster.engine.runs.answer("asks", key, "You may.")
     with monkeypatch.context() as broken:
-        broken.setattr(cluster.client, "requeue", _fail)
+        broken.setattr(cluster.client, "enqueue", _fail)
         with pytest.raises(JournalUnavailable):
             await take_over.look()
     await take_over.look()

@@ -11,7 +11,8 @@ import pytest
 from anyio.to_thread import run_sync
 
 from teamwright.cli.main import main
-from teamwright.cluster.queue.client import QueueClient, QueueLimits
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.settings import QueueLimits
 from teamwright.cluster.status import SetAside, read_set_aside
 from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.prepared_team import prepare_team
@@ -139,7 +140,7 @@ async def test_a_run_that_waits_for_a_person_holds_no_slot_and_goes_on_once_it_i
 
 
 async def test_a_queue_limits_the_runs_of_all_workers_together(cluster: Cluster) -> None:
-    await cluster.client.limit(QueueLimits("default", at_once=1))
+    await cluster.client.queues.limit(QueueLimits("default", at_once=1))
     runs = ["one", "two", "three"]
     await cluster.submit(*runs)
     cluster.start()
@@ -154,10 +155,10 @@ async def test_an_unexpected_error_leaves_the_entry_claimed_until_it_is_taken_ov
 ) -> None:
     errors, park, look = {"park": ValueError("park"), "look": ValueError("look")}, QueueClient.park, TakeOver.look
 
-    async def park_broken_once(client: QueueClient, run_id: str) -> None:
+    async def park_broken_once(client: QueueClient, run_id: str, *, drive: str) -> bool:
         if error := errors.pop("park", None):
             raise error
-        await park(client, run_id)
+        return await park(client, run_id, drive=drive)
 
     async def look_broken_once(take_over: TakeOver) -> None:
         if error := errors.pop("look", None):

@@ -10,7 +10,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
-    from teamwright.cluster.queue.client import QueueLimits
+    from teamwright.cluster.queue.settings import QueueLimits
 
 
 def queue(
@@ -32,8 +32,7 @@ def queue(
     import anyio
 
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.queue.client import QueueLimits
-        from teamwright.cluster.queue.settings import is_branch_queue
+        from teamwright.cluster.queue.settings import QueueLimits, is_branch_queue
     from teamwright.errors import UsageError
 
     check_out(out)
@@ -59,18 +58,19 @@ def queue(
 async def _queues(change: QueueLimits | None, unlimited: bool) -> list[QueueLimits]:
     """Change the limits of one queue, where wanted, and return all queues."""
     from teamwright.cluster.journal import cluster_journal
-    from teamwright.cluster.queue.client import QueueClient, QueueLimits
+    from teamwright.cluster.queue.client import QueueClient
+    from teamwright.cluster.queue.settings import QueueLimits
 
     client = QueueClient(cluster_journal().address)
     await client.open()
     try:
         if change is not None:
-            known = {one.name: one for one in await client.queues()}
+            known = {one.name: one for one in await client.queues.list()}
             before = QueueLimits(change.name) if unlimited else known.get(change.name, QueueLimits(change.name))
             at_once = before.at_once if change.at_once is None else change.at_once
             per_minute = before.per_minute if change.per_minute is None else change.per_minute
-            await client.limit(QueueLimits(change.name, at_once, per_minute))
-        return await client.queues()
+            await client.queues.limit(QueueLimits(change.name, at_once, per_minute))
+        return await client.queues.list()
     finally:
         await client.close()
 

@@ -183,14 +183,14 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
     with WING.needed("A queue with workers"):
         from teamwright.cluster.journal import cluster_journal
         from teamwright.cluster.queue.client import QueueClient
-        from teamwright.cluster.queue.settings import check_own_queue, stored_priority
+        from teamwright.cluster.queue.settings import check_own_queue, check_priority
         from teamwright.cluster.status import has_worker
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.runtime.admission.same_run import require_same_run
     from teamwright.runtime.engine import Engine
 
     check_own_queue(submission.queue)
-    stored_priority(submission.priority)
+    check_priority(submission.priority)
     extend_sys_path()
     journal = cluster_journal()
     async with Engine(journal) as engine:

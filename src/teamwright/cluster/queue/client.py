@@ -1,409 +1,339 @@
-"""The queue of runs, for every process: submits, lists, re-enqueues and parks entries. It drives nothing.
+"""The queue of runs, for every process: submits runs, gives them drives, parks and lists them. It drives nothing.
 
-An entry is a DBOS workflow whose id is the run's id. What happened in a run is in its journal alone; an entry
-only says whether a worker is to drive it: it is queued, claimed by a worker, parked until there is work, or done.
+A drive of a run is one DBOS workflow: the first, one after each answer, and one after each take-over. What happened in
+a run is in its journal alone, and `queued_runs` says whether it has a drive. A run that waits for something has none.
+Two drives of one run do no harm: the driver lock of the journal lets one of them begin.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+from teamwright.cluster.queue.database import QueueDatabase, Queues, table_of
 from teamwright.cluster.queue.settings import (
-    APPLICATION,
     DEFAULT_QUEUE,
-    MOST_PRIORITY,
-    NOW_MS,
     VERSION,
     WORKFLOW,
+    ClaimedDrive,
+    EntryState,
+    QueueEntry,
+    QueueLoad,
+    check_priority,
     check_queue,
-    queue_schema,
     queue_watch,
     stored_priority,
 )
-from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
+from teamwright.errors import JournalError
 from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.budgets import refused_budget
-from teamwright.journal.postgres.connection import DURABLE, settings_of
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
 from teamwright.values.results import FINAL
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
-    import psycopg
     import sqlalchemy as sa
-    from dbos import DBOSClient, Queue, WorkflowStatus
+    from dbos import DBOSClient, EnqueueOptions, WorkflowStatus
 
-T = TypeVar("T")
-EntryState = Literal["queued", "claimed", "parked"]
-_STATES: dict[EntryState, list[str]] = {
-    "queued": ["ENQUEUED", "DELAYED"],
-    "claimed": ["PENDING"],
-    "parked": ["CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
-}
-RETRY_AT = "retry_at"
-REASON = "reason"
-WAITS = "waits"
-MOST_CONNECTIONS = 10
-"""The most connections of a process to the queue; each opens when it is needed first."""
+NOW = "extract(epoch FROM clock_timestamp())::float8"
+"""The time in SQL. The clock of the database alone counts: those of machines differ."""
+_IS_PARKED = "(due IS NULL OR reason <> '' OR waits)"
+"""The condition in SQL that a run without a drive is not about to get one."""
 MOST_DELETED = 1000
 """The most entries that are deleted at a time."""
-POLL_SECONDS = 0.5
-"""How often an idle worker looks for new entries; of most it is notified."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
-    """One run in a queue. Times are in seconds since 1970, by the database's clock."""
-
-    run_id: str
-    queue: str
-    state: EntryState
-    priority: int = 0
-    created: float = 0.0
-    claimed: float | None = None
-    """When a worker claimed the entry the last time."""
-    worker: str = ""
-    reason: str = ""
-    """Why a worker parked the entry, where the run could not go on there."""
-    waits: bool = False
-    """Whether the run waits for a worker that has what it needs."""
-    retry_at: float | None = None
-    """When a worker tries a parked entry again."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
-    """The limits of one queue for the whole cluster; `None` is no limit."""
-
-    name: str
-    at_once: int | None = None
-    per_minute: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLoad:
-    """How many entries of one queue are in which state; parked ones belong to no queue."""
-
-    queue: str
-    queued: int = 0
-    claimed: int = 0
-    parked: int = 0
-    oldest: float | None = None
-    """For how many seconds the entry that has been waiting longest could have been claimed."""
-
-
-def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
-    """A pool of connections to the database of the journal, which notice a dead peer."""
-    try:
-        import sqlalchemy as sa
-        from sqlalchemy.event import listen
-    except ModuleNotFoundError as error:
-        raise MissingExtra("cluster", "A queue with workers") from error
-    settings = settings_of(address, name)
-    del settings["autocommit"], settings["options"]
-    url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(
-        url, connect_args=settings, pool_size=MOST_CONNECTIONS, max_overflow=0, pool_pre_ping=True
-    )
-    listen(engine, "connect", _make_durable)
-    return engine
-
-
-def _make_durable(connection: psycopg.Connection, _record: object) -> None:
-    """Let each commit wait for the disk: a run that was submitted is not lost."""
-    connection.execute(DURABLE)
-    connection.commit()
+ADOPT_SECONDS = 10.0
+"""How long a drive for one worker alone waits for it."""
 
 
 class QueueClient:
-    """Submits runs and changes entries of queues; methods wait in threads, since DBOS's own database is synchronous."""
+    """Submits runs and changes entries of queues, over the connections of `database`; `queues` lists the queues."""
 
     def __init__(self, address: DatabaseAddress, name: str = "teamwright-queue") -> None:
         self.address = address
-        self.engine = _make_engine(address, name)
-        self._opened: DBOSClient | None = None
-        self._registered: set[str] = set()
+        self.database = QueueDatabase(address, name)
+        self.queues = Queues(self.database)
+        self._table = f'"{address.schema}".queued_runs'
+        self._runs = f'"{address.schema}".runs'
+        self._open_runs = (
+            f"{self._table} AS entry JOIN {self._runs} AS runs ON runs.id = entry.run AND {_is_open('runs')}"
+        )
+        """The entries of runs that exist and have not ended; its parameter: the final statuses."""
 
     async def open(self) -> None:
-        """Connect; create or upgrade the tables of the queue first where needed."""
-        await asyncio.to_thread(self._open)
-
-    def _open(self) -> None:
-        from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
-        from sqlalchemy.exc import SQLAlchemyError
-
-        schema = queue_schema(self.address)
-        try:
-            DBOS.migrate(self.engine.url.render_as_string(hide_password=False), schema=schema)
-            self._opened = DBOSClient(
-                system_database_engine=self.engine,
-                dbos_system_schema=schema,
-                serializer=DBOSPortableJSONSerializer(),
-                application_name=APPLICATION,
-                retry_connection_errors=False,
-            )
-        except SQLAlchemyError as error:
-            raise self.unavailable(error) from error
+        """Connect; create or upgrade the tables of DBOS first where needed. Those of the journal must exist."""
+        await self.database.open()
 
     async def close(self) -> None:
         """Close all connections."""
-        client, self._opened = self._opened, None
-        if client is not None:
-            await asyncio.to_thread(client.destroy)
-        await asyncio.to_thread(self.engine.dispose)
+        await self.database.close()
+
+    def _has_ended(self, run_id: str) -> str:
+        """The condition that the run of a column has ended or was deleted; its parameter: the final statuses."""
+        return f"NOT EXISTS (SELECT FROM {self._runs} AS other WHERE other.id = {run_id} AND {_is_open('other')})"
 
     async def submit(self, batch: Batch, queue: str = DEFAULT_QUEUE, *, priority: int = 0, delay: float = 0.0) -> bool:
-        """Commit the first batch of a run and its entry as one; returns False if there is a run of this id already."""
-        return await asyncio.to_thread(self._submit, batch, check_queue(queue), stored_priority(priority), delay)
+        """Commit the first batch of a run and its first drive as one; returns False if there is a run of this id.
+
+        With a `delay` in seconds, the run gets its first drive after it.
+        """
+        return await asyncio.to_thread(self._submit, batch, check_queue(queue), check_priority(priority), delay)
 
     def _submit(self, batch: Batch, queue: str, priority: int, delay: float) -> bool:
-        from dbos import EnqueueOptions
         from dbos import error as dbos_errors
         from sqlalchemy.exc import IntegrityError
 
-        statement, parameters = first_commit(batch)
-        options = EnqueueOptions(
-            workflow_name=WORKFLOW,
-            queue_name=queue,
-            workflow_id=batch.run_id,
-            priority=priority,
-            app_version=VERSION,
-            workflow_id_reuse_policy="reject",
-        )
-        if delay > 0:
-            options["delay_seconds"] = delay  # from the clock of this machine, which `_delay` corrects
-        self._register(queue)
-        added = f"queue {queue_watch(queue)}"
+        run_id, drive = batch.run_id, None if delay > 0 else _new_drive(batch.run_id)
+        first, parameters = first_commit(batch)
+        entry = f"INSERT INTO {self._table} (run, queue, priority, drive, due) VALUES (%s, %s, %s, %s, {NOW} + %s)"
+        self.queues.ensure(queue)
 
         def work(client: DBOSClient) -> None:
-            with self.engine.begin() as connection:
+            with self.database.engine.begin() as connection:
                 connection.exec_driver_sql(f'SET LOCAL search_path = "{self.address.schema}"')
-                connection.exec_driver_sql(statement, tuple(parameters))
-                client.enqueue_in_transaction(connection, options, batch.run_id, queue)
-                if delay > 0:
-                    connection.exec_driver_sql(self._delay, (delay, batch.run_id))
-                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, added))
+                connection.exec_driver_sql(first, tuple(parameters))
+                connection.exec_driver_sql(entry, (run_id, queue, priority, drive, delay if delay > 0 else None))
+                if drive is not None:
+                    options = _options(drive, run_id, queue, stored_priority(priority, has_begun=False))
+                    self._enqueue(client, connection, options)
 
         try:
-            self._call(work)
+            self.database.call(work)
         except JournalError as error:
-            if isinstance(error.__cause__, IntegrityError):
-                return False
-            if not isinstance(error.__cause__, dbos_errors.DBOSWorkflowIDInUseError):
+            cause = error.__cause__
+            if isinstance(cause, IntegrityError):
+                if table_of(cause) != "queued_runs":
+                    return False
+            elif not isinstance(cause, dbos_errors.DBOSQueueDeduplicatedError):
                 raise
-            self._call(lambda client: client.delete_workflows([batch.run_id]))  # of a run that was deleted
-            self._call(work)
+            self.database.call(lambda client: self._forget(client, run_id))  # what is left of a run that was deleted
+            self.database.call(work)
         return True
 
+    def _enqueue(self, client: DBOSClient, connection: sa.Connection, options: EnqueueOptions) -> None:
+        """Enqueue a drive within a transaction, and notify the workers of its queue."""
+        queue = options["queue_name"]
+        client.enqueue_in_transaction(connection, options, options.get("deduplication_id", ""), queue)
+        added = f"queue {queue_watch(queue)}"
+        connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, added))
+
+    def _forget(self, client: DBOSClient, run_id: str) -> None:
+        """Cancel the drives of a run, and delete its entry."""
+        drives = client.list_workflows(
+            workflow_id_prefix=f"{run_id}/", status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
+        )
+        client.cancel_workflows([one.workflow_id for one in drives])
+        self.database.execute(f"DELETE FROM {self._table} WHERE run = %s", run_id)
+
+    async def drives(self) -> list[ClaimedDrive]:
+        """Return the drives that workers have claimed."""
+        return await self.database.run(self._drives)
+
+    def _drives(self, client: DBOSClient) -> list[ClaimedDrive]:
+        found = client.list_workflows(name=WORKFLOW, status="PENDING", load_input=False, load_output=False)
+        return [_drive_of(one) for one in found]
+
     async def entries(self, *states: EntryState, queue: str | None = None) -> list[QueueEntry]:
-        """Return the entries in these states, in the order in which they were submitted."""
-        found = await asyncio.to_thread(self._entries, states, queue)
-        return [one for one in found if queue is None or one.queue == queue]
+        """Return the entries in these states: by priority, and then those first that got their drive first."""
+        where, values = ("TRUE", ()) if queue is None else ("queue = %s", (queue,))
+        found = await self.database.run(lambda client: self._entries(client, where, *values))
+        return [one for one in found if one.state in states]
 
     async def find(self, run_id: str) -> QueueEntry | None:
-        """Return the entry of a run; `None` if there is none, or if it is done."""
-        found = await asyncio.to_thread(self._entries, tuple(_STATES), None, [run_id])
+        """Return the entry of a run; `None` if it is in no queue, or has ended."""
+        found = await self.database.run(lambda client: self._entries(client, "run = %s", run_id))
         return next(iter(found), None)
 
-    def _entries(
-        self, states: Sequence[EntryState], queue: str | None, run_ids: list[str] | None = None
-    ) -> list[QueueEntry]:
-        found = self._call(
-            lambda client: client.list_workflows(
-                workflow_ids=run_ids,
-                name=WORKFLOW,
-                status=[one for state in states for one in _STATES[state]],
-                queue_name=queue if "parked" not in states else None,  # a parked entry has no queue there
-                load_output=False,
-            )
+    def _entries(self, client: DBOSClient, where: str, *values: str) -> list[QueueEntry]:
+        rows = self.database.execute(
+            "SELECT run, queue, priority, entry.since, drive, due, reason, waits"
+            f" FROM {self._open_runs} WHERE {where} ORDER BY priority DESC, entry.since",
+            list(FINAL),
+            *values,
         )
-        return [_entry_of(one) for one in found]
+        claimed = {one.id for one in self._drives(client)} if any(row[4] for row in rows) else set[str]()
+        return [_entry_of(row, claimed) for row in rows]
+
+    async def to_enqueue(self) -> list[QueueEntry]:
+        """Return the entries of open runs that have no drive, without those that are due later.
+
+        Beside them are those whose drive one worker alone may claim, which had time to do so.
+        """
+        where = f"(drive IS NULL OR worker <> '') AND CASE WHEN drive IS NULL THEN coalesce(due, 0) <= {NOW}"
+        where = f"{where} ELSE entry.since <= {NOW} - {ADOPT_SECONDS} END"
+        return await self.database.run(lambda client: self._entries(client, where))
 
     async def load(self) -> list[QueueLoad]:
-        """Return how many entries of runs that go on each queue has, by name: one statement, however many there are."""
-        return await asyncio.to_thread(self._call, lambda _: self._load())
+        """Return how many runs that go on each queue has, by name: two statements, however many there are."""
+        return await self.database.run(self._load)
 
-    def _load(self) -> list[QueueLoad]:
+    def _load(self, client: DBOSClient) -> list[QueueLoad]:
         statement = f"""
-            SELECT coalesce(queue_name, ''), count(*) FILTER (WHERE status = ANY(%s)),
-                count(*) FILTER (WHERE status = ANY(%s)), count(*) FILTER (WHERE status = ANY(%s)),
-                extract(epoch FROM now())::float8 - min(greatest(updated_at, delay_until_epoch_ms))
-                    FILTER (WHERE status = 'ENQUEUED') / 1000.0::float8
-            FROM "{queue_schema(self.address)}".workflow_status
-            WHERE name = %s AND status = ANY(%s) AND {self._is_open} GROUP BY 1 ORDER BY 1
+            SELECT queue, count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'claimed'),
+                count(*) FILTER (WHERE state = 'parked'),
+                {NOW} - min(since) FILTER (WHERE state = 'queued' AND (due IS NULL OR due <= {NOW}))
+            FROM (
+                SELECT queue, greatest(entry.since, due) AS since, due,
+                    CASE WHEN drive = ANY(%s) THEN 'claimed' WHEN drive IS NULL AND {_IS_PARKED} THEN 'parked'
+                    ELSE 'queued' END AS state
+                FROM {self._open_runs}
+            ) AS entries GROUP BY 1 ORDER BY 1
         """
-        states = [_STATES[state] for state in ("queued", "claimed", "parked")]
-        values = (*states, WORKFLOW, [one for state in states for one in state], list(FINAL))
-        with self.engine.connect() as connection:
-            return [QueueLoad(*row) for row in connection.exec_driver_sql(statement, values)]
+        claimed = [one.id for one in self._drives(client)]
+        return [QueueLoad(*row) for row in self.database.execute(statement, claimed, list(FINAL))]
 
-    @property
-    def _is_open(self) -> str:
-        """The condition that the run of an entry exists and has not ended; its parameter: the final statuses."""
-        runs = f'"{self.address.schema}".runs'
-        return f"EXISTS (SELECT FROM {runs} AS run WHERE id = workflow_uuid AND (run.status = ANY(%s)) IS NOT TRUE)"
+    async def orphans(self) -> list[str]:
+        """Return the open child runs whose parent has ended or was deleted."""
+        has_no_parent = self._has_ended("runs.parent")
+        statement = f"SELECT run FROM {self._open_runs} WHERE runs.parent <> '' AND {has_no_parent}"
+        found = await self.database.run(lambda _: self.database.execute(statement, list(FINAL), list(FINAL)))
+        return [row[0] for row in found]
 
-    @property
-    def _delay(self) -> str:
-        """The statement that delays an entry by the clock of the database; its parameters: seconds, and the run."""
-        entries = f'"{queue_schema(self.address)}".workflow_status'
-        return f"UPDATE {entries} SET delay_until_epoch_ms = {NOW_MS} + (%s * 1000)::bigint WHERE workflow_uuid = %s"
+    async def enqueue(self, entry: QueueEntry, worker: str = "") -> str | None:
+        """Give a run without a drive a new one, which `worker` alone may claim if it is given.
 
-    def begin_delayed(self) -> None:
-        """Let entries be claimed whose delay is over by the clock of the database."""
-        entries = f'"{queue_schema(self.address)}".workflow_status'
-        with self.engine.begin() as connection:
-            connection.exec_driver_sql(
-                f"UPDATE {entries} SET status = 'ENQUEUED' WHERE status = 'DELAYED' AND name = %s"
-                f" AND delay_until_epoch_ms <= {NOW_MS}",
-                (WORKFLOW,),
-            )
+        Returns the drive, or `None` where another process was first. Runs that were in the queue before come before
+        others of their priority.
+        """
+        return await self.database.run(lambda client: self._give_drive(client, entry, worker))
 
-    def _now(self) -> float:
-        """The time by the clock of the database."""
-        with self.engine.connect() as connection:
-            return connection.exec_driver_sql(f"SELECT {NOW_MS}").scalar_one() / 1000
+    def _give_drive(self, client: DBOSClient, entry: QueueEntry, worker: str) -> str | None:
+        from dbos import error as dbos_errors
 
-    async def requeue(self, entry: QueueEntry) -> None:
-        """Put an entry back into its queue, at its former place, whatever became of its worker."""
-        await asyncio.to_thread(self._call, lambda client: client.resume_workflow(entry.run_id, queue_name=entry.queue))
+        drive = _new_drive(entry.run_id)
+        options = _options(drive, entry.run_id, entry.queue, stored_priority(entry.priority, has_begun=True))
+        if worker:
+            options["app_version"] = worker
+        forget = "" if worker else ", due = NULL, reason = '', waits = false"
+        statement = (
+            f"UPDATE {self._table} SET drive = %s, worker = %s, since = {NOW}{forget} WHERE run = %s AND drive IS NULL"
+        )
+        try:
+            with self.database.engine.begin() as connection:
+                if connection.exec_driver_sql(statement, (drive, worker, entry.run_id)).rowcount == 0:
+                    return None
+                self._enqueue(client, connection, options)
+        except dbos_errors.DBOSQueueDeduplicatedError:
+            return None  # a drive from before is about to begin or to end; the next look sees what became of it
+        return drive
 
     async def park(
-        self, run_id: str, reason: str = "", retry_after: float | None = None, *, waits: bool = False
-    ) -> None:
-        """Take an entry out of its queue until there is something to do for its run, or for `retry_after` seconds.
+        self, run_id: str, reason: str = "", retry_after: float | None = None, *, waits: bool = False, drive: str = ""
+    ) -> bool:
+        """Take its drive from a run, until there is something to do for it, or for `retry_after` seconds.
 
-        One that `waits` goes back when a worker has what it needs.
+        One that `waits` goes on when a worker has what it needs. A worker names its own `drive`, which then ends by
+        itself; returns False if the run has another one by now.
         """
-
-        def work(client: DBOSClient) -> None:
-            retry_at = None if retry_after is None else self._now() + retry_after
-            attributes = {REASON: visible(reason), RETRY_AT: retry_at, WAITS: waits}
-            client.update_workflow_attributes(run_id, attributes)
-            client.cancel_workflow(run_id)
-
-        await asyncio.to_thread(self._call, work)
-
-    async def delete(self, run_ids: Sequence[str]) -> None:
-        """Delete entries of runs that have ended or were deleted."""
-        await asyncio.to_thread(self._call, lambda client: client.delete_workflows(list(run_ids)))
-
-    async def delete_ended(self) -> bool:
-        """Delete entries that wait although their run has ended or was deleted; returns whether there may be more."""
-        return await asyncio.to_thread(self._call, lambda _: self._delete_ended())
-
-    def _delete_ended(self) -> bool:
-        """Delete them in one statement, so that no worker claims one of them meanwhile."""
-        schema = queue_schema(self.address)
+        is_own = "TRUE" if not drive else "coalesce(former.drive, %s) = %s"
         statement = f"""
-            WITH ended AS (
-                SELECT workflow_uuid FROM "{schema}".workflow_status
-                WHERE name = %s AND status = ANY(%s) AND NOT {self._is_open} LIMIT %s FOR UPDATE SKIP LOCKED
-            ), inputs AS (
-                DELETE FROM "{schema}".workflow_input WHERE workflow_uuid IN (SELECT workflow_uuid FROM ended)
-            )
-            DELETE FROM "{schema}".workflow_status WHERE workflow_uuid IN (SELECT workflow_uuid FROM ended)
+            UPDATE {self._table} AS entry SET drive = NULL, worker = '', due = {NOW} + %s, reason = %s, waits = %s
+            FROM (SELECT run, drive FROM {self._table} WHERE run = %s FOR UPDATE) AS former
+            WHERE entry.run = former.run AND {is_own} RETURNING former.drive
         """
-        values = (WORKFLOW, [*_STATES["queued"], *_STATES["parked"]], list(FINAL), MOST_DELETED)
-        with self.engine.begin() as connection:
-            return connection.exec_driver_sql(statement, values).rowcount == MOST_DELETED
-
-    async def delete_done(self, seconds: float) -> bool:
-        """Delete entries that have been done for so many seconds; returns whether there may be more of them."""
+        values = (retry_after, visible(reason), waits, run_id, *((drive, drive) if drive else ()))
 
         def work(client: DBOSClient) -> bool:
-            until = datetime.fromtimestamp(self._now() - seconds, UTC).isoformat()
+            former = self.database.execute(statement, *values)
+            if former and (other := former[0][0]) is not None and other != drive:
+                client.cancel_workflow(other)
+            return bool(former)
+
+        return await self.database.run(work)
+
+    async def take_over(self, dead: ClaimedDrive) -> None:
+        """Cancel the drive of a dead worker, and give its run a new one.
+
+        The run has no drive in between. So if this process dies as well, others find the run.
+        """
+        statement = (
+            f"UPDATE {self._table} SET drive = NULL, worker = '', due = {NOW}, reason = '', waits = false"
+            " WHERE run = %s AND drive = %s RETURNING run"
+        )
+
+        def work(client: DBOSClient) -> None:
+            has_run = self.database.execute(statement, dead.run_id, dead.id)
+            client.cancel_workflow(dead.id)
+            for entry in self._entries(client, "run = %s AND drive IS NULL", dead.run_id) if has_run else ():
+                self._give_drive(client, entry, "")
+
+        await self.database.run(work)
+
+    async def release(self, drives: Sequence[str]) -> None:
+        """Cancel drives that one worker alone may claim: their runs wait again for one that has what they need."""
+
+        def work(client: DBOSClient) -> None:
+            update = f"UPDATE {self._table} SET drive = NULL, worker = '' WHERE drive = ANY(%s)"
+            self.database.execute(update, list(drives))
+            client.cancel_workflows(list(drives))
+
+        await self.database.run(work)
+
+    async def delete_ended(self) -> bool:
+        """Delete entries and drives of runs that ended or were deleted; returns whether there may be more of them."""
+        return await self.database.run(self._delete_ended)
+
+    def _delete_ended(self, client: DBOSClient) -> bool:
+        has_ended, final = self._has_ended("run"), list(FINAL)
+        select = f"SELECT run, drive FROM {self._table} WHERE {has_ended} LIMIT %s"
+        ended = self.database.execute(select, final, MOST_DELETED)
+        claimed = {one.id for one in self._drives(client)} if ended else set[str]()
+        if left := [drive for _, drive in ended if drive is not None and drive not in claimed]:
+            client.cancel_workflows(left)  # those that have ended stay as they are
+        if ended:
+            delete = f"DELETE FROM {self._table} WHERE run = ANY(%s) AND {has_ended}"
+            self.database.execute(delete, [run_id for run_id, _ in ended], final)
+        return len(ended) == MOST_DELETED
+
+    async def delete_done(self, seconds: float) -> bool:
+        """Delete drives that ended so many seconds ago; returns whether there may be more of them."""
+
+        def work(client: DBOSClient) -> bool:
+            now = float(self.database.execute(f"SELECT {NOW}")[0][0])
             done = client.list_workflows(
-                name=WORKFLOW, status="SUCCESS", completed_before=until, limit=MOST_DELETED, load_input=False,
-                load_output=False,
+                name=WORKFLOW, status=["SUCCESS", "ERROR", "CANCELLED"], limit=MOST_DELETED, load_input=False,
+                completed_before=datetime.fromtimestamp(now - seconds, UTC).isoformat(), load_output=False,
             )  # fmt: skip
             client.delete_workflows([one.workflow_id for one in done])
             return len(done) == MOST_DELETED
 
-        return await asyncio.to_thread(self._call, work)
-
-    async def queues(self) -> list[QueueLimits]:
-        """Return all queues with their limits, by name."""
-        found = await asyncio.to_thread(self._call, lambda client: [*map(_limits_of, client.list_queues())])
-        return sorted(found, key=lambda one: one.name)
-
-    async def limit(self, limits: QueueLimits) -> None:
-        """Set the limits of a queue, for the whole cluster; a queue that does not exist is made."""
-        name = check_queue(limits.name)
-        for value in (limits.at_once, limits.per_minute):
-            if value is not None and value < 1:
-                raise UsageError(f"A limit of the queue {name!r} can't be {value}; use 1 or more, or none.")
-
-        def work(client: DBOSClient) -> None:
-            client.register_queue(
-                name,
-                global_concurrency=limits.at_once,
-                limiter=None if limits.per_minute is None else {"limit": limits.per_minute, "period": 60.0},
-                polling_interval_sec=POLL_SECONDS,
-            )
-
-        await asyncio.to_thread(self._call, work)
-
-    async def register(self, queue: str) -> None:
-        """Make a queue without limits, unless it exists."""
-        await asyncio.to_thread(self._register, check_queue(queue))
-
-    def _register(self, queue: str) -> None:
-        if queue in self._registered:
-            return
-        self._call(
-            lambda client: client.register_queue(queue, polling_interval_sec=POLL_SECONDS, on_conflict="never_update")
-        )
-        self._registered.add(queue)
-
-    def _call(self, work: Callable[[DBOSClient], T]) -> T:
-        """Do work with the client; errors of the database and of DBOS become errors of the journal."""
-        from dbos import error as dbos_errors
-        from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
-
-        if self._opened is None:
-            raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
-        try:
-            return work(self._opened)
-        except (DataError, IntegrityError, dbos_errors.DBOSException) as error:
-            raise JournalError(f"The queue in {self.address.shown} reports an error: {_text(error)}") from error
-        except SQLAlchemyError as error:
-            if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
-                raise refused from error
-            raise self.unavailable(error) from error
-
-    def unavailable(self, error: BaseException) -> JournalUnavailable:
-        """The error in words of a queue that can't be used."""
-        return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
+        return await self.database.run(work)
 
 
-def _text(error: BaseException) -> str:
-    return " ".join(str(getattr(error, "orig", None) or error).split())
+def _is_open(runs: str) -> str:
+    """The condition that a run has not ended; its parameter: the final statuses."""
+    return f"({runs}.status = ANY(%s)) IS NOT TRUE"
 
 
-def _entry_of(found: WorkflowStatus) -> QueueEntry:
-    arguments = found.input["args"] if found.input is not None else ()
-    attributes = found.attributes or {}
-    state: EntryState = next(state for state, names in _STATES.items() if found.status in names)
-    return QueueEntry(
-        run_id=found.workflow_id,
-        queue=str(arguments[1]) if len(arguments) > 1 else DEFAULT_QUEUE,
-        state=state,
-        priority=MOST_PRIORITY - (found.priority or 0),
-        created=(found.created_at or 0) / 1000,
-        claimed=None if found.dequeued_at is None else found.dequeued_at / 1000,
-        worker=(found.executor_id or "") if state == "claimed" else "",
-        reason=str(attributes.get(REASON) or "") if state == "parked" else "",
-        waits=state == "parked" and attributes.get(WAITS) is True,
-        retry_at=attributes.get(RETRY_AT) if state == "parked" else None,
+def _new_drive(run_id: str) -> str:
+    """A new id of a drive; no id of a run has a slash."""
+    return f"{run_id}/{uuid4().hex[:12]}"
+
+
+def _options(drive: str, run_id: str, queue: str, priority: int) -> EnqueueOptions:
+    """A drive as DBOS enqueues it: a queue has one at most that has not ended for each run."""
+    from dbos import EnqueueOptions
+
+    return EnqueueOptions(
+        workflow_name=WORKFLOW,
+        queue_name=queue,
+        workflow_id=drive,
+        deduplication_id=run_id,
+        priority=priority,
+        app_version=VERSION,
     )
 
 
-def _limits_of(queue: Queue) -> QueueLimits:
-    limiter = queue.limiter
-    return QueueLimits(queue.name, queue.global_concurrency, None if limiter is None else limiter["limit"])
+def _drive_of(found: WorkflowStatus) -> ClaimedDrive:
+    return ClaimedDrive(found.workflow_id, found.workflow_id.rpartition("/")[0], found.executor_id or "")
+
+
+def _entry_of(row: tuple[Any, ...], claimed: Collection[str]) -> QueueEntry:
+    run_id, queue, priority, since, drive, due, reason, waits = row
+    if drive is None:
+        state: EntryState = "parked" if due is None or reason or waits else "queued"
+    else:
+        state = "claimed" if drive in claimed else "queued"
+    return QueueEntry(run_id, queue, state, priority, since, drive, due, reason, waits)

@@ -22,5 +22,5 @@ async def resubmit(journal: Journal, client: QueueClient, run_id: str) -> str:
         )
     await record_wait(journal, run_id, entry.queue)
     if entry.state == "parked":
-        await client.requeue(entry)
+        await client.enqueue(entry)
     return entry.queue

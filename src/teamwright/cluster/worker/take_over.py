@@ -1,4 +1,4 @@
-"""Takes over: puts entries back into their queue whose worker has died, and parked ones for which there is work again.
+"""Takes over: replaces drives whose worker has died, and gives a drive to open runs without one that can go on.
 
 Each worker looks every second. The driver lock of a run tells whether a process drives it, so no heartbeat is needed.
 """
@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Mapping,
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from teamwright.cluster.queue.client import QueueClient, QueueEntry
-from teamwright.cluster.queue.settings import worker_lock
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.settings import ClaimedDrive, QueueEntry, worker_lock
 from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import JournalError, JournalUnavailable, RunError, RunIsLive
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -35,7 +35,7 @@ LOOK_SHARE: Final = 10.0
 LONGEST_PAUSE: Final = 5.0
 CLEAN_SECONDS: Final = 60.0
 KEEP_SECONDS: Final = 24 * 3600.0
-"""How long entries are kept after they are done."""
+"""How long drives are kept after they have ended."""
 UNABLE_SECONDS: Final = 30.0
 """How long a worker does not look again at a run that needs what it lacks."""
 LOCK: Final = "cluster/take-over"
@@ -43,7 +43,7 @@ LOCK: Final = "cluster/take-over"
 
 
 class TakeOver:
-    """Looks after all entries of the cluster, for every queue."""
+    """Looks after all runs in the queues of the cluster."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class TakeOver:
     ) -> None:
         self._journal, self._client, self._is_own, self._report = journal, client, is_own, report
         self._adopt = adopt
-        self._undriven: dict[tuple[str, float | None], float] = {}
+        self._undriven: dict[str, float] = {}
+        """Since when claimed drives have had no driver."""
         self._futile_items: dict[str, int] = {}
         """The last inbox items of paused runs with which they could not go on."""
         self._unable_until: dict[str, float] = {}
@@ -79,51 +80,57 @@ class TakeOver:
                 self._report("trouble", detail=f"can't look for runs of dead workers: {error}")
 
     async def look(self) -> None:
-        """Look once at all claimed and parked entries."""
-        entries = await self._client.entries("claimed", "parked")
-        locks = [*(one.run_id for one in entries), *{worker_lock(one.worker) for one in entries}]
-        driven = await self._journal.driven(locks) if entries else set[str]()
-        idle = [one for one in entries if one.run_id not in driven and not self._is_own(one.run_id)]
-        await self._take_over([one for one in idle if one.state == "claimed"], driven)
-        await self._revive([one for one in idle if one.state == "parked"])
+        """Look once at all drives that workers have claimed, and at all open runs that have none."""
+        claimed, entries = await self._client.drives(), await self._client.to_enqueue()
+        locks = {*(one.run_id for one in claimed), *(one.run_id for one in entries)}
+        locks.update(worker_lock(one.worker) for one in claimed)
+        driven = await self._journal.driven(list(locks)) if locks else set[str]()
+
+        def is_idle(one: ClaimedDrive | QueueEntry) -> bool:
+            return one.run_id not in driven and not self._is_own(one.run_id)
+
+        await self._take_over([one for one in claimed if is_idle(one)], driven)
+        await self._revive([one for one in entries if one.drive is None and is_idle(one)])
+        if late := [one.drive for one in entries if one.drive is not None and one.state == "queued"]:
+            await self._client.release(late)
         if time.monotonic() > self._cleaned + CLEAN_SECONDS:
             await self._clean()
 
     async def _clean(self) -> None:
-        """Delete old entries, and those of runs that ended while they waited; the rest of many at the next look."""
+        """Delete old drives, and entries of runs that have ended; the rest of many at the next look."""
         has_more = await self._client.delete_done(KEEP_SECONDS)
         if not await self._client.delete_ended() and not has_more:
             self._cleaned = time.monotonic()
 
-    async def _take_over(self, undriven: Sequence[QueueEntry], locked: set[str]) -> None:
-        """Put those back whose run had no driver for a while since its claim; a worker that lives may need long."""
+    async def _take_over(self, undriven: Sequence[ClaimedDrive], locked: set[str]) -> None:
+        """Replace those whose run had no driver for a while since their claim; a worker that lives may need long."""
         now = time.monotonic()
-        self._undriven = {key: self._undriven.get(key, now) for key in map(_claim_of, undriven)}
-        for entry in undriven:
-            patience = LOAD_SECONDS if worker_lock(entry.worker) in locked else DEATH_SECONDS
-            if now - self._undriven[_claim_of(entry)] >= patience:
-                self._report("takes_over", entry.run_id, entry.worker)
-                with self._reported(entry):
-                    await self._client.requeue(entry)
+        self._undriven = {drive.id: self._undriven.get(drive.id, now) for drive in undriven}
+        for drive in undriven:
+            patience = LOAD_SECONDS if worker_lock(drive.worker) in locked else DEATH_SECONDS
+            if now - self._undriven[drive.id] >= patience:
+                self._report("takes_over", drive.run_id, drive.worker)
+                with self._reported(drive.run_id):
+                    await self._client.take_over(drive)
 
-    async def _revive(self, parked: Sequence[QueueEntry]) -> None:
+    async def _revive(self, idle: Sequence[QueueEntry]) -> None:
         """Let those go on that can: their answer arrived, their other driver has stopped, or this worker is able to."""
-        run_ids = [one.run_id for one in parked]
+        run_ids = [one.run_id for one in idle]
         self._futile_items = _only(self._futile_items, run_ids)
         self._unable_until = _only(self._unable_until, run_ids)
-        if not parked:
+        if not idle:
             return
         runs = await self._journal.summaries(run_ids)
         items = await self._journal.last_inbox_items(run_ids)
-        for entry in parked:
+        for entry in idle:
             run = runs.get(entry.run_id)
-            with self._reported(entry):
+            with self._reported(entry.run_id):
                 if run is None or run.status in FINAL:
-                    await self._client.delete([entry.run_id])
-                elif entry.waits:
+                    continue  # it has ended meanwhile
+                if entry.waits:
                     await self._adopt_once(entry)
-                elif await self._can_go_on(entry, run, items.get(entry.run_id, 0)):
-                    await self._client.requeue(entry)
+                elif await self._can_go_on(run, items.get(entry.run_id, 0)):
+                    await self._client.enqueue(entry)
 
     async def _adopt_once(self, entry: QueueEntry) -> None:
         """Let this worker adopt a run; one that it can't drive is left alone for a while, since many may wait."""
@@ -131,23 +138,24 @@ class TakeOver:
             self._unable_until[entry.run_id] = time.monotonic() + UNABLE_SECONDS
 
     @contextmanager
-    def _reported(self, entry: QueueEntry) -> Generator[None]:
-        """Report what is wrong with one entry, and go on with the next; raises if the database is away."""
+    def _reported(self, run_id: str) -> Generator[None]:
+        """Report what is wrong with one run, and go on with the next; raises if the database is away."""
         try:
             yield
         except JournalUnavailable:
             raise
         except (JournalError, RunError) as error:
-            self._report("trouble", entry.run_id, f"can't put {entry.run_id} back into its queue: {error}")
+            self._report("trouble", run_id, f"can't put {run_id} back into its queue: {error}")
 
-    async def _can_go_on(self, entry: QueueEntry, run: RunSummary, last_item: int) -> bool:
+    async def _can_go_on(self, run: RunSummary, last_item: int) -> bool:
+        """Whether there is something to do for a run without a drive, which is not due later."""
         if run.status != "paused":
-            return entry.retry_at is None or await self._journal.now() >= entry.retry_at
-        if self._futile_items.get(entry.run_id) == last_item:
+            return True
+        if self._futile_items.get(run.id) == last_item:
             return False
         if await has_arrived(self._journal, run):
             return True
-        self._futile_items[entry.run_id] = last_item
+        self._futile_items[run.id] = last_item
         return False
 
 
@@ -161,10 +169,6 @@ async def has_arrived(journal: PostgresJournal, paused: RunSummary) -> bool:
 
 def _only(values: Mapping[str, V], names: Collection[str]) -> dict[str, V]:
     return {name: values[name] for name in names if name in values}
-
-
-def _claim_of(entry: QueueEntry) -> tuple[str, float | None]:
-    return entry.run_id, entry.claimed
 
 
 def _is_for(record: RunRecord, item: InboxItem) -> bool:

@@ -1,7 +1,7 @@
 """A worker: drives the runs that it claims from a queue, on the journal in Postgres, until it is drained.
 
-The journal says what is recorded and who drives a run; the queue only says who should. So an entry is done only once
-its run has ended. Whatever else happens here, the entry goes back to the queue or is parked.
+The journal says what is recorded and who drives a run; the queue only says who should. A drive that has not ended its
+run parks it, until it is due, or until there is something to do for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Self
 from uuid import uuid4
@@ -19,9 +20,9 @@ from uuid import uuid4
 from teamwright.cluster.limits.limits import ClusterLimits
 from teamwright.cluster.placement.orphans import Orphans
 from teamwright.cluster.placement.worker_placement import WorkerPlacement
-from teamwright.cluster.queue.client import QueueClient, QueueEntry
-from teamwright.cluster.queue.runner import QueueRunner
-from teamwright.cluster.queue.settings import DEFAULT_QUEUE, check_own_queue, queue_watch, worker_lock
+from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue.dbos_adapter import QueueRunner
+from teamwright.cluster.queue.settings import DEFAULT_QUEUE, QueueEntry, check_own_queue, queue_watch, worker_lock
 from teamwright.cluster.status import ClusterStatus, read_status
 from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.permissions import Permissions
@@ -89,7 +90,13 @@ class Worker:
         self._client = QueueClient(journal.address)
         queues = (self.queue, self._placement.queue)
         self._runner = QueueRunner(
-            self._client, queues, self.worker_id, at_once, self._work, self._waiting, lambda: not self._limits.problem
+            self._client.database,
+            queues,
+            self.worker_id,
+            at_once,
+            self._work,
+            self._waiting,
+            lambda: not self._limits.problem,
         )
         self._take_over = TakeOver(journal, self._client, self._claimed, self._tell, self._adopt)
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
@@ -158,8 +165,8 @@ class Worker:
             await stack.enter_async_context(self._journal.drive(worker_lock(self.worker_id)))
             await self._client.open()
             stack.push_async_callback(self._client.close)
-            await self._client.register(self.queue)
-            await self._client.register(self._placement.queue)
+            await self._client.queues.register(self.queue)
+            await self._client.queues.register(self._placement.queue)
             stack.push_async_callback(self._runner.close)
             self._runner.at_once = self.at_once
             self._runner.launch()
@@ -244,62 +251,56 @@ class Worker:
             with suppress(RunError, UsageError):  # driving it will tell what is wrong
                 if await self._teams.lacks(entry.run_id) is not None:
                     return False
-            self._runner.want(entry.run_id, entry.queue)
+            if (drive := await self._client.enqueue(entry, self.worker_id)) is not None:
+                self._runner.want(drive, entry.queue)
         return True
 
-    async def _work(self, run_id: str, queue: str) -> bool:
-        """Drive a run that was claimed; returns whether it has ended."""
-        entry = QueueEntry(run_id, queue, "claimed")
+    async def _work(self, run_id: str, queue: str, drive: str) -> bool:
+        """Drive a run that was claimed; returns False if the drive was replaced, or must be."""
         if run_id in self._claims:  # this worker lost the run and claimed it again before it noticed
-            await self._settle(lambda: self._client.park(run_id))
-            return False
+            return await self._settle(lambda: self._client.park(run_id, drive=drive))
         self._claims[run_id], self._queues[run_id] = None, queue
         self._idle.clear()
         try:
-            return await self._drive(entry)
-        except Exception as error:  # noqa: BLE001 - the outcome of the entry would be an error, and the run lost
+            return await self._drive(run_id, drive)
+        except Exception as error:  # noqa: BLE001 - the outcome of the drive would be an error, and the run lost
             self._report("trouble", run_id, f"{type(error).__name__}: {error}")
-            return False  # others take over the entry, which is claimed and has no driver
+            return False  # others take over the drive, which is claimed and has no driver
         finally:
             del self._claims[run_id], self._queues[run_id]
             if not self._claims:
                 self._idle.set()
 
-    async def _drive(self, entry: QueueEntry) -> bool:
-        run_id = entry.run_id
+    async def _drive(self, run_id: str, drive: str) -> bool:
+        park = partial(self._client.park, run_id, drive=drive)
         try:
             result = await self._result(run_id)
-        except (RunIsLive, FencedOut) as error:  # another process drives it: the entry waits until that one stops
+        except (RunIsLive, FencedOut) as error:  # another process drives it: the run waits until that one stops
             self._report("lost", run_id, str(error))
-            await self._settle(lambda: self._client.park(run_id))
-            return False
+            return await self._settle(park)
         except JournalUnavailable as error:
             self._report("lost", run_id, str(error))
-            await self._settle(lambda: self._client.requeue(entry))
-            return False
+            return await self._settle(lambda: park(retry_after=0.0))
         except EventsLost as error:  # what it did since is not recorded, so a person decides whether it goes on
             reason = str(error)
             self._report("lost", run_id, reason)
-            await self._settle(lambda: self._hold(run_id, reason))
-            return False
+            return await self._settle(lambda: self._hold(run_id, reason, lambda: park(reason)))
         except Exception as error:  # noqa: BLE001 - a run that can't go on here must not be lost
             reason = str(error) if isinstance(error, TeamwrightError) else f"{type(error).__name__}: {error}"
             self._report("cannot_drive", run_id, reason)
-            await self._settle(lambda: self._client.park(run_id, reason, RETRY_SECONDS))
-            return False
+            return await self._settle(lambda: park(reason, RETRY_SECONDS))
         if isinstance(result, Lacks):
             self._report("leaves", run_id, str(result))
-            await self._settle(lambda: self._client.park(run_id, str(result), waits=True))
-            return False
+            return await self._settle(lambda: park(str(result), waits=True))
         if result is None or result.status in FINAL:
             self._report("finished", run_id, result.status if result is not None else "deleted")
             return True
         if result.status == "paused":
             self._report("paused", run_id)
-            await self._settle(lambda: self._client.park(run_id))
-        elif await self._settle(lambda: self._client.requeue(entry)):
+            return await self._settle(park)
+        if is_back := await self._settle(lambda: park(retry_after=0.0)):
             self._report("hands_back", run_id)
-        return False
+        return is_back
 
     async def _result(self, run_id: str) -> RunResult | Lacks | None:
         """Drive a run until it ends or stops; `None` if it does not exist any more.
@@ -323,25 +324,24 @@ class Worker:
             handle.hand_back(self._queues[run_id])
         return await handle.result()
 
-    async def _hold(self, run_id: str, reason: str) -> None:
+    async def _hold(self, run_id: str, reason: str, park: Callable[[], Awaitable[bool]]) -> bool:
         """Pause a run that can't go on by itself, until it is resumed by hand."""
         with suppress(RunIsLive):  # another process has taken it over, and knows what is recorded
             await record_pause(self._journal, run_id, reason)
-        await self._client.park(run_id, reason)
+        return await park()
 
-    async def _settle(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Change an entry; while the database can't be reached, try again. Returns whether it was changed."""
+    async def _settle(self, park: Callable[[], Awaitable[bool]]) -> bool:
+        """Park a run; while the database can't be reached, try again. Returns whether its drive can end."""
         pause = FIRST_PAUSE
         while True:
             try:
-                await work()
-                return True
+                return await park()
             except JournalUnavailable as error:
                 if self._is_draining:
-                    return False  # the entry stays claimed, and another worker takes over
+                    return False  # the drive stays claimed, and another worker takes over
                 if pause == FIRST_PAUSE:
                     self._tell("trouble", detail=str(error))
-            except JournalError as error:  # there is no such entry any more
+            except JournalError as error:
                 self._report("trouble", detail=str(error))
                 return False
             await asyncio.sleep(pause)

@@ -16,6 +16,7 @@ from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.address import DatabaseAddress
 from teamwright.journal.postgres.cluster.budget_tables import BUDGET_TABLES
 from teamwright.journal.postgres.cluster.pace_tables import PACE_TABLES
+from teamwright.journal.postgres.cluster.queued_runs import QUEUE_TABLES
 from teamwright.journal.postgres.cluster.schedules import SCHEDULE_TABLES
 from teamwright.journal.postgres.cluster.workers import WORKER_TABLES
 from teamwright.journal.postgres.token_rates import TOKEN_RATE_TABLES
@@ -78,7 +79,7 @@ _RUN_TABLES: LiteralString = """
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         Version(1, 0),
-        _RUN_TABLES + PACE_TABLES + BUDGET_TABLES + SCHEDULE_TABLES + WORKER_TABLES + TOKEN_RATE_TABLES,
+        _RUN_TABLES + PACE_TABLES + BUDGET_TABLES + SCHEDULE_TABLES + WORKER_TABLES + QUEUE_TABLES + TOKEN_RATE_TABLES,
     ),
 )
 
