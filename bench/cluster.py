@@ -33,7 +33,7 @@ from bench.postgres_server import new_database, serving
 from bench.rounds import ROOT
 from teamwright import Engine
 from teamwright.cluster.queue.client import QueueClient
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.teams.load import load_team
 
 PROCESSES = (1, 2, 4)

@@ -26,7 +26,7 @@ from teamwright.cluster.progress import follow_queued
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.submission.prepared_team import prepare_team
 from teamwright.events import AgentCalled, AgentReturned, Delta, Event, RunEnded
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.teams.load import source_of
 from teamwright.teams.manifests.load import load
 

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.cluster.status import ClusterStatus, read_set_aside, read_status
 from teamwright.cluster.worker import presence
-from teamwright.journal.postgres.cluster.paces import PostgresPaces
+from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.values.models import JsonValue
 from tests.kit.workers import Cluster, eventually
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teamwright.journal.decoder import decode_events
-from teamwright.journal.encoder import to_text
+from teamwright.journal.codec import decode_events, to_text
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.event import Event

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teamwright.journal.encoder import NUMBERS
+from teamwright.journal.codec import NUMBERS
 
 TABLES = {
     "runs": ("place", "id", "number", "team", "started", "status", "stop_reason", "tokens", "usd", "seconds", "since",

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from teamwright import Engine
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.placement.protocol import CancelRun, PackedTeam
 from teamwright.runtime.run_reader import read_record

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from teamwright.journal.postgres.statements import Finished, PreparedStatements, Statement
+from teamwright.journal.postgres.driver_connection import Finished, PreparedStatements, Statement
 
 
 def watch_commits(before: Callable[[], None], after: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ import psycopg
 
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.events import AgentReturned, RunEnded
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.load import load_team
@@ -285,16 +285,16 @@ def _die_at(write: int, when: str) -> None:
 
 def _be_newer() -> None:
     """Make this process a program of the next release, which adds to the layout of the journal."""
-    from teamwright.journal.postgres import journal, migrations
+    from teamwright.journal.postgres import journal, layout
 
-    latest = migrations.MIGRATIONS[-1].version
-    added = migrations.Migration(
-        migrations.Version(latest.major, latest.minor + 1),
+    latest = layout.MIGRATIONS[-1].version
+    added = layout.Migration(
+        layout.Version(latest.major, latest.minor + 1),
         "ALTER TABLE events ADD COLUMN added text DEFAULT 'new'; CREATE TABLE added (id text PRIMARY KEY)",
     )
 
-    async def migrate(connection: journal.Connection, address: DatabaseAddress) -> migrations.Version:
-        return await migrations.migrate(connection, address, (*migrations.MIGRATIONS, added))
+    async def migrate(connection: journal.Connection, address: DatabaseAddress) -> layout.Version:
+        return await layout.migrate(connection, address, (*layout.MIGRATIONS, added))
 
     journal.migrate = migrate  # pyright: ignore[reportAttributeAccessIssue]
 

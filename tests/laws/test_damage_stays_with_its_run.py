@@ -17,7 +17,7 @@ import typer
 
 from teamwright.cli.main import app
 from teamwright.cli.terminal.errors import guarded
-from teamwright.journal.encoder import NUMBERS
+from teamwright.journal.codec import NUMBERS
 from tests.journal.tampering import Tampering, loosened, tamperings
 from tests.profiles import is_thorough, sampled
 

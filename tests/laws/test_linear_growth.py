@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.journal.encoder import to_text
+from teamwright.journal.codec import to_text
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

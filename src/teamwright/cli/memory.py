@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from teamwright.journal.notes import Note, Notes
     from teamwright.journal.protocol import Journal
+    from teamwright.journal.stores import Note, Notes
 
 app = typer.Typer(
     help="List, search and remove the notes that agents keep across runs.",
@@ -64,7 +64,7 @@ def search(
     out: Out = None,
 ) -> int:
     """Search the notes of a memory, the best match first."""
-    from teamwright.journal.notes import words_of
+    from teamwright.journal.stores import words_of
 
     check_out(out)
 

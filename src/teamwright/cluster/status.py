@@ -9,9 +9,9 @@ from typing import Literal, cast
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.queue.settings import QueueLimits, QueueLoad
 from teamwright.cluster.worker.presence import LOST_SECONDS
-from teamwright.journal.postgres.cluster.pace_states import ModelPace
-from teamwright.journal.postgres.cluster.workers import WorkerRow
 from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.postgres.paces import ModelPace
+from teamwright.journal.postgres.stores import WorkerRow
 
 WorkerState = Literal["ready", "draining", "lost"]
 

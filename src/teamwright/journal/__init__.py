@@ -9,7 +9,6 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
-    from teamwright.journal.budgets import BudgetClaim
     from teamwright.journal.codec import (
         body_references,
         decode_event,
@@ -17,13 +16,19 @@ if TYPE_CHECKING:
         encode_event,
         encode_intervention,
     )
-    from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
-    from teamwright.journal.memory import MemoryJournal
-    from teamwright.journal.notes import MemoryNotes, Note, Notes
-    from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
+    from teamwright.journal.memory import MemoryJournal, MemoryNotes
+    from teamwright.journal.protocol import (
+        Batch,
+        Committed,
+        InboxItem,
+        Journal,
+        fenced_out,
+        missing_bodies,
+        missing_source,
+    )
     from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
-    from teamwright.journal.token_rates import TokenRates
+    from teamwright.journal.stores import BudgetClaim, Note, Notes, TokenRates
     from teamwright.values.events.body import Body
     from teamwright.values.results import RunSummary
 
@@ -62,17 +67,14 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.errors": "FencedOut JournalCorrupt JournalError JournalTooNew JournalUnavailable RunIsLive",
-        "teamwright.journal.budgets": "BudgetClaim",
         "teamwright.journal.codec": """
             body_references decode_event decode_intervention encode_event encode_intervention
         """,
-        "teamwright.journal.errors": "fenced_out missing_bodies missing_source",
-        "teamwright.journal.memory": "MemoryJournal",
-        "teamwright.journal.notes": "MemoryNotes Note Notes",
-        "teamwright.journal.protocol": "Batch Committed InboxItem Journal",
+        "teamwright.journal.memory": "MemoryJournal MemoryNotes",
+        "teamwright.journal.protocol": "Batch Committed InboxItem Journal fenced_out missing_bodies missing_source",
         "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
-        "teamwright.journal.token_rates": "TokenRates",
+        "teamwright.journal.stores": "BudgetClaim Note Notes TokenRates",
         "teamwright.values.events.body": "Body",
         "teamwright.values.results": "RunSummary",
     },

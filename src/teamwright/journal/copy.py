@@ -11,9 +11,8 @@ from contextlib import AsyncExitStack
 from typing import Literal
 
 from teamwright.errors import JournalCorrupt, JournalError, RunIsLive
-from teamwright.journal.commit import commit
-from teamwright.journal.encoder import inbox_item_to_text, references, to_row
-from teamwright.journal.protocol import Batch, InboxItem, Journal
+from teamwright.journal.codec import encode_intervention, references, to_row
+from teamwright.journal.protocol import Batch, InboxItem, Journal, commit
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.models import Record
@@ -98,5 +97,5 @@ async def _existing(journal: Journal, hashes: list[Body]) -> dict[Body, str]:
 def _digest(events: Sequence[Event], bodies: dict[Body, str], inbox: Sequence[InboxItem]) -> str:
     rows = [repr(to_row(event.number, event, None)) for event in events]
     texts = [f"{body} {digest(text)}" for body, text in sorted(bodies.items())]
-    letters = [f"{item.id} {inbox_item_to_text(item.intervention)}" for item in inbox]
+    letters = [f"{item.id} {encode_intervention(item.intervention)}" for item in inbox]
     return digest("\n".join((*rows, *texts, *letters)))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
-from teamwright.journal.encoder import references, to_text
-from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
-from teamwright.journal.notes import MemoryNotes
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
+from teamwright.journal.codec import references, to_text
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, fenced_out, missing_bodies, missing_source
 from teamwright.journal.run_status import RunStatus
-from teamwright.journal.token_rates import MemoryTokenRates
+from teamwright.journal.stores import Note, rank_notes
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -174,3 +174,62 @@ def _references(logs: Iterable[Iterable[Event]]) -> set[Body]:
 
 def _texts(logs: Iterable[Iterable[Event]]) -> Iterator[str]:
     return (to_text(event.fact) for log in logs for event in log)
+
+
+class MemoryNotes:
+    """Notes in memory, for as long as their journal exists."""
+
+    def __init__(self) -> None:
+        self._notes: dict[int, Note] = {}
+        self._added: dict[str, int] = {}
+        self._forgotten: set[tuple[int, str]] = set()
+        self._last = 0
+
+    async def add(self, note: Note, *, key: str, most: int) -> Note | None:
+        """Add a note, once for each key and text."""
+        if key in self._added:
+            return replace(note, id=self._added[key])
+        held = [one for one in self._notes.values() if one.memory == note.memory]
+        for one in held:
+            if one.text == note.text:
+                return one
+        if len(held) >= most:
+            return None
+        self._last += 1
+        self._added[key] = self._last
+        self._notes[self._last] = added = replace(note, id=self._last)
+        return added
+
+    async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
+        """Return the notes that contain most of the words, the newest first among equals."""
+        held = [one for one in reversed(self._notes.values()) if one.memory == memory]
+        return rank_notes(held, words, limit)
+
+    async def forget(self, memory: str, note: int, *, key: str) -> bool:
+        """Remove a note, once for each key."""
+        if (note, key) in self._forgotten:
+            return True
+        if note not in self._notes or self._notes[note].memory != memory:
+            return False
+        del self._notes[note]
+        self._forgotten.add((note, key))
+        return True
+
+    async def memories(self) -> dict[str, int]:
+        """Return the number of notes in each memory."""
+        return dict(sorted(Counter(one.memory for one in self._notes.values()).items()))
+
+
+class MemoryTokenRates:
+    """Rates in memory, for as long as their journal exists."""
+
+    def __init__(self) -> None:
+        self._saved: dict[str, str] = {}
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last."""
+        return self._saved.get(model)
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model."""
+        self._saved[model] = samples

@@ -8,19 +8,18 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import anyio
 from msgspec import Struct
 
-from teamwright.errors import JournalError
-from teamwright.journal.budgets import BudgetClaim
+from teamwright.errors import EventsLost, FencedOut, JournalCorrupt, JournalError
+from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import RunSummary
 
 if TYPE_CHECKING:
-    from teamwright.journal.budgets import Budgets
-    from teamwright.journal.notes import Notes
-    from teamwright.journal.token_rates import TokenRates
+    from teamwright.journal.stores import Budgets, Notes, TokenRates
 
 GROWTH = 4
 """How many more runs are read if too many of the newest are children."""
@@ -185,3 +184,56 @@ class Journal(ABC):
     def budgets(self) -> Budgets | None:
         """The budgets of tenants across runs, if the journal keeps them."""
         return None
+
+
+def fenced_out(run_id: str) -> FencedOut:
+    """The error of a batch whose numbers another driver has used."""
+    return FencedOut(
+        f"Run {run_id!r} is driven by another process now, so this one stops; what it recorded is kept."
+        f" Follow it with  teamwright runs tail {run_id}"
+    )
+
+
+def events_lost(run_id: str, number: int) -> EventsLost:
+    """The error of a batch whose predecessor is gone, or is another event than the one that was committed."""
+    return EventsLost(
+        f"The journal has lost event {number} of run {run_id!r}, which it had confirmed: its server was replaced by a"
+        " replica that lagged behind, or restored from a backup. So the run stops, and what it did since may not be"
+        f" recorded. Calls that are not recorded are made again with  teamwright runs resume {run_id}"
+    )
+
+
+def missing_bodies(hashes: Collection[Body]) -> JournalCorrupt:
+    """The error of bodies that are missing or do not match their hash."""
+    return JournalCorrupt(
+        f"The journal is damaged: {len(hashes)} of the texts that a run refers to are missing or altered, for example"
+        f" {min(hashes)[:40]!r}. Restore a backup of the journal, or start the run again."
+    )
+
+
+def missing_source(run_id: str) -> JournalCorrupt:
+    """The error of a fork whose source run no longer exists."""
+    return JournalCorrupt(f"Run {run_id!r}, which is being forked, is no longer in the journal.")
+
+
+def damaged(run_id: str, what: str) -> JournalCorrupt:
+    """The error of a run whose record is invalid."""
+    return JournalCorrupt(
+        f"The record of run {run_id[:100]!r} is damaged ({what}): restore a backup of the journal, or start the run"
+        " again; other runs are not affected."
+    )
+
+
+async def commit(journal: Journal, batch: Batch) -> None:
+    """Append a batch and wait until it is durable; raise the error if the journal rejects it."""
+    done = anyio.Event()
+    failure: list[BaseException] = []
+
+    def committed(error: BaseException | None) -> None:
+        failure.extend([error] if error else [])
+        done.set()
+
+    journal.append(batch, committed)
+    await done.wait()
+    if failure:
+        raise failure[0]

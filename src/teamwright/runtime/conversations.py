@@ -16,7 +16,7 @@ from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageErr
 from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, check_record
-from teamwright.journal.errors import damaged
+from teamwright.journal.protocol import damaged
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.run_reader import read_events

@@ -14,8 +14,8 @@ import anyio
 
 from teamwright.agents.contract.arguments import check_number, checked_call, listed, value_of
 from teamwright.errors import NotResumable, UsageError
-from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
+from teamwright.journal.protocol import commit
 from teamwright.runtime.admission.confirm_request import ConfirmRequest
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found
@@ -537,7 +537,7 @@ class Engine:
     async def resources(self, team: str) -> AsyncGenerator[None]:
         """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
         from teamwright.agents.mcp.pool import McpPool
-        from teamwright.journal.notes import SharedNotes
+        from teamwright.journal.stores import SharedNotes
 
         servers = McpPool(self._mcp)
         notes = SharedNotes(self.journal.notes, team)

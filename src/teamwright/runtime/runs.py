@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, overload
 from typing_extensions import override
 
 from teamwright.errors import NotResumable, RunIsLive, UsageError
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found
 from teamwright.runtime.driver.driver_lock import driver_lock

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from teamwright.errors import NotResumable, RunIsLive, TeamwrightError, UsageError
-from teamwright.journal.permissions import FILE_MODE, make_folder
+from teamwright.journal.location import FILE_MODE, make_folder
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.run_id import new_run_id

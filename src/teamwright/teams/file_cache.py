@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from teamwright.errors import JournalCorrupt, UsageError
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.journal.location import data_folder
 from teamwright.teams.run_files import LARGEST_FILE, body_of, check_files, check_path, digest_of
 from teamwright.values.events.body import Body

@@ -8,8 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch
+from teamwright.journal.protocol import Batch, commit
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted

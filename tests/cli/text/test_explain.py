@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.text.explain import explain, explanation_text
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch
+from teamwright.journal.protocol import Batch, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunPaused
 from teamwright.values.people.questions import Question

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from teamwright.cli.main import main
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from tests.kit.workers import Cluster
 from tests.paths import ROOT
 

@@ -11,10 +11,9 @@ from uuid import uuid4
 from teamwright.cluster.limits.pace_share import ModelShare, model_digest
 from teamwright.cluster.limits.paces import ClusterPaces
 from teamwright.errors import JournalUnavailable
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.paces import PostgresPaces
-from teamwright.journal.postgres.connection import Connection, connect
-from teamwright.journal.postgres.migrations import migrate
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
+from teamwright.journal.postgres.layout import migrate
+from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
 from teamwright.values.limits.limits import Pace
 from teamwright.values.models import JsonValue

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.cluster.submission.schedule import Tick, batch_at, template_of
 from teamwright.errors import BudgetUnavailable, InterventionRefused, NotResumable, UsageError
-from teamwright.journal.budgets import BudgetClaim, Budgets, TenantBudget
-from teamwright.journal.commit import commit
 from teamwright.journal.copy import copy_runs
 from teamwright.journal.postgres.connection import Connection
 from teamwright.journal.postgres.journal import PostgresJournal
+from teamwright.journal.protocol import commit
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.journal.stores import BudgetClaim, Budgets, TenantBudget
 from teamwright.runtime.admission.tenant_budgets import TenantBudgets
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage

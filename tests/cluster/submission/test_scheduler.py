@@ -5,7 +5,7 @@ from __future__ import annotations
 from teamwright.cluster.submission.schedule import template_of
 from teamwright.cluster.submission.scheduler import Scheduler
 from teamwright.cluster.worker.log import WorkerLog
-from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
+from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 from teamwright.values.limits.limits import Limits
 from tests.kit.workers import Cluster, eventually
 

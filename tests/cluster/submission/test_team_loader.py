@@ -10,8 +10,7 @@ from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.prepared_team import prepare_team
 from teamwright.cluster.submission.team_loader import NOTHING, Lacks, TeamLoader, source_on_worker
 from teamwright.errors import UsageError
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch
+from teamwright.journal.protocol import Batch, commit
 from teamwright.runtime.engine import Engine
 from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import source_of

@@ -10,7 +10,7 @@ import pytest
 
 from teamwright.cluster.queue.client import QueueClient
 from teamwright.cluster.submission.resubmission import resubmit
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.values.events.run import RunPaused
 from tests.kit.postgres_restart import OwnPostgres
 from tests.kit.workers import Cluster, eventually

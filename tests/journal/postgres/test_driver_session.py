@@ -11,8 +11,7 @@ import pytest
 
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable, RunIsLive
 from teamwright.journal.postgres import connection, driver_connection, driver_session
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection, connect
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch

@@ -9,8 +9,7 @@ import pytest
 
 from teamwright.errors import EventsLost, FencedOut
 from teamwright.journal.postgres import driver_session
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import connect
+from teamwright.journal.postgres.connection import DatabaseAddress, connect
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from tests.journal.postgres.test_driver_session import end_driver, opened

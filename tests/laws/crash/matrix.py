@@ -18,7 +18,7 @@ import psycopg
 
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.location import resolve_journal
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed

@@ -9,7 +9,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.errors import DuplicateKey
-from teamwright.journal.encoder import to_text
+from teamwright.journal.codec import to_text
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.custom import Custom

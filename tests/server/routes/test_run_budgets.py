@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from teamwright.journal import MemoryJournal
-from teamwright.journal.commit import commit
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.protocol import Batch
+from teamwright.journal.protocol import Batch, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import Origin, RunStarted
 from tests.kit.postgres import postgres_server, schema_url

@@ -17,7 +17,7 @@ from teamwright.agents.tools.methods import MethodSource
 from teamwright.agents.tools.protocol import ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError, UsageError
-from teamwright.journal.notes import Note, Notes, shared_notes, words_of
+from teamwright.journal.stores import Note, Notes, shared_notes, words_of
 from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.manifest import MEMORY, MemorySpec, MemoryTool
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import say, write_file
 from teamwright.history.event_texts import bodies_of
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.values.events.agent import AgentReplied, AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event

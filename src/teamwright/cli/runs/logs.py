@@ -16,7 +16,7 @@ from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, fo
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.history.wording.notes import detail_text, note_text
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentAsked,

@@ -218,7 +218,7 @@ class Repeats:
 
 async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> list[str]:
     """The messages of a reply or failure, as text."""
-    from teamwright.journal.decoder import decode_body
+    from teamwright.journal.codec import decode_body
 
     hashes = [ref.body for ref in fact.messages]
     bodies = await journal.bodies(hashes)

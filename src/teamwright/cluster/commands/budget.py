@@ -12,8 +12,8 @@ from teamwright.cli.terminal.output import Json, Out, check_out, write_json, wri
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.journal.budgets import Budgets, Period, TenantBudget
     from teamwright.journal.protocol import Journal
+    from teamwright.journal.stores import Budgets, Period, TenantBudget
 
 
 def budget(
@@ -62,7 +62,7 @@ def _check(name: str | None, usd: float | None, tokens: int | None, per: str | N
     from math import isfinite
 
     from teamwright.errors import UnknownName, UsageError
-    from teamwright.journal.budgets import PERIODS
+    from teamwright.journal.stores import PERIODS
     from teamwright.values.names import check_name
 
     if name is not None:
@@ -90,14 +90,14 @@ def _budgets_of(journal: Journal) -> Budgets:
 
 
 async def _remove(budgets: Budgets, name: str) -> None:
-    from teamwright.journal.budgets import unknown_budget
+    from teamwright.journal.stores import unknown_budget
 
     if not await budgets.remove(name):
         raise unknown_budget(name)
 
 
 def _write(shown: list[TenantBudget], name: str | None, json: bool, out: Out) -> None:
-    from teamwright.journal.budgets import unknown_budget
+    from teamwright.journal.stores import unknown_budget
 
     if not shown and name is not None:
         raise unknown_budget(name)
@@ -132,7 +132,7 @@ def _data(one: TenantBudget) -> JsonValue:
 
 def _lines(one: TenantBudget) -> str:
     """A budget in words: a line for each bound."""
-    from teamwright.journal.budgets import money_text, tokens_text
+    from teamwright.journal.stores import money_text, tokens_text
 
     when = "" if not one.until else f", until {one.until}"
     held = "" if not one.runs else f" by {one.runs} open {'run' if one.runs == 1 else 'runs'}"

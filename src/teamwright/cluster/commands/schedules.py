@@ -14,7 +14,7 @@ from teamwright.cluster.wing import WING
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
+    from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 
 app = typer.Typer(help="List and remove schedules of runs.", rich_markup_mode=None)
 

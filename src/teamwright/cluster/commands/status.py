@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.cluster.status import ClusterStatus
-    from teamwright.journal.postgres.cluster.pace_states import ModelPace
+    from teamwright.journal.postgres.paces import ModelPace
 
 WATCH_SECONDS = 2.0
 MOST_SET_ASIDE = 20

@@ -38,7 +38,7 @@ from teamwright.values.text.display import minute_text
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.cluster.submission.prepared_team import PreparedTeam
-    from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
+    from teamwright.journal.postgres.stores import PostgresSchedules
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
     from teamwright.values.limits.limits import Limits
@@ -293,7 +293,7 @@ async def _schedule(
     from teamwright.cluster.submission.cron import Cron
     from teamwright.cluster.submission.schedule import run_id_at, template_of
     from teamwright.errors import UsageError
-    from teamwright.journal.postgres.cluster.schedules import ScheduleRow
+    from teamwright.journal.postgres.stores import ScheduleRow
 
     assert submission.every is not None
     cron, name = Cron(submission.every, submission.zone or "UTC"), submission.schedule or team

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from teamwright.cluster.limits.paces import ClusterPaces
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.paces import PostgresPaces
+from teamwright.journal.postgres.connection import DatabaseAddress
+from teamwright.journal.postgres.paces import PostgresPaces
 from teamwright.runtime.admission.shared_limits import PaceShare, SharingLimiter
 
 EMBEDDED = "local"

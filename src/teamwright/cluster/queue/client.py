@@ -28,7 +28,7 @@ from teamwright.cluster.queue.settings import (
     stored_priority,
 )
 from teamwright.errors import JournalError
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.rows import first_commit
 from teamwright.journal.protocol import Batch
 from teamwright.values.results import FINAL

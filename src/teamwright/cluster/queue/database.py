@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from teamwright.cluster.queue.settings import APPLICATION, QueueLimits, check_queue, queue_schema
 from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.budgets import refused_budget
-from teamwright.journal.postgres.connection import DURABLE, settings_of
+from teamwright.journal.postgres.budgets import refused_budget
+from teamwright.journal.postgres.connection import DURABLE, DatabaseAddress, settings_of
 
 if TYPE_CHECKING:
     import psycopg

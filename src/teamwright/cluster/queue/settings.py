@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from teamwright.errors import UsageError
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.values.names import check_name
 
 APPLICATION: Final = "teamwright"

@@ -13,10 +13,10 @@ from pydantic_core import from_json, to_json
 
 from teamwright.cluster.submission.cron import Cron
 from teamwright.errors import JournalCorrupt
-from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.codec import decode_event, encode_event
-from teamwright.journal.postgres.cluster.schedules import ScheduleRow
+from teamwright.journal.postgres.stores import ScheduleRow
 from teamwright.journal.protocol import Batch
+from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
 from teamwright.values.names import check_name

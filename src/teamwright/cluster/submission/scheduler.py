@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from teamwright.cluster.submission.schedule import batch_at, next_tick
 from teamwright.cluster.worker.log import WorkerReport
 from teamwright.errors import BudgetUnavailable, JournalError, JournalUnavailable, RunIsLive, UsageError
-from teamwright.journal.postgres.cluster.schedules import PostgresSchedules, ScheduleRow
+from teamwright.journal.postgres.stores import PostgresSchedules, ScheduleRow
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.admission.tenant_budgets import TenantBudgets
 

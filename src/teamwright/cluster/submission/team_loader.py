@@ -16,7 +16,7 @@ from teamwright.cluster.submission.needs import VARIABLE, missing_here, needs_of
 from teamwright.cluster.submission.permissions import Permissions
 from teamwright.cluster.submission.team_code import place_in_code
 from teamwright.errors import NotResumable
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import team_from_source

@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 
 from teamwright.cluster.submission.team_loader import Lacks
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunPaused, RunQueued
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.history.kpis import TurnFigures, turns_of
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted

@@ -13,7 +13,7 @@ from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied, AgentReturned, TextRef
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.budget import BudgetRefused

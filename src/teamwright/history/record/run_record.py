@@ -23,7 +23,7 @@ from teamwright.history.record.interventions import RecordedInterventions
 from teamwright.history.record.recorded_reply import RecordedBodies
 from teamwright.history.record.superseded import Recovered, superseded_asks
 from teamwright.history.record.workspace import Store
-from teamwright.journal.errors import damaged
+from teamwright.journal.protocol import damaged
 from teamwright.values.events.agent import (
     RUN_KIND,
     AgentAsked,

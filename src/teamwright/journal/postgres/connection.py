@@ -1,19 +1,75 @@
-"""Connections to the database: their settings, and what their errors mean."""
+"""Where the database is, connections to it, what their errors mean, and notifications between processes.
+
+The address is a URL, whose `schema` names the schema that contains the tables. Notifications only make waiting shorter:
+each process announces in which runs it has committed something; one that misses it notices the change when it polls.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator
+import re
+from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
 from socket import SHUT_RDWR, socket
 from typing import Final, LiteralString, Protocol, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
+from psycopg.sql import SQL, Identifier
 
-from teamwright.errors import JournalError, JournalUnavailable
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.errors import JournalError, JournalUnavailable, UsageError
+
+DEFAULT_SCHEMA = "teamwright"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """Where the tables of a journal are."""
+
+    url: str
+    schema: str
+
+    @classmethod
+    def parse(cls, url: str) -> DatabaseAddress:
+        """Read `postgresql://…?schema=name`; raises `UsageError`. Without a schema it is `teamwright`."""
+        try:
+            urlsplit(url)
+        except ValueError as error:
+            raise UsageError(f"The address of the journal is not a valid URL: {error}.") from error
+        server, _, text = url.partition("?")
+        query = parse_qsl(text, keep_blank_values=True)
+        schema = next((value for name, value in query if name == "schema"), DEFAULT_SCHEMA)
+        if not _SCHEMA.fullmatch(schema):
+            raise UsageError(
+                f"{schema!r} can't be the schema of a journal: use up to 48 lower-case letters, digits and underscores."
+            )
+        rest = urlencode([(name, value) for name, value in query if name != "schema"], quote_via=quote)
+        return cls(f"{server}?{rest}" if rest else server, schema)
+
+    @property
+    def shown(self) -> str:
+        """The address without user and password, for messages."""
+        server, _, query = self.url.partition("?")
+        place = server.partition("://")[2].rpartition("@")[2]
+        host = dict(parse_qsl(query)).get("host", "") if place.startswith("/") else ""
+        return f"postgresql://{host}{place}?schema={self.schema}"
+
+    @property
+    def channel(self) -> str:
+        """The channel of notifications about changes."""
+        return f"teamwright_{self.schema}"
+
+    def lock_key(self, name: str) -> int:
+        """The key of the advisory lock with this name; locks of other schemas have other keys."""
+        name_hash = blake2b(f"{self.schema}\0{name}".encode(), digest_size=8).digest()
+        return int.from_bytes(name_hash, "big", signed=True)
+
 
 T = TypeVar("T")
 Connection = AsyncConnection[TupleRow]
@@ -133,3 +189,124 @@ def cut(connection: Connection) -> None:
     """End a connection whose peer no longer answers: the statement that waits for it fails at once."""
     with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(SHUT_RDWR)
+
+
+ANNOUNCE_SECONDS: Final = 0.05
+"""The least time between two announcements: Postgres serializes the commits of all that notify."""
+POLL_SECONDS: Final = 5.0
+"""How long a listener waits without a notification before it looks for itself."""
+LISTEN_AGAIN_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 2.0
+"""How long the last announcements may take."""
+LONGEST_PAYLOAD: Final = 7_000
+"""Bytes of an announcement, of which Postgres takes 8000; one of more runs names none, which stands for any."""
+
+Announce = Callable[[str, str], Awaitable[None]]
+"""Sends a payload to a channel."""
+
+
+class Notifications:
+    """Announces the commits of this process, and hears those of others on its own connection."""
+
+    def __init__(self, address: DatabaseAddress, name: str, announce: Announce) -> None:
+        self._address, self._name, self._announce = address, name, announce
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
+        self._announced: set[str] = set()
+        self._watchers: dict[str, list[Callable[[], None]]] = {}
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        connection = await self._listen()
+        self._listener = self._run(self._hear(connection))
+
+    async def close(self) -> None:
+        """Send the announcements that are due, as long as the server takes them, and end."""
+        if self._listener is not None:
+            self._listener.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def announce(self, run_ids: Collection[str]) -> None:
+        """Tell other processes, soon, that something was committed here."""
+        self._announced.update(run_ids)
+        if self._sender is None:
+            self._sender = self._run(self._send_soon())
+
+    @contextmanager
+    def watching(self, run_id: str, wake: Callable[[], None]) -> Generator[bool]:
+        """For the duration of the block, call this when another process may have committed events of a run."""
+        watchers = self._watchers.setdefault(run_id, [])
+        watchers.append(wake)
+        try:
+            yield True
+        finally:
+            watchers.remove(wake)
+            if not watchers and self._watchers.get(run_id) is watchers:
+                del self._watchers[run_id]
+
+    def wake(self) -> None:
+        """Wake those who wait in this process."""
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait for a change; return without one after `POLL_SECONDS`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def _run(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _send_soon(self) -> None:
+        await asyncio.sleep(ANNOUNCE_SECONDS)
+        self._sender = None  # what is committed from now on needs another announcement
+        payload, self._announced = " ".join((self._name, *self._announced)), set()
+        if len(payload.encode()) > LONGEST_PAYLOAD:
+            payload = self._name
+        with suppress(JournalError):
+            await self._announce(self._address.channel, payload)
+
+    async def _listen(self) -> Connection:
+        connection = await connect(self._address, f"{self._name}-listener")
+        try:
+            await connection.execute(SQL("LISTEN {}").format(Identifier(self._address.channel)))
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _hear(self, connection: Connection) -> None:
+        """Hear notifications until the journal is closed; a connection that is lost is replaced."""
+        while True:
+            try:
+                async with connection:
+                    async for notification in connection.notifies():
+                        name, *run_ids = notification.payload.split(" ")
+                        if name != self._name:
+                            self._changed.set()
+                            self._wake_watchers(run_ids or list(self._watchers))
+            except (psycopg.Error, OSError):
+                pass
+            while True:
+                await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+                with suppress(psycopg.Error, OSError):
+                    connection = await self._listen()
+                    break
+            self._changed.set()  # a notification may have been missed
+            self._wake_watchers(list(self._watchers))
+
+    def _wake_watchers(self, run_ids: Collection[str]) -> None:
+        for run_id in run_ids:
+            for wake in tuple(self._watchers.get(run_id, ())):
+                wake()

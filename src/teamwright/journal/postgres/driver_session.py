@@ -15,22 +15,19 @@ from typing import TypeVar
 import psycopg
 
 from teamwright.errors import EventsLost, FencedOut, JournalError, JournalUnavailable
-from teamwright.journal.errors import events_lost, fenced_out, missing_source
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.budgets import refused_budget
+from teamwright.journal.postgres.budgets import refused_budget
 from teamwright.journal.postgres.connection import (
     HEARTBEAT_SECONDS,
     Connection,
+    DatabaseAddress,
     is_lost,
     journal_error,
     translated_errors,
 )
-from teamwright.journal.postgres.driven_run import DrivenRun
-from teamwright.journal.postgres.driver_connection import DriverConnection
+from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
 from teamwright.journal.postgres.queries import read_events, read_run
-from teamwright.journal.postgres.rows import CommitRows, small_statement
-from teamwright.journal.postgres.statements import PreparedStatements, Statement
-from teamwright.journal.protocol import Batch, Committed
+from teamwright.journal.postgres.rows import CommitRows, DrivenRun, small_statement
+from teamwright.journal.protocol import Batch, Committed, events_lost, fenced_out, missing_source
 from teamwright.journal.run_status import RunStatus
 
 T = TypeVar("T")

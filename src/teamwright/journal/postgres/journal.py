@@ -16,17 +16,12 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalError, JournalUnavailable
-from teamwright.journal.budgets import Budgets
-from teamwright.journal.errors import missing_bodies
-from teamwright.journal.notes import Notes
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.budgets import PostgresBudgets
-from teamwright.journal.postgres.cluster.pace_states import ModelPace, read_paces
-from teamwright.journal.postgres.cluster.schedules import PostgresSchedules
-from teamwright.journal.postgres.cluster.workers import PostgresWorkers
+from teamwright.journal.postgres.budgets import PostgresBudgets
 from teamwright.journal.postgres.connection import (
     CONNECT_SECONDS,
     Connection,
+    DatabaseAddress,
+    Notifications,
     Work,
     connect,
     is_lost,
@@ -35,24 +30,25 @@ from teamwright.journal.postgres.connection import (
     settings_of,
     translated_errors,
 )
-from teamwright.journal.postgres.delete import delete_runs
 from teamwright.journal.postgres.driver_session import DriverSession
-from teamwright.journal.postgres.inbox import read_inbox, restore_item, send_item
-from teamwright.journal.postgres.migrations import migrate
-from teamwright.journal.postgres.notes import PostgresNotes
-from teamwright.journal.postgres.notifications import Notifications
+from teamwright.journal.postgres.layout import migrate
+from teamwright.journal.postgres.paces import ModelPace, read_paces
 from teamwright.journal.postgres.queries import (
+    delete_runs,
     read_bodies,
     read_clock,
     read_driven,
     read_ended,
     read_events,
+    read_inbox,
     read_last_items,
     read_summaries,
+    restore_item,
+    send_item,
 )
-from teamwright.journal.postgres.token_rates import PostgresTokenRates
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
-from teamwright.journal.token_rates import TokenRates
+from teamwright.journal.postgres.stores import PostgresNotes, PostgresSchedules, PostgresTokenRates, PostgresWorkers
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, missing_bodies
+from teamwright.journal.stores import Budgets, Notes, TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention

@@ -1,20 +1,25 @@
-"""Reads runs, events and bodies from the database. It never writes."""
+"""Reads runs, events, bodies and inboxes from the database, adds to an inbox, and deletes runs.
+
+A body that another run refers to is never deleted. The ids of one run's inbox grow in the order in which its items
+become visible.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import LiteralString
 
-from teamwright.errors import JournalCorrupt, JournalTooNew
-from teamwright.journal.decoder import decode_events, decode_run, is_body
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection
+from teamwright.errors import JournalCorrupt, JournalTooNew, RunIsLive
+from teamwright.journal.codec import decode_events, decode_intervention, decode_run, encode_intervention, is_body
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress
 from teamwright.journal.postgres.rows import STATUS_COLUMNS
+from teamwright.journal.protocol import InboxItem
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.gc_pause import collection_paused
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import FINAL, RunSummary
 
 _CHUNK = 1000
@@ -109,3 +114,80 @@ async def read_ended(connection: Connection, seconds: float, limit: int) -> list
         (list(FINAL), seconds, limit),
     )
     return [run_id for (run_id,) in await cursor.fetchall()]
+
+
+async def send_item(
+    connection: Connection, address: DatabaseAddress, run_id: str, intervention: Intervention, sender: str, sending: str
+) -> None:
+    """Add an intervention to a run's inbox, once for each `sending`, and notify other processes.
+
+    The lock lets a second sender wait for its id: else its item could become visible before one with a lower id, which
+    a driver would then never read.
+    """
+    text = encode_intervention(intervention)
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock_key(f"inbox\0{run_id}"),))
+        await connection.execute(
+            "INSERT INTO inbox (run_id, data, sending) VALUES (%s, %s, %s) ON CONFLICT (sending) DO NOTHING",
+            (run_id, text, sending),
+        )
+        await connection.execute("SELECT pg_notify(%s, %s)", (address.channel, sender))
+
+
+async def restore_item(connection: Connection, item: InboxItem) -> None:
+    """Add an item of another journal under its id; items that are sent later have higher ones."""
+    text = encode_intervention(item.intervention)
+    async with connection.transaction():
+        await connection.execute("SELECT setval('inbox_ids', greatest(nextval('inbox_ids'), %s))", (item.id,))
+        await connection.execute(
+            "INSERT INTO inbox (run_id, id, data) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+            (item.run_id, item.id, text),
+        )
+
+
+async def read_inbox(connection: Connection, run_id: str, after: int) -> list[InboxItem]:
+    """Read the inbox items of a run with an id above `after`, in order."""
+    cursor = await connection.execute(
+        "SELECT id, data FROM inbox WHERE run_id = %s AND id > %s ORDER BY id", (run_id, after)
+    )
+    rows = await cursor.fetchall()
+    return [InboxItem(number, run_id, decode_intervention(run_id, number, data)) for number, data in rows]
+
+
+async def delete_runs(connection: Connection, address: DatabaseAddress, run_ids: Collection[str]) -> int:
+    """Delete all rows of these runs, and return their size in bytes; raises `RunIsLive` if one of them is driven."""
+    runs = sorted(set(run_ids))
+    async with connection.transaction():
+        for run_id in runs:
+            key = address.lock_key(run_id)
+            row = await (await connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,))).fetchone()
+            if row is None or not row[0]:
+                raise RunIsLive(run_id)
+        # Waits for commits in flight, and holds up new ones, so that no run begins to refer to a body meanwhile.
+        await connection.execute("LOCK TABLE bodies, body_uses IN SHARE ROW EXCLUSIVE MODE")
+        freed = await _delete_events(connection, runs) + await _delete_bodies(connection, runs)
+        await connection.execute("DELETE FROM inbox WHERE run_id = ANY(%s::text[])", (runs,))
+        await connection.execute("DELETE FROM runs WHERE id = ANY(%s::text[])", (runs,))
+    return freed
+
+
+async def _delete_events(connection: Connection, runs: list[str]) -> int:
+    cursor = await connection.execute(
+        "WITH gone AS (DELETE FROM events WHERE run = ANY(%s::text[]) RETURNING octet_length(data) AS size)"
+        " SELECT coalesce(sum(size), 0)::bigint FROM gone",
+        (runs,),
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else 0
+
+
+async def _delete_bodies(connection: Connection, runs: list[str]) -> int:
+    cursor = await connection.execute(
+        "WITH uses AS (DELETE FROM body_uses WHERE run = ANY(%(runs)s::text[]) RETURNING hash),"
+        " gone AS (DELETE FROM bodies WHERE hash IN (SELECT hash FROM uses) AND NOT EXISTS"
+        " (SELECT 1 FROM body_uses WHERE body_uses.hash = bodies.hash AND run <> ALL(%(runs)s::text[]))"
+        " RETURNING octet_length(text) AS size) SELECT coalesce(sum(size), 0)::bigint FROM gone",
+        {"runs": runs},
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else 0

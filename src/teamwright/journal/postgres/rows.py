@@ -1,18 +1,22 @@
-"""The rows of one commit, gathered from its batches, and the statement that inserts them all at once."""
+"""The rows of one commit, gathered from its batches, the statement that inserts them all at once, and what the driver
+session knows of a run: its last saved status, the events since, and the bodies it refers to.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import LiteralString
 
-from teamwright.journal.encoder import references, to_row
-from teamwright.journal.postgres.cluster.budgets import reserve_parameters
-from teamwright.journal.postgres.statements import Statement
+from teamwright.journal.codec import references, to_row
+from teamwright.journal.postgres.budgets import reserve_parameters
+from teamwright.journal.postgres.driver_connection import Statement
 from teamwright.journal.protocol import Batch
-from teamwright.journal.run_status import RunStatus
+from teamwright.journal.run_status import STATUS_FACTS, RunStatus
 from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 
 STATUS_COLUMNS: LiteralString = (
@@ -182,3 +186,38 @@ def _item(value: object) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     return "NULL" if value is None else str(value)
+
+
+UNSAVED = 250
+"""The most events since a run's status was saved; readers fold these to get its current status."""
+KNOWN_BODIES = 10_000
+"""The most bodies that are remembered as referred to; a reference that is stored twice does no harm."""
+
+
+@dataclass(slots=True)
+class DrivenRun:
+    """The state of one run in the database, as of its last commit."""
+
+    status: RunStatus
+    unsaved: list[Event]
+    is_new: bool = False
+    bodies: set[Body] = field(default_factory=set[Body])
+
+    def is_due(self, events: Sequence[Event]) -> bool:
+        """Whether to save the run's status with these events: when it changes, and after many events."""
+        if self.is_new or len(self.unsaved) >= UNSAVED:
+            return True
+        return any(event.fact.__class__ in STATUS_FACTS for event in events)
+
+    def add(self, batch: Batch, used: set[Body]) -> None:
+        """Take in a batch that is being committed."""
+        self.unsaved += batch.events
+        if len(self.bodies) + len(used) > KNOWN_BODIES:
+            self.bodies.clear()
+        self.bodies |= used
+
+    def save(self) -> RunStatus:
+        """Return the status after all events, which is being saved."""
+        fold(self.unsaved, self.status)
+        self.unsaved, self.is_new = [], False
+        return self.status

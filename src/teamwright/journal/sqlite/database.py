@@ -12,15 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
-from teamwright.journal.permissions import make_file, make_folder, make_own_folder, tighten_folder
-from teamwright.journal.sqlite.delete import delete_runs
-from teamwright.journal.sqlite.disk_reserve import DiskReserve
-from teamwright.journal.sqlite.file_identity import FileIdentity
+from teamwright.journal.location import make_file, make_folder, make_own_folder, tighten_folder
+from teamwright.journal.sqlite.files import LOCKS, RESCUE, DiskReserve, FileIdentity, save_copy
 from teamwright.journal.sqlite.layout import check_layout, is_older, pragma, prepare, transaction, upgrade
-from teamwright.journal.sqlite.locks import LOCKS
-from teamwright.journal.sqlite.queries import is_bad_text, lenient_text
-from teamwright.journal.sqlite.rescue import FOLDER as RESCUE
-from teamwright.journal.sqlite.rescue import save_copy
+from teamwright.journal.sqlite.queries import delete_runs, is_bad_text, lenient_text
 
 Column = str | bytes | float | None
 """The value of a column."""

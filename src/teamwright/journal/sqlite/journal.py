@@ -17,22 +17,18 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
-from teamwright.journal.decoder import decode_inbox_item, decode_run
-from teamwright.journal.encoder import inbox_item_to_text
-from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
+from teamwright.journal.codec import decode_intervention, decode_run, encode_intervention
 from teamwright.journal.location import BUSY_TIMEOUT
-from teamwright.journal.notes import Notes
-from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
+from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal, fenced_out, missing_bodies, missing_source
 from teamwright.journal.run_status import RunStatus
 from teamwright.journal.sqlite.database import SINGLE_STATEMENT_ROWS, Column, Database, Insert, is_locked
+from teamwright.journal.sqlite.files import LOCKS, DriverLocks
 from teamwright.journal.sqlite.layout import transaction
-from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
-from teamwright.journal.sqlite.notes import SqliteNotes
+from teamwright.journal.sqlite.notes import SqliteNotes, SqliteTokenRates
 from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient_text, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import RunRows
-from teamwright.journal.sqlite.token_rates import SqliteTokenRates
 from teamwright.journal.sqlite.writer import Writer
-from teamwright.journal.token_rates import TokenRates
+from teamwright.journal.stores import Notes, TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -192,13 +188,13 @@ class SqliteJournal(Journal):
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Add an intervention to a run's inbox."""
-        text = inbox_item_to_text(intervention)
+        text = encode_intervention(intervention)
 
         await self._add_to_inbox("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
 
     async def restore(self, item: InboxItem) -> None:
         """Add an inbox item of another journal under its id; raises `JournalError` if another run has this id."""
-        text = inbox_item_to_text(item.intervention)
+        text = encode_intervention(item.intervention)
         if any(one.id == item.id for one in await self.inbox(item.run_id, item.id - 1)):
             return
         await self._add_to_inbox("INSERT INTO inbox VALUES (?, ?, ?)", (item.id, item.run_id, text))
@@ -221,7 +217,7 @@ class SqliteJournal(Journal):
                 rows = reader.execute(
                     "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
                 ).fetchall()
-            return [InboxItem(number, run_id, decode_inbox_item(run_id, number, data)) for number, data in rows]
+            return [InboxItem(number, run_id, decode_intervention(run_id, number, data)) for number, data in rows]
 
         return await self._read(work)
 

@@ -1,4 +1,7 @@
-"""Notes in the SQLite file of the journal, with a full-text index (FTS5) that is created with the first note."""
+"""Notes and token rates in the SQLite file of the journal.
+
+The full-text index of the notes (FTS5) is created with the first note.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from teamwright.errors import JournalUnavailable
-from teamwright.journal.notes import Note, similar_notes
 from teamwright.journal.sqlite.layout import CREATE_SEARCH, SEARCH, transaction
+from teamwright.journal.stores import Note, similar_notes
 
 T = TypeVar("T")
 
@@ -127,3 +130,28 @@ def _create_search(cursor: sqlite3.Cursor) -> None:
         raise JournalUnavailable(
             "The SQLite of this Python has no full-text search (FTS5), which `memory` needs: use another Python."
         ) from error
+
+
+class SqliteTokenRates:
+    """The rates of one journal."""
+
+    def __init__(self, file: NotesFile) -> None:
+        self._file = file
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last."""
+
+        def work(reader: sqlite3.Connection) -> str | None:
+            row = reader.execute("SELECT samples FROM token_rates WHERE model = ?", (model,)).fetchone()
+            return None if row is None else row[0]
+
+        return await self._file.read_notes(work)
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model."""
+
+        def work(cursor: sqlite3.Cursor) -> None:
+            with transaction(cursor):
+                cursor.execute("INSERT OR REPLACE INTO token_rates VALUES (?, ?)", (model, samples))
+
+        await self._file.write_notes(work)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 
-from teamwright.journal.encoder import NUMBERS, join_bodies, pack_body, split_bodies, to_row
+from teamwright.journal.codec import NUMBERS, join_bodies, pack_body, split_bodies, to_row
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import COLUMNS, STATUS_FACTS, RunStatus
 from teamwright.journal.sqlite.database import Column, Insert

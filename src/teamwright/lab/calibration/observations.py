@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.history.kpis import kpis_of, turns_of
-from teamwright.journal.errors import damaged
-from teamwright.journal.protocol import Journal
+from teamwright.journal.protocol import Journal, damaged
 from teamwright.lab.calibration.behaviour import learn
 from teamwright.lab.simulation.agents import Learnt
 from teamwright.lab.simulation.topologies import average_tokens

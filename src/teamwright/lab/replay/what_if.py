@@ -15,7 +15,7 @@ from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import UsageError
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import kpis_of
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.lab.calibration.behaviour import learn

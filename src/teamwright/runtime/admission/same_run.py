@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from teamwright.errors import RunExists
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.live_runs import POLL_INTERVAL
 from teamwright.values.events.run import RunStarted

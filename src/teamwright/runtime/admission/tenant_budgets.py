@@ -14,8 +14,8 @@ from teamwright.budget.ledger import Cost
 from teamwright.budget.money import picodollars
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
-from teamwright.journal.budgets import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.journal.protocol import Batch, InboxItem, Journal
+from teamwright.journal.stores import BudgetClaim, Budgets, unbounded_run, unknown_budget
 from teamwright.values.events.run import RunStarted
 from teamwright.values.limits.limits import Limits, tighter
 from teamwright.values.names import check_name

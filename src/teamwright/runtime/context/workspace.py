@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite, UsageError
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.errors import JournalError
-from teamwright.journal.budgets import BudgetClaim
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.turns.messages import Message, digest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from teamwright.agents.contract.arguments import value_of
 from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import UsageError
-from teamwright.journal.budgets import BudgetClaim
+from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.run import Origin
 from teamwright.values.limits.limits import Limits

@@ -15,8 +15,7 @@ from anyio.abc import TaskGroup
 
 from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunIsLive
-from teamwright.journal.commit import commit
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.webhooks.request import Response, Webhook, post
 from teamwright.values.events.event import Event

@@ -6,10 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-from teamwright.journal.budgets import Budgets
-from teamwright.journal.notes import Notes
 from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
-from teamwright.journal.token_rates import TokenRates
+from teamwright.journal.stores import Budgets, Notes, TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention

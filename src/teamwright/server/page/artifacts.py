@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator
 
 from teamwright.errors import UnknownName
-from teamwright.journal.decoder import decode_body
+from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.run_reader import read_events
 from teamwright.server.page.page_events import PageArtifact

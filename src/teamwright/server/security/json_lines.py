@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from teamwright.journal.permissions import FILE_MODE, make_folder
+from teamwright.journal.location import FILE_MODE, make_folder
 
 Line = TypeVar("Line", bound=BaseModel)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from teamwright.errors import UsageError, nearest
-from teamwright.journal.location import companion_folder
-from teamwright.journal.permissions import FILE_MODE, make_folder
+from teamwright.journal.location import FILE_MODE, companion_folder, make_folder
 
 Role = Literal["read", "answer", "run", "admin"]
 """What a visitor may do; each role may do what those before it may."""

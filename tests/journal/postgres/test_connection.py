@@ -7,13 +7,49 @@ import anyio
 import psycopg
 import pytest
 
-from teamwright.journal.postgres import notifications
-from teamwright.journal.postgres.address import DatabaseAddress
+from teamwright.errors import UsageError
+from teamwright.journal.postgres.connection import POLL_SECONDS, DatabaseAddress, Notifications
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
 from teamwright.values.people.interventions import Pause
 from tests.kit.postgres import schema_url
+
+
+def test_the_schema_is_taken_from_the_address() -> None:
+    address = DatabaseAddress.parse("postgresql://ada:pw@db:5433/teams?schema=team_a&sslmode=require")
+    assert (address.schema, address.url) == ("team_a", "postgresql://ada:pw@db:5433/teams?sslmode=require")
+    assert DatabaseAddress.parse("postgres://db/teams").schema == "teamwright"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///teams", "postgresql:///teams?host=%2Fvar%2Frun", "postgresql://db/t?sslrootcert=a%20b"]
+)
+def test_the_rest_of_the_address_stays_as_it_is(url: str) -> None:
+    assert DatabaseAddress.parse(url).url == url
+    assert DatabaseAddress.parse(f"{url}{'&' if '?' in url else '?'}schema=team_a").url == url
+
+
+@pytest.mark.parametrize("password", ["pw", "p#w", "p/w"])
+def test_messages_show_no_password(password: str) -> None:
+    shown = DatabaseAddress.parse(f"postgresql://ada:{password}@db:5433/teams?sslmode=require").shown
+    assert shown == "postgresql://db:5433/teams?schema=teamwright"
+
+
+def test_messages_show_the_folder_of_a_socket() -> None:
+    shown = DatabaseAddress.parse("postgresql://ada:pw@/teams?host=%2Fvar%2Frun").shown
+    assert shown == "postgresql:///var/run/teams?schema=teamwright"
+
+
+@pytest.mark.parametrize("schema", ["", "a b", "A", 'x"; DROP TABLE runs; --', "a" * 60])
+def test_a_schema_that_is_no_plain_name_is_refused(schema: str) -> None:
+    with pytest.raises(UsageError, match="schema of a journal"):
+        DatabaseAddress.parse(f"postgresql://db/teams?schema={schema}")
+
+
+def test_locks_of_two_schemas_differ() -> None:
+    one, two = (DatabaseAddress.parse(f"postgresql://db/teams?schema={name}") for name in ("a", "b"))
+    assert one.lock_key("run") == one.lock_key("run") != two.lock_key("run")
 
 
 @asynccontextmanager
@@ -57,7 +93,7 @@ async def test_closing_waits_for_an_announcement_that_is_being_sent() -> None:
         await goes_on.wait()
         sent.append(payload)
 
-    opened = notifications.Notifications(DatabaseAddress.parse("postgresql://db/teams"), "me", announce)
+    opened = Notifications(DatabaseAddress.parse("postgresql://db/teams"), "me", announce)
     opened.announce(["run"])
     await sending.wait()
     async with anyio.create_task_group() as tasks:
@@ -70,7 +106,7 @@ async def test_closing_waits_for_an_announcement_that_is_being_sent() -> None:
 async def test_a_listener_that_lost_its_connection_hears_again(
     postgres_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifications, "RECONNECT_SECONDS", 0.05)
+    monkeypatch.setattr("teamwright.journal.postgres.connection.LISTEN_AGAIN_SECONDS", 0.05)
     async with pair(schema_url(postgres_server, tmp_path)) as (one, two):
         with psycopg.connect(postgres_server, autocommit=True) as connection:
             connection.execute(
@@ -83,4 +119,4 @@ async def test_a_listener_that_lost_its_connection_hears_again(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(two.changed, 0.01)
             await one.send("run", Pause())
-        assert time.monotonic() - began < notifications.POLL_SECONDS
+        assert time.monotonic() - began < POLL_SECONDS

@@ -8,9 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection, connect
-from teamwright.journal.postgres.statements import PreparedStatements, Statement
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
+from teamwright.journal.postgres.driver_connection import PreparedStatements, Statement
 from tests.kit.split_replies import SplitReplies
 
 INSERT = "INSERT INTO kept VALUES ($1)"

@@ -13,13 +13,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.cluster.budget_tables import BUDGET_TABLES
-from teamwright.journal.postgres.cluster.pace_tables import PACE_TABLES
-from teamwright.journal.postgres.cluster.queued_runs import QUEUE_TABLES
-from teamwright.journal.postgres.cluster.schedules import SCHEDULE_TABLES
-from teamwright.journal.postgres.cluster.workers import WORKER_TABLES
-from teamwright.journal.postgres.token_rates import TOKEN_RATE_TABLES
+from teamwright.journal.postgres.budgets import BUDGET_TABLES
+from teamwright.journal.postgres.connection import DatabaseAddress
+from teamwright.journal.postgres.paces import PACE_TABLES
+from teamwright.journal.postgres.queued_runs import QUEUE_TABLES
+from teamwright.journal.postgres.stores import SCHEDULE_TABLES, TOKEN_RATE_TABLES, WORKER_TABLES
 
 
 class Version(NamedTuple):

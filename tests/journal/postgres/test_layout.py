@@ -5,10 +5,9 @@ import anyio
 import pytest
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.postgres.address import DatabaseAddress
-from teamwright.journal.postgres.connection import Connection, connect
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.journal import PostgresJournal
-from teamwright.journal.postgres.migrations import MIGRATIONS, Migration, Version, migrate
+from teamwright.journal.postgres.layout import MIGRATIONS, Migration, Version, migrate
 from teamwright.journal.protocol import Batch
 from teamwright.testing.journal import commit, events
 from tests.kit.postgres import schema_url

@@ -1,4 +1,4 @@
-"""The tables of rate limits that processes share, and the function that renews the shares of one process.
+"""Rate limits that processes share: their tables, the function that renews the shares of a process, and its calls.
 
 Invariants, for each model, at every instant of the server's clock: the slots held by all processes are at most the
 declared concurrency, and what was granted within any sixty seconds is at most the declared requests and tokens. The
@@ -7,7 +7,15 @@ function locks the row of a model, so renewals of one model happen one after ano
 
 from __future__ import annotations
 
-from typing import LiteralString
+import asyncio
+from contextlib import suppress
+from typing import LiteralString, NamedTuple
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect, cut, translated_errors
+from teamwright.values.models import JsonValue
 
 PACE_TABLES: LiteralString = """
     -- `model` is a digest. `seen` is the last renewal of any share; `ceiling` is the concurrency after a provider asked
@@ -202,3 +210,80 @@ PACE_TABLES: LiteralString = """
         ));
     END $$;
 """
+
+
+RENEWAL_SECONDS = 2.0
+"""How long a renewal may take before its connection counts as lost."""
+
+
+class PostgresPaces:
+    """Renews shares over a connection of its own, so that slow reads never delay a renewal."""
+
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
+        self._connection: Connection | None = None
+
+    async def connect(self) -> None:
+        """Connect, unless it is connected; raises `JournalError`."""
+        with translated_errors(self._address):
+            if self._connection is None:
+                self._connection = await connect(self._address)
+
+    async def renew(self, holder: str, number: int, asked: JsonValue) -> JsonValue:
+        """Renew the shares of a process, and return what it is given; raises `JournalError`."""
+        with translated_errors(self._address):
+            try:
+                async with asyncio.timeout(RENEWAL_SECONDS):
+                    connection = self._connection = self._connection or await connect(self._address)
+                timer = asyncio.get_running_loop().call_later(RENEWAL_SECONDS, cut, connection)
+                try:
+                    cursor = await connection.execute(
+                        "SELECT renew_pace(%s, %s, %s)", (holder, number, Jsonb(asked)), prepare=True
+                    )
+                    row = await cursor.fetchone()
+                finally:
+                    timer.cancel()
+            except BaseException:
+                await self.close()
+                raise
+        return row[0] if row else []
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+
+_PACES: LiteralString = """
+    SELECT paces.name, shares.processes, shares.in_flight, shares.waiting,
+        coalesce(least(shares.slots, floor(paces.ceiling)::bigint), shares.slots),
+        shares.requests, shares.tokens, greatest(0, extract(epoch FROM paces.cooldown - clock_timestamp()))::float8
+    FROM paces JOIN (
+        SELECT model, count(*) AS processes, sum(in_flight)::bigint AS in_flight,
+            coalesce(sum(waiting) FILTER (WHERE head > 0), 0)::bigint AS waiting,  -- else it expects calls
+            min(concurrency) AS slots, min(requests) AS requests, min(tokens) AS tokens
+        FROM pace_shares WHERE expires > clock_timestamp() GROUP BY model
+    ) AS shares ON shares.model = paces.model
+    ORDER BY paces.name, paces.model
+"""
+
+
+class ModelPace(NamedTuple):
+    """One model that is in use: what all processes do with it, and the limits that hold for all of them together."""
+
+    name: str
+    processes: int
+    in_flight: int
+    waiting: int
+    at_once: int | None
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    cooldown: float | None
+    """Seconds until the provider takes calls again, if it asked to wait."""
+
+
+async def read_paces(connection: Connection) -> list[ModelPace]:
+    """Return the models that any living process uses, by name."""
+    return [ModelPace(*row) for row in await (await connection.execute(_PACES)).fetchall()]

@@ -1,0 +1,290 @@
+"""Tables beside the runs: notes, token rates, the schedules of runs, and the workers of a cluster.
+
+A memory is small, so a search ranks all its notes here. What a schedule starts is text here, and what a worker says of
+itself is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import LiteralString, NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from teamwright.journal.postgres.connection import Connection, DatabaseAddress, UseConnection
+from teamwright.journal.postgres.queries import read_clock
+from teamwright.journal.stores import Note, rank_notes
+from teamwright.values.models import JsonValue
+
+LARGEST_ID = 2**63 - 1
+"""The largest number that the database stores."""
+_NOTE_COLUMNS: LiteralString = "id, memory, text, author, run_id, time"
+
+
+class PostgresNotes:
+    """The notes of one journal."""
+
+    def __init__(self, address: DatabaseAddress, use: UseConnection) -> None:
+        self._address, self._use = address, use
+
+    async def add(self, note: Note, *, key: str, most: int) -> Note | None:
+        """Add a note, once for each key and text."""
+
+        async def work(connection: Connection) -> Note | None:
+            async with connection.transaction():
+                lock = self._address.lock_key(f"memory\0{note.memory}")
+                await connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+                return await _same(connection, note, key) or await _add(connection, note, key, most)
+
+        return await self._use(work)
+
+    async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
+        """Return the notes that contain most of the words, the newest first among equals."""
+
+        async def work(connection: Connection) -> list[Note]:
+            statement: LiteralString = (
+                f"SELECT {_NOTE_COLUMNS} FROM notes WHERE memory = %s AND forgotten IS NULL ORDER BY id DESC LIMIT %s"
+            )
+            cursor = await connection.execute(statement, (memory, None if words else limit))
+            return [Note(*row) for row in await cursor.fetchall()]
+
+        return rank_notes(await self._use(work), words, limit)
+
+    async def forget(self, memory: str, note: int, *, key: str) -> bool:
+        """Remove the text of a note, once for each key."""
+        if not 0 < note <= LARGEST_ID:  # a model may invent any number
+            return False
+
+        async def work(connection: Connection) -> bool:
+            await connection.execute(
+                "UPDATE notes SET text = '', forgotten = %s WHERE id = %s AND memory = %s AND forgotten IS NULL",
+                (key, note, memory),
+            )
+            cursor = await connection.execute(
+                "SELECT forgotten FROM notes WHERE id = %s AND memory = %s", (note, memory)
+            )
+            return await cursor.fetchone() == (key,)
+
+        return await self._use(work)
+
+    async def memories(self) -> dict[str, int]:
+        """Return the number of notes in each memory."""
+
+        async def work(connection: Connection) -> dict[str, int]:
+            cursor = await connection.execute(
+                'SELECT memory, count(*) FROM notes WHERE forgotten IS NULL GROUP BY memory ORDER BY memory COLLATE "C"'
+            )
+            return dict(await cursor.fetchall())
+
+        return await self._use(work)
+
+
+async def _same(connection: Connection, note: Note, key: str) -> Note | None:
+    """The note with this key, or with the same text in the same memory."""
+    statement: LiteralString = (
+        f"SELECT {_NOTE_COLUMNS} FROM notes WHERE key = %(key)s"
+        " OR (memory = %(memory)s AND forgotten IS NULL AND text = %(text)s) ORDER BY key <> %(key)s LIMIT 1"
+    )
+    cursor = await connection.execute(statement, {"key": key, "memory": note.memory, "text": note.text})
+    row = await cursor.fetchone()
+    return None if row is None else Note(*row)
+
+
+async def _add(connection: Connection, note: Note, key: str, most: int) -> Note | None:
+    cursor = await connection.execute(
+        "SELECT count(*) FROM notes WHERE memory = %s AND forgotten IS NULL", (note.memory,)
+    )
+    row = await cursor.fetchone()
+    if row is not None and row[0] >= most:
+        return None
+    columns = (note.memory, note.text, note.author, note.run_id, note.time)
+    cursor = await connection.execute(
+        "INSERT INTO notes (memory, text, author, run_id, time, key) VALUES (%s, %s, %s, %s, %s, %s) RETURNING id",
+        (*columns, key),
+    )
+    row = await cursor.fetchone()
+    return Note(row[0] if row else 0, *columns)
+
+
+TOKEN_RATE_TABLES: LiteralString = """
+    -- The latest requests to a model that its tokens per byte are learnt from.
+    CREATE TABLE token_rates (model text PRIMARY KEY, samples text NOT NULL);
+"""
+
+
+class PostgresTokenRates:
+    """The rates of one journal."""
+
+    def __init__(self, use: UseConnection) -> None:
+        self._use = use
+
+    async def load(self, model: str) -> str | None:
+        """Return what was saved for a model last."""
+
+        async def work(connection: Connection) -> str | None:
+            cursor = await connection.execute("SELECT samples FROM token_rates WHERE model = %s", (model,))
+            row = await cursor.fetchone()
+            return None if row is None else row[0]
+
+        return await self._use(work)
+
+    async def save(self, model: str, samples: str) -> None:
+        """Keep this for a model."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "INSERT INTO token_rates VALUES (%s, %s) ON CONFLICT (model) DO UPDATE SET samples = excluded.samples",
+                (model, samples),
+            )
+
+        await self._use(work)
+
+
+SCHEDULE_TABLES: LiteralString = """
+    -- `run` is what each run of the schedule begins with. `next` is the time of the next run, which only grows.
+    CREATE TABLE schedules (
+        name text PRIMARY KEY, cron text NOT NULL, zone text NOT NULL, queue text NOT NULL, priority bigint NOT NULL,
+        made float8 NOT NULL, next float8 NOT NULL, last_run text NOT NULL DEFAULT '', run text NOT NULL
+    );
+    CREATE INDEX schedules_by_next ON schedules (next);
+"""
+_SCHEDULE_COLUMNS: LiteralString = "name, cron, zone, queue, priority, made, next, last_run"
+
+
+class ScheduleRow(NamedTuple):
+    """A schedule without what its runs begin with; times are in seconds since 1970."""
+
+    name: str
+    cron: str
+    zone: str
+    queue: str
+    priority: int
+    made: float
+    next: float
+    last_run: str = ""
+
+
+class PostgresSchedules:
+    """Adds, lists and removes schedules."""
+
+    def __init__(self, use: UseConnection) -> None:
+        self._use = use
+
+    async def now(self) -> float:
+        """Return the time by the clock of the database."""
+        return await self._use(read_clock)
+
+    async def add(self, schedule: ScheduleRow, run: str) -> bool:
+        """Add a schedule; returns False if there is another one of this name."""
+
+        async def work(connection: Connection) -> bool:
+            cursor = await connection.execute(
+                f"INSERT INTO schedules ({_SCHEDULE_COLUMNS}, run) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+                # A row that is the same was added before, and the reply was lost.
+                " ON CONFLICT (name) DO UPDATE SET name = excluded.name"
+                " WHERE (schedules.made, schedules.run) = (excluded.made, excluded.run)",
+                (*schedule, run),
+            )
+            return cursor.rowcount == 1
+
+        return await self._use(work)
+
+    async def list(self) -> list[ScheduleRow]:
+        """Return all schedules by name."""
+        return await self._select(f"SELECT {_SCHEDULE_COLUMNS} FROM schedules ORDER BY name")
+
+    async def due(self) -> list[ScheduleRow]:
+        """Return the schedules whose next run is due, by the clock of the database, the oldest first."""
+        return await self._select(
+            f"SELECT {_SCHEDULE_COLUMNS} FROM schedules"
+            " WHERE next <= extract(epoch FROM clock_timestamp()) ORDER BY next"
+        )
+
+    async def run_of(self, name: str) -> str | None:
+        """Return what the runs of a schedule begin with, or None if there is no such schedule."""
+
+        async def work(connection: Connection) -> str | None:
+            row = await (await connection.execute("SELECT run FROM schedules WHERE name = %s", (name,))).fetchone()
+            return row[0] if row else None
+
+        return await self._use(work)
+
+    async def advance(self, schedule: ScheduleRow, following: float, last_run: str) -> None:
+        """Set the time of the next run, unless another process has."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "UPDATE schedules SET next = %s, last_run = %s WHERE name = %s AND made = %s AND next = %s",
+                (following, last_run, schedule.name, schedule.made, schedule.next),
+            )
+
+        await self._use(work)
+
+    async def remove(self, name: str) -> bool:
+        """Remove a schedule; returns False if there is none of this name. Runs that it has started go on."""
+
+        async def work(connection: Connection) -> bool:
+            return (await connection.execute("DELETE FROM schedules WHERE name = %s", (name,))).rowcount == 1
+
+        return await self._use(work)
+
+    async def _select(self, statement: LiteralString) -> list[ScheduleRow]:
+        async def work(connection: Connection) -> list[ScheduleRow]:
+            return [ScheduleRow(*row) for row in await (await connection.execute(statement)).fetchall()]
+
+        return await self._use(work)
+
+
+WORKER_TABLES: LiteralString = """
+    -- A worker that was not `seen` for a while has died. `data` is what it says of itself.
+    CREATE TABLE workers (id text PRIMARY KEY, seen timestamptz NOT NULL, data jsonb NOT NULL);
+"""
+FORGET_SECONDS = 3600.0
+"""How long a worker that died is still listed."""
+
+
+class WorkerRow(NamedTuple):
+    """A worker, and how many seconds ago it was seen, by the database's clock."""
+
+    id: str
+    age: float
+    data: dict[str, JsonValue]
+
+
+class PostgresWorkers:
+    """The list of workers of one journal."""
+
+    def __init__(self, use: UseConnection) -> None:
+        self._use = use
+
+    async def update(self, worker_id: str, data: dict[str, JsonValue]) -> None:
+        """Say that a worker lives, and what it does; forget those that died long ago."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "WITH gone AS (DELETE FROM workers WHERE seen < now() - make_interval(secs => %s))"
+                " INSERT INTO workers VALUES (%s, now(), %s)"
+                " ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, data = excluded.data",
+                (FORGET_SECONDS, worker_id, Jsonb(data)),
+            )
+
+        await self._use(work)
+
+    async def remove(self, worker_id: str) -> None:
+        """Remove a worker that stopped in order."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute("DELETE FROM workers WHERE id = %s", (worker_id,))
+
+        await self._use(work)
+
+    async def all(self) -> list[WorkerRow]:
+        """Return all workers by id, also those that died within the last hour."""
+
+        async def work(connection: Connection) -> list[WorkerRow]:
+            cursor = await connection.execute(
+                "SELECT id, extract(epoch FROM now() - seen)::float8, data FROM workers ORDER BY id"
+            )
+            return [WorkerRow(*row) for row in await cursor.fetchall()]
+
+        return await self._use(work)
