@@ -152,10 +152,10 @@ class WatchedSqliteJournal(SqliteJournal):
         finally:
             self._queries_in_flight -= 1
 
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def query(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._queries_in_flight += 1
         try:
-            return await super()._read(work)
+            return await super().query(work)
         finally:
             self._queries_in_flight -= 1
 

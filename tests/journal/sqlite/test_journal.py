@@ -23,6 +23,7 @@ from teamwright.errors import (
     RunIsLive,
 )
 from teamwright.journal.protocol import Batch
+from teamwright.journal.sqlite.commits import Committer
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import JournalConformance, body, commit, commit_all, event, events
@@ -69,12 +70,13 @@ def exit_code(pid: int) -> int:
 async def test_what_queues_up_is_committed_as_one_group(tmp_path: Path) -> None:
     groups: list[int] = []
 
-    class Counting(SqliteJournal):
-        def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
+    class Counting(Committer):
+        def commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
             groups.append(len(batches))
-            return super()._commit_group(batches)
+            return super().commit_group(batches)
 
-    journal = Counting(tmp_path / "journal.db")
+    journal = SqliteJournal(tmp_path / "journal.db")
+    journal._new_committer = Counting
     await journal.open()
     await commit_all(journal, [Batch(events("run", [number]), {}) for number in range(1, 201)])
     await journal.close()
@@ -88,10 +90,14 @@ class WhereCommitted(SqliteJournal):
     def __init__(self, path: Path, **more: float) -> None:
         super().__init__(path, **more)
         self.here: list[bool] = []
+        here = self.here
 
-    def _commit(self, batches: Sequence[Batch]) -> None:
-        super()._commit(batches)
-        self.here.append(threading.current_thread() is threading.main_thread())
+        class Noting(Committer):
+            def commit(self, batches: Sequence[Batch]) -> None:
+                super().commit(batches)
+                here.append(threading.current_thread() is threading.main_thread())
+
+        self._new_committer = Noting
 
 
 async def alone(journal: SqliteJournal, *numbers: int) -> None:
@@ -512,20 +518,21 @@ def test_processes_that_create_one_database_at_once_all_succeed(tmp_path: Path) 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_process_that_is_killed_around_a_commit_keeps_whole_batches(tmp_path: Path, moment: str) -> None:
-    class Dying(SqliteJournal):
+    class Dying(Committer):
         groups = 0
 
-        def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
+        def commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
             self.groups += 1
             if self.groups == 3 and moment == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            outcome = super()._commit_group(batches)
+            outcome = super().commit_group(batches)
             if self.groups == 3:
                 os.kill(os.getpid(), signal.SIGKILL)
             return outcome
 
     async def write() -> None:
-        journal = Dying(tmp_path / "journal.db")
+        journal = SqliteJournal(tmp_path / "journal.db")
+        journal._new_committer = Dying
         await journal.open()
         for number in range(1, 20, 2):
             await commit(journal, Batch(events("run", [number, number + 1]), body(str(number))))

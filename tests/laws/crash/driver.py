@@ -6,15 +6,17 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Sequence, Set
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from teamwright.journal.location import is_url
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.protocol import Batch
+from teamwright.journal.sqlite.commits import Committer
+from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.chat import ChatAnswer, ChatRequest
@@ -33,6 +35,19 @@ INSIDE = 30
 When = Literal["before", "inside", "after"]
 
 
+class KillingCommitter(Committer):
+    """Commits as its journal lets it live."""
+
+    def __init__(self, journal: KillingJournal, database: Database, driven: Set[str]) -> None:
+        super().__init__(database, driven)
+        self._journal = journal
+
+    def commit(self, batches: Sequence[Batch]) -> None:
+        self._journal.before_commit()
+        super().commit(batches)
+        self._journal.die("after")
+
+
 class KillingJournal(SqliteJournal):
     """A journal whose process dies by SIGKILL at its nth commit: before it, inside its transaction, or after it."""
 
@@ -40,6 +55,7 @@ class KillingJournal(SqliteJournal):
         super().__init__(path)
         self._fatal, self._when, self._locked = write, when, locked
         self.writes = 0
+        self._new_committer = partial(KillingCommitter, self)
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
@@ -53,22 +69,20 @@ class KillingJournal(SqliteJournal):
     async def is_driven(self, run_id: str) -> bool:
         return self._locked and await super().is_driven(run_id)
 
-    def _commit(self, batches: Sequence[Batch]) -> None:
+    def before_commit(self) -> None:
         self.writes += 1
-        self._die("before")
+        self.die("before")
         if self.writes == self._fatal and self._when == "inside":
-            self._database.writer.set_progress_handler(lambda: self._die("inside"), INSIDE)
-        super()._commit(batches)
-        self._die("after")
+            self._database.writer.set_progress_handler(lambda: self.die("inside"), INSIDE)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Send an intervention, which counts as a write."""
         self.writes += 1
-        self._die("before")
+        self.die("before")
         await super().send(run_id, intervention)
-        self._die("after")
+        self.die("after")
 
-    def _die(self, when: When) -> None:
+    def die(self, when: When) -> None:
         if self.writes == self._fatal and when == self._when:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -27,9 +27,9 @@ LARGEST_ID = 2**63 - 1
 class NotesFile(Protocol):
     """The database as notes use it: writes in the writer thread, reads in another."""
 
-    def write_notes(self, work: Callable[[sqlite3.Cursor], T]) -> Awaitable[T]: ...
+    def write(self, work: Callable[[sqlite3.Cursor], T]) -> Awaitable[T]: ...
 
-    def read_notes(self, work: Callable[[sqlite3.Connection], T]) -> Awaitable[T]: ...
+    def query(self, work: Callable[[sqlite3.Connection], T]) -> Awaitable[T]: ...
 
 
 class SqliteNotes:
@@ -60,7 +60,7 @@ class SqliteNotes:
                 cursor.execute(f"INSERT INTO {SEARCH} (rowid, text) VALUES (?, ?)", (number, note.text))
                 return Note(number or 0, *columns)
 
-        return await self._file.write_notes(work)
+        return await self._file.write(work)
 
     async def search(self, memory: str, words: Sequence[str], limit: int) -> list[Note]:
         """Return the notes that contain any of the words, by rank."""
@@ -78,7 +78,7 @@ class SqliteNotes:
             found = [Note(*row) for row in reader.execute(statement, (wanted, memory, limit))]
             return found or similar_notes(_newest(reader, memory, ALL), words, limit)
 
-        return await self._file.read_notes(work)
+        return await self._file.query(work)
 
     async def forget(self, memory: str, note: int, *, key: str) -> bool:
         """Remove the text of a note, once for each key."""
@@ -98,7 +98,7 @@ class SqliteNotes:
                 cursor.execute("UPDATE notes SET text = '', forgotten = ? WHERE id = ?", (key, note))
                 return True
 
-        return await self._file.write_notes(work)
+        return await self._file.write(work)
 
     async def memories(self) -> dict[str, int]:
         """Return the number of notes in each memory."""
@@ -107,7 +107,7 @@ class SqliteNotes:
             statement = "SELECT memory, count(*) FROM notes WHERE forgotten IS NULL GROUP BY memory ORDER BY memory"
             return dict(reader.execute(statement).fetchall())
 
-        return await self._file.read_notes(work)
+        return await self._file.query(work)
 
 
 def _newest(reader: sqlite3.Connection, memory: str, limit: int) -> list[Note]:
@@ -145,7 +145,7 @@ class SqliteTokenRates:
             row = reader.execute("SELECT samples FROM token_rates WHERE model = ?", (model,)).fetchone()
             return None if row is None else row[0]
 
-        return await self._file.read_notes(work)
+        return await self._file.query(work)
 
     async def save(self, model: str, samples: str) -> None:
         """Keep this for a model."""
@@ -154,4 +154,4 @@ class SqliteTokenRates:
             with transaction(cursor):
                 cursor.execute("INSERT OR REPLACE INTO token_rates VALUES (?, ?)", (model, samples))
 
-        await self._file.write_notes(work)
+        await self._file.write(work)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.codec import (
     EVENT_COLUMNS,
     NUMBERS,
@@ -24,7 +25,9 @@ from teamwright.journal.protocol import damaged
 from teamwright.journal.run_status import COLUMNS, RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.gc_pause import collection_paused
+from teamwright.values.results import RunSummary
 
 STATUS_COLUMNS = ", ".join(COLUMNS)
 """The columns of a run's status."""
@@ -68,6 +71,28 @@ def read_run(cursor: sqlite3.Cursor, run_id: str) -> tuple[int, RunStatus] | Non
     with lenient_text(cursor.connection):
         found = cursor.execute(f"SELECT place, {STATUS_COLUMNS} FROM runs WHERE id = ?", (run_id,)).fetchone()
     return None if found is None else decode_run(run_id, found)
+
+
+def read_summaries(
+    reader: sqlite3.Connection, which: str, parameters: Sequence[str | int], is_driven: Callable[[str], bool]
+) -> list[RunSummary]:
+    """Read the summaries of runs. A run that can't be read is marked as damaged and does not hide the others."""
+    with lenient_text(reader):
+        rows = reader.execute(f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}", parameters).fetchall()
+    return [_summary(reader, str(run_id), columns, is_driven) for run_id, *columns in rows]
+
+
+def _summary(
+    reader: sqlite3.Connection, run_id: str, columns: Sequence[object], is_driven: Callable[[str], bool]
+) -> RunSummary:
+    status = RunStatus()
+    try:
+        place, status = decode_run(run_id, columns)
+        if not status.settled:
+            fold(read_events(reader, run_id, place, status.number), status)
+    except (JournalCorrupt, JournalTooNew) as error:
+        return status.summary(run_id, driven=is_driven(run_id)).changed(damage=str(error))
+    return status.summary(run_id, driven=not status.settled and is_driven(run_id))
 
 
 def read_place(reader: sqlite3.Connection, run_id: str) -> int | None:

@@ -1,6 +1,6 @@
 """The writer thread: receives batches from the event loop, commits queued ones as a group, and reports back.
 
-It makes no decisions: the journal defines what a commit is and what a failure means.
+It makes no decisions: the committer defines what a commit is and what a failure means.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import anyio
 import anyio.to_thread
 
 from teamwright.journal.protocol import Batch, Committed
+from teamwright.journal.sqlite.commits import Committer
 
 T = TypeVar("T")
-CommitGroup = Callable[[Sequence[Batch]], Sequence[BaseException | None]]
-CommitHere = Callable[[Batch], Sequence[BaseException | None] | None]
 Work = Callable[[], None]
 
 
@@ -39,9 +38,9 @@ class _QueuedBatch(NamedTuple):
 class Writer:
     """One thread and its queue, processed in order."""
 
-    def __init__(self, name: str, commit_group: CommitGroup, commit_here: CommitHere) -> None:
+    def __init__(self, name: str, committer: Committer) -> None:
         self._queue: SimpleQueue[_QueuedBatch | Work | None] = SimpleQueue()
-        self._commit_group, self._commit_here = commit_group, commit_here
+        self.committer = committer
         self._queued = self._finished = 0
         self._average = QUICK
         self._loop = asyncio.get_running_loop()
@@ -52,7 +51,7 @@ class Writer:
         """Commit a batch after those queued before; `done` is called in the loop's thread."""
         if batch.alone and self._average < QUICK and self._is_idle:
             began = perf_counter()
-            results = self._commit_here(batch)
+            results = self.committer.commit_here(batch)
             if results is not None:
                 self._measure(perf_counter() - began)
                 done(results[0])
@@ -130,7 +129,7 @@ class Writer:
     def _commit(self, group: list[_QueuedBatch]) -> None:
         began = perf_counter()
         try:
-            results = self._commit_group([batch for batch, _ in group])
+            results = self.committer.commit_group([batch for batch, _ in group])
             if len(group) == 1 and group[0].batch.alone:
                 self._measure(perf_counter() - began)
         except BaseException as error:  # noqa: BLE001 - every driver gets the error, and the thread goes on
