@@ -128,7 +128,7 @@ class Cluster:
         """Wait until these runs are completed."""
         end = time.monotonic() + PATIENCE
         while True:
-            found = await self.journal.summaries(run_ids)
+            found = await self.journal.cluster.summaries(run_ids)
             left = {one.id: one.status for one in found.values() if one.status != "completed"}
             if len(found) == len(run_ids) and not left:
                 return

@@ -69,7 +69,7 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
         limits=new.limits.limits(),
         budget=new.budget,
         files=prepared.files,
-        starts=round(await journal.now() + new.after, 3) if new.after else None,
+        starts=round(await journal.cluster.now() + new.after, 3) if new.after else None,
     )
     client = QueueClient(journal.address)
     try:

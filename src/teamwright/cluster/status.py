@@ -91,7 +91,7 @@ async def read_set_aside(client: QueueClient) -> list[SetAside]:
 
 async def has_worker(journal: PostgresJournal, queue: str) -> bool:
     """Whether a worker of a queue lives that claims runs."""
-    return any(one.queue == queue and one.state == "ready" for one in map(_worker, await journal.workers.all()))
+    return any(one.queue == queue and one.state == "ready" for one in map(_worker, await journal.cluster.workers.all()))
 
 
 async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterStatus:
@@ -101,9 +101,9 @@ async def read_status(journal: PostgresJournal, client: QueueClient) -> ClusterS
     waiting = {one.queue: one for one in load if one.queue}
     names = sorted(limits.keys() | waiting.keys())
     return ClusterStatus(
-        workers=[_worker(row) for row in await journal.workers.all()],
+        workers=[_worker(row) for row in await journal.cluster.workers.all()],
         queues=[_queue(waiting.get(name, QueueLoad(name)), limits.get(name, QueueLimits(name))) for name in names],
-        models=await journal.paces(),
+        models=await journal.cluster.paces(),
         parked=sum(one.parked for one in load),
     )
 

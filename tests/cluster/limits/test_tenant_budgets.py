@@ -135,7 +135,7 @@ async def test_a_run_whose_record_is_damaged_keeps_its_reservation_and_holds_up_
     with monkeypatch.context() as patch:
         patch.setattr(TenantBudgets, "settle", die)
         await engine.run(team(), "go", limits=Limits(tokens=300), budget="team-a")
-    await journal._use(damage)
+    await journal._pool.use(damage)
     await engine.run(team(), "go", limits=Limits(tokens=700), budget="team-a")
     after = await found(journal)
     assert (after.spent_tokens, after.reserved_tokens) == (20, 300)
@@ -225,7 +225,7 @@ async def test_a_new_period_begins_with_nothing_spent_and_open_reservations(jour
         await connection.execute("UPDATE budgets SET since = since - interval '1 day'")
         await connection.execute("UPDATE budget_reservations SET settled = settled - interval '1 day'")
 
-    await journal._use(a_day_passes)
+    await journal._pool.use(a_day_passes)
     tomorrow = await found(journal)
     assert (tomorrow.spent_usd, tomorrow.reserved_usd) == (0, 40)
     await budgets.settle("two", BudgetClaim("", usd=40, tokens=0))

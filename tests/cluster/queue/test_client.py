@@ -96,7 +96,7 @@ async def test_an_entry_can_be_parked_and_put_back(cluster: Cluster) -> None:
     (parked,) = await cluster.client.entries("parked")
     assert (parked.run_id, parked.queue, parked.reason) == ("one", "default", "it needs another version")
     assert parked.drive is None
-    assert parked.due == pytest.approx(await cluster.journal.now() + 5, abs=4)
+    assert parked.due == pytest.approx(await cluster.journal.cluster.now() + 5, abs=4)
     drive = await cluster.client.enqueue(parked)
     assert drive is not None
     assert await cluster.client.enqueue(parked) is None, "it has a drive"

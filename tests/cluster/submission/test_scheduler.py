@@ -22,7 +22,7 @@ async def _add(cluster: Cluster, schedules: PostgresSchedules, name: str, cron: 
 
 
 async def test_a_tick_starts_one_run_also_if_its_worker_dies_before_it_goes_on(cluster: Cluster) -> None:
-    schedules, said = cluster.journal.schedules, list[str]()
+    schedules, said = cluster.journal.cluster.schedules, list[str]()
     scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, WorkerLog(said.append))
     row = await _add(cluster, schedules, "yearly")
     await scheduler.look()
@@ -39,7 +39,7 @@ async def test_a_tick_starts_one_run_also_if_its_worker_dies_before_it_goes_on(c
 
 
 async def test_a_damaged_schedule_does_not_hold_up_the_others(cluster: Cluster) -> None:
-    schedules, said = cluster.journal.schedules, list[str]()
+    schedules, said = cluster.journal.cluster.schedules, list[str]()
     scheduler = Scheduler(cluster.journal, schedules, cluster.client.submit, WorkerLog(said.append))
     assert await schedules.add(ScheduleRow("damaged", "@daily", "UTC", "default", 0, 1.0, 1.0), "{}")
     assert await schedules.add(ScheduleRow("wrong", "no cron", "UTC", "default", 0, 1.0, 2.0), "{}")
@@ -57,7 +57,7 @@ async def test_a_damaged_schedule_does_not_hold_up_the_others(cluster: Cluster) 
 
 
 async def test_a_tick_for_which_the_budget_has_no_room_is_skipped(cluster: Cluster) -> None:
-    schedules, said = cluster.journal.schedules, list[str]()
+    schedules, said = cluster.journal.cluster.schedules, list[str]()
     await cluster.journal.budgets.put("team-a", None, 100, "day")
     batch = await cluster.engine.enqueue(cluster.team, "x", queue="default", budget="team-a", limits=Limits(tokens=80))
     for name in ("first", "second"):
@@ -70,7 +70,7 @@ async def test_a_tick_for_which_the_budget_has_no_room_is_skipped(cluster: Clust
 
 
 async def test_workers_start_and_drive_the_runs_of_a_schedule(cluster: Cluster) -> None:
-    schedules = cluster.journal.schedules
+    schedules = cluster.journal.cluster.schedules
     await _add(cluster, schedules, "yearly")
     workers = [cluster.start(), cluster.start()]
     await eventually(lambda: any(one.has_said("finished yearly-") for one in workers), "the run of the tick ends")

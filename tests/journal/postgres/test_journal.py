@@ -5,8 +5,8 @@ import anyio
 import psycopg
 import pytest
 
-from teamwright.journal.postgres.connection import Connection
-from teamwright.journal.postgres.journal import READERS, PostgresJournal
+from teamwright.journal.postgres.connection import READERS, Connection
+from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.testing.journal import JournalConformance
 from tests.kit.postgres import schema_url
 from tests.kit.postgres_proxy import Proxy
@@ -30,7 +30,9 @@ async def test_reads_go_on_after_all_connections_were_lost(postgres_server: str,
     async with proxy.running():
         await journal.open()
         try:
-            await asyncio.gather(*(journal._use(wait) for _ in range(READERS)))  # each needs a connection of its own
+            await asyncio.gather(
+                *(journal._pool.use(wait) for _ in range(READERS))
+            )  # each needs a connection of its own
             proxy.cut()
             assert await journal.find("run") is None
         finally:

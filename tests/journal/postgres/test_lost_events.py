@@ -70,7 +70,7 @@ async def test_commits_wait_for_the_disk_whatever_the_database_says_and_longer_w
     with psycopg.connect(careless.url, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE postgres SET synchronous_commit = {setting}".encode())
     async with opened(careless.url) as journal, await connect(journal.address) as other:
-        in_pool = await journal._use(lambda connection: connection.execute("SHOW synchronous_commit"))
+        in_pool = await journal._pool.use(lambda connection: connection.execute("SHOW synchronous_commit"))
         for cursor in (await other.execute("SHOW synchronous_commit"), in_pool):
             assert await cursor.fetchone() == (kept or setting,)
 

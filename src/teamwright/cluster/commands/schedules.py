@@ -63,7 +63,7 @@ def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> Non
         journal = cluster_journal()
         await journal.open()  # creates the tables where needed
         try:
-            await work(journal.schedules)
+            await work(journal.cluster.schedules)
         finally:
             await journal.close()
 

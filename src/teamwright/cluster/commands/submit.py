@@ -197,7 +197,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         prepared, task = await _team_and_task(engine, submission)
         delay = starts = None
         if submission.after is not None:
-            now = await journal.now()
+            now = await journal.cluster.now()
             delay = delay_until(submission.after, now)
             starts = round(now + delay, 3)
         batch = await engine.enqueue(
@@ -213,7 +213,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
             starts=starts,
         )
         if submission.every is not None:
-            await _schedule(journal.schedules, submission, batch, prepared.team.name, shown)
+            await _schedule(journal.cluster.schedules, submission, batch, prepared.team.name, shown)
             return 0
         client = QueueClient(journal.address)
         await client.open()

@@ -72,7 +72,7 @@ class WaitingChildren:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _end_finished(self, run_ids: Collection[str]) -> None:
-        found = await self._journal.summaries(list(run_ids))
+        found = await self._journal.cluster.summaries(list(run_ids))
         for run_id in run_ids:
             run, end = found.get(run_id), self._ends.get(run_id)
             if end is not None and not end.done() and (run is None or run.status in FINAL):

@@ -126,7 +126,7 @@ class WorkerPlacement:
         assert self._journal is not None
         assert self._cancel_run is not None
         with suppress(JournalError):  # workers also look for children whose parent has ended
-            for run in (await self._journal.summaries(run_ids)).values():
+            for run in (await self._journal.cluster.summaries(run_ids)).values():
                 if run.parent and run.status not in FINAL:  # not a run that only has the id of a child
                     with suppress(RunError):  # it has ended, or a worker begins to drive it and finds the request
                         await self._cancel_run(run.id, STOPPED, wait=False)

@@ -64,7 +64,7 @@ class Presence:
         """Write once."""
         late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._set, False)
         try:
-            await self._journal.workers.update(self._worker_id, self._describe())
+            await self._journal.cluster.workers.update(self._worker_id, self._describe())
         except JournalError as error:
             self._set(False)
             self._explain(str(error))
@@ -94,4 +94,4 @@ class Presence:
     async def leave(self) -> None:
         """Remove the worker from the list."""
         with suppress(JournalError):
-            await self._journal.workers.remove(self._worker_id)
+            await self._journal.cluster.workers.remove(self._worker_id)

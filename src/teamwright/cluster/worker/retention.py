@@ -41,7 +41,7 @@ class Retention:
 
     async def look(self) -> bool:
         """Delete the oldest runs that are due; returns whether there may be more."""
-        due = await self._journal.ended_before(self._seconds, MOST_DELETED)
+        due = await self._journal.cluster.ended_before(self._seconds, MOST_DELETED)
         children = await self._journal.descendants(due)
         for run_id in due:
             self._report("deleted", run_id)

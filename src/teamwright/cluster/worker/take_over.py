@@ -84,7 +84,7 @@ class TakeOver:
         claimed, entries = await self._client.drives(), await self._client.to_enqueue()
         locks = {*(one.run_id for one in claimed), *(one.run_id for one in entries)}
         locks.update(worker_lock(one.worker) for one in claimed)
-        driven = await self._journal.driven(list(locks)) if locks else set[str]()
+        driven = await self._journal.cluster.driven(list(locks)) if locks else set[str]()
 
         def is_idle(one: ClaimedDrive | QueueEntry) -> bool:
             return one.run_id not in driven and not self._is_own(one.run_id)
@@ -120,8 +120,8 @@ class TakeOver:
         self._unable_until = _only(self._unable_until, run_ids)
         if not idle:
             return
-        runs = await self._journal.summaries(run_ids)
-        items = await self._journal.last_inbox_items(run_ids)
+        runs = await self._journal.cluster.summaries(run_ids)
+        items = await self._journal.cluster.last_inbox_items(run_ids)
         for entry in idle:
             run = runs.get(entry.run_id)
             with self._reported(entry.run_id):

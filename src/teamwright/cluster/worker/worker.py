@@ -102,7 +102,7 @@ class Worker:
         self._orphans = Orphans(journal, self._client, self._engine.runs.cancel)
         self._presence = Presence(journal, self.worker_id, self._describe, report, lambda: self._limits.problem)
         self._teams = TeamLoader(journal, self._engine.models, code=code, allow=allow)
-        self._scheduler = Scheduler(journal, journal.schedules, self._client.submit, self._tell)
+        self._scheduler = Scheduler(journal, journal.cluster.schedules, self._client.submit, self._tell)
         self._retention = None if retain is None else Retention(journal, retain, self._tell)
         self._claims: dict[str, Handle | None] = {}
         self._queues: dict[str, str] = {}

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Identifier
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from teamwright.errors import JournalError, JournalUnavailable, UsageError
 
@@ -189,6 +190,74 @@ def cut(connection: Connection) -> None:
     """End a connection whose peer no longer answers: the statement that waits for it fails at once."""
     with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(SHUT_RDWR)
+
+
+READERS: Final = 4
+"""The most connections of a pool."""
+
+
+def not_open(address: DatabaseAddress) -> JournalUnavailable:
+    """The error of a journal that is used before it was opened, or after it was closed."""
+    return JournalUnavailable(f"The journal {address.shown} is not open: call open() before using it.")
+
+
+class ConnectionPool:
+    """The connections for everything but the commits of drivers."""
+
+    def __init__(self, address: DatabaseAddress, name: str) -> None:
+        self._address, self._name = address, name
+        self._pool: AsyncConnectionPool[Connection] | None = None
+
+    async def open(self) -> None:
+        """Prepare the pool; it connects when it is used."""
+        self._pool = AsyncConnectionPool(
+            self._address.url,
+            kwargs=settings_of(self._address),
+            configure=make_durable,
+            min_size=0,
+            max_size=READERS,
+            timeout=CONNECT_SECONDS,
+            open=False,
+        )
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def use(self, work: Work[T]) -> T:
+        """Do work with a connection; again if it was lost, as all of them may be after a restart."""
+        pool = self._pool
+        if pool is None:
+            raise not_open(self._address)
+        for attempt in range(READERS + 1):
+            try:
+                async with pool.connection() as connection:
+                    return await work(connection)
+            except PoolTimeout as error:
+                raise await self._refusal(error) from error
+            except (psycopg.Error, OSError) as error:
+                if attempt == READERS or not is_lost(error):
+                    raise journal_error(self._address, error) from error
+        raise AssertionError
+
+    async def notify(self, channel: str, payload: str) -> None:
+        """Send a notification."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+
+        await self.use(work)
+
+    async def _refusal(self, error: PoolTimeout) -> JournalError:
+        """The error of a pool that got no connection in time, which does not say why: the server does."""
+        try:
+            await (await connect(self._address, self._name)).close()
+        except (psycopg.Error, OSError) as refusal:
+            return journal_error(self._address, refusal)
+        return journal_error(self._address, error)
 
 
 ANNOUNCE_SECONDS: Final = 0.05

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from teamwright.journal.postgres.connection import (
 )
 from teamwright.journal.postgres.driver_connection import DriverConnection, PreparedStatements, Statement
 from teamwright.journal.postgres.queries import read_events, read_run
-from teamwright.journal.postgres.rows import CommitRows, DrivenRun, small_statement
+from teamwright.journal.postgres.rows import DrivenRun, commit_statement
 from teamwright.journal.protocol import Batch, Committed, events_lost, fenced_out, missing_source
 from teamwright.journal.run_status import RunStatus
 
@@ -156,7 +156,7 @@ class DriverSession:
         if self._task.done():
             return False
         try:
-            statement = self._statement([batch], {batch.run_id: run})
+            statement = commit_statement([batch], {batch.run_id: run}, self._connection.holds)
         except Exception:  # noqa: BLE001 - the queue finds it as well, and reports it
             del self._runs[batch.run_id]
             return False
@@ -274,36 +274,11 @@ class DriverSession:
         """Commit batches atomically: their events and bodies and, where due, the status of their runs."""
         try:
             runs = {run_id: await self._run_of(run_id) for run_id in dict.fromkeys(batch.run_id for batch in batches)}
-            statement = self._statement(batches, runs)
+            statement = commit_statement(batches, runs, self._connection.holds)
         except BaseException:
             self._forget(batches)
             raise
         await self._insert(batches, statement, may_be_recorded)
-
-    def _statement(self, batches: Sequence[Batch], runs: Mapping[str, DrivenRun]) -> Statement:
-        """The statement that inserts batches of these runs, which take them in."""
-        if len(batches) == 1 and (small := self._small_statement(batches[0], runs[batches[0].run_id])) is not None:
-            return small
-        rows = CommitRows()
-        due: set[str] = set()
-        for batch in batches:
-            run = runs[batch.run_id]
-            if self._saves_status(batch, run):
-                due.add(batch.run_id)
-            run.add(batch, rows.add(batch, run.bodies))
-        for run_id in due:
-            rows.save(run_id, runs[run_id].save())
-        return rows.statement()
-
-    def _small_statement(self, batch: Batch, run: DrivenRun) -> Statement | None:
-        if self._saves_status(batch, run) or (found := small_statement(batch, run.bodies)) is None:
-            return None
-        statement, used = found
-        run.add(batch, used)
-        return statement
-
-    def _saves_status(self, batch: Batch, run: DrivenRun) -> bool:
-        return run.is_due(batch.events) or not self._connection.holds(batch.run_id)
 
     def _forget(self, batches: Sequence[Batch]) -> None:
         """Read the runs of these batches again when they are needed: their cached state may be wrong."""

@@ -5,7 +5,7 @@ session knows of a run: its last saved status, the events since, and the bodies 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import LiteralString
@@ -143,6 +143,35 @@ def small_statement(batch: Batch, known: Collection[Body]) -> tuple[Statement, s
     parameters += [body.encode() for body in sorted(used)]
     text, formats = _small_text(len(events), len(bodies), len(used))
     return Statement(text, parameters, formats), used
+
+
+def commit_statement(
+    batches: Sequence[Batch], runs: Mapping[str, DrivenRun], is_held: Callable[[str], bool]
+) -> Statement:
+    """The statement that inserts batches of these runs, which take them in.
+
+    It saves the status of a run where that is due, and always if the run's driver lock is not held here.
+    """
+
+    def saves_status(batch: Batch) -> bool:
+        return runs[batch.run_id].is_due(batch.events) or not is_held(batch.run_id)
+
+    if len(batches) == 1 and not saves_status(batch := batches[0]):
+        run = runs[batch.run_id]
+        if (found := small_statement(batch, run.bodies)) is not None:
+            statement, used = found
+            run.add(batch, used)
+            return statement
+    rows = CommitRows()
+    due: set[str] = set()
+    for batch in batches:
+        run = runs[batch.run_id]
+        if saves_status(batch):
+            due.add(batch.run_id)
+        run.add(batch, rows.add(batch, run.bodies))
+    for run_id in due:
+        rows.save(run_id, runs[run_id].save())
+    return rows.statement()
 
 
 def first_commit(batch: Batch) -> tuple[str, list[str]]:

@@ -6,15 +6,17 @@ itself is JSON.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import LiteralString, NamedTuple
 
 from psycopg.types.json import Jsonb
 
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, UseConnection
-from teamwright.journal.postgres.queries import read_clock
+from teamwright.journal.postgres.paces import ModelPace, read_paces
+from teamwright.journal.postgres.queries import read_clock, read_driven, read_ended, read_last_items, read_summaries
 from teamwright.journal.stores import Note, rank_notes
 from teamwright.values.models import JsonValue
+from teamwright.values.results import RunSummary
 
 LARGEST_ID = 2**63 - 1
 """The largest number that the database stores."""
@@ -288,3 +290,39 @@ class PostgresWorkers:
             return [WorkerRow(*row) for row in await cursor.fetchall()]
 
         return await self._use(work)
+
+
+class ClusterTables:
+    """What the processes of a cluster share beside the runs, and ask about many runs at once."""
+
+    def __init__(self, address: DatabaseAddress, use: UseConnection) -> None:
+        self._address, self._use = address, use
+        self.schedules = PostgresSchedules(use)
+        self.workers = PostgresWorkers(use)
+
+    async def now(self) -> float:
+        """Return the time by the clock of the database, which all machines share, in seconds since 1970."""
+        return await self._use(read_clock)
+
+    async def paces(self) -> list[ModelPace]:
+        """Return how fast each model is called, by all processes together."""
+        return await self._use(read_paces)
+
+    async def driven(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of these runs whose driver lock is held by any process."""
+        return await self._use(lambda connection: read_driven(connection, self._address, list(run_ids)))
+
+    async def summaries(self, run_ids: Collection[str]) -> dict[str, RunSummary]:
+        """Return the summaries of those of these runs that exist."""
+        which: LiteralString = "WHERE id = ANY(%s::text[])"
+        wanted = (list(run_ids),)
+        found = await self._use(lambda connection: read_summaries(connection, self._address, which, wanted))
+        return {one.id: one for one in found}
+
+    async def last_inbox_items(self, run_ids: Collection[str]) -> dict[str, int]:
+        """Return the id of the last inbox item of those of these runs that have one."""
+        return await self._use(lambda connection: read_last_items(connection, list(run_ids)))
+
+    async def ended_before(self, seconds: float, limit: int) -> list[str]:
+        """Return the oldest runs that are no children and ended more than `seconds` ago, by the database's clock."""
+        return await self._use(lambda connection: read_ended(connection, seconds, limit))
