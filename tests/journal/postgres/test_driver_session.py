@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable, RunIsLive
-from teamwright.journal.postgres import connection, driver_connection, driver_session
+from teamwright.journal.postgres import connection, driver_connection, driver_session, rows
 from teamwright.journal.postgres.connection import Connection, DatabaseAddress, connect
 from teamwright.journal.postgres.driver_session import DriverSession
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -338,7 +338,7 @@ async def test_an_unexpected_error_fails_its_batch_alone(
         for run in ("run", "other"):
             await commit(journal, Batch(events(run, [1]), {}, alone))
         with monkeypatch.context() as patched:
-            patched.setattr(driver_session, "small_statement", lambda batch, known: {}["unexpected"])
+            patched.setattr(rows, "small_statement", lambda batch, known: {}["unexpected"])
             with pytest.raises(JournalError, match="'run' can't be recorded"):
                 await asyncio.wait_for(commit(journal, Batch(events("run", [2]), {}, alone)), 20)
         await commit(journal, Batch(events("other", [2]), {}, alone))
