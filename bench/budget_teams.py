@@ -21,7 +21,7 @@ from teamwright import Context, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
-from teamwright.budget.money import Rate, picodollars
+from teamwright.budget.estimates import Rate, picodollars
 from teamwright.strategies.protocol import Strategy
 from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.price import Price

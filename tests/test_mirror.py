@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "cluster/queue/database.py": "cluster/queue/test_client.py",
     "cli/wing_options.py": "lab/commands/test_auto_topology.py",
     "cluster/shared_engine.py": "cluster/placement/test_worker_placement.py",
     "cluster/wing.py": "test_wings.py",
@@ -142,14 +143,10 @@ COVERED_BY = {
     "cli/text/team_diagram.py": "cli/test_show.py",
     "cli/text/team_picture.py": "cli/test_show.py",
     "cli/text/workspace.py": "cli/runs/test_inspect.py",
-    "documents/field_checks.py": "teams/manifests/checks/test_references.py",
-    "documents/nodes.py": "documents/test_reader.py",
-    "documents/problems.py": "documents/test_reader.py",
-    "documents/schema_check.py": "teams/manifests/test_schema.py",
+    "documents/schema_check.py": "teams/manifests/checks/test_references.py",
     "values/record_checks.py": "laws/test_every_record_can_be_read.py",
     "values/limits/compact.py": "agents/test_compaction.py",
     "history/conversation.py": "runtime/test_conversations.py",
-    "history/record/asks.py": "history/record/test_run_record.py",
     "server/page/projection/asks.py": "server/page/projection/test_projection.py",
     "server/page/projection/budgets.py": "server/page/projection/test_projection.py",
     "server/page/projection/conversion.py": "server/page/projection/test_projection.py",
@@ -164,9 +161,6 @@ COVERED_BY = {
     "teams/codeless.py": "lab/replay/test_what_if.py",
     "server/page/artifacts.py": "server/routes/test_records.py",
     "server/page/page_events.py": "server/page/test_schema.py",
-    "history/wording/live.py": "cli/runs/test_steer.py",
-    "history/wording/interventions.py": "cli/runs/test_steer.py",
-    "history/record/interventions.py": "runtime/context/test_interventions.py",
     "history/record/charges.py": "history/record/test_run_record.py",
     "lab/drawing/table.py": "lab/evaluation/test_report.py",
     "lab/evaluation/plot.py": "lab/evaluation/test_report.py",

@@ -9,7 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.models import Models
-    from teamwright.budget.rate_window import Departure
+    from teamwright.budget.rate_limits import Departure
     from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, SharingLimiter
     from teamwright.runtime.conversations import Conversations
     from teamwright.runtime.engine import Engine
@@ -41,7 +41,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.budget.rate_window": "Departure",
+        "teamwright.budget.rate_limits": "Departure",
         "teamwright.runtime.admission.shared_limits": "PaceShare SharedLimits SharingLimiter",
         "teamwright.runtime.conversations": "Conversations",
         "teamwright.runtime.engine": "Engine",

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.budget.money import Rate, dollars
+from teamwright.budget.estimates import Rate, dollars
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright.budget.estimates import Rate
 from teamwright.budget.holdback import FRAMES, Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
-from teamwright.budget.money import Rate
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.budget.estimates import Rate, byte_bound, picodollars
 from teamwright.budget.ledger import (
     AMPLE_OUTPUT,
     CALLS,
@@ -25,8 +26,6 @@ from teamwright.budget.ledger import (
     charge_for,
     refusal_text,
 )
-from teamwright.budget.money import Rate, picodollars
-from teamwright.budget.token_estimate import byte_bound
 from teamwright.values.limits.limits import Limits, MessageLimits
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright.documents.fast_reader import read_fast
-from teamwright.documents.nodes import plain
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import ProblemReport, plain
 from teamwright.documents.reader import MANIFEST, FileForm, ReadLimits, read_file
 from teamwright.errors import ManifestError
 from teamwright.teams.manifests.task_file import read_plan

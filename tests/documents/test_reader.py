@@ -8,8 +8,7 @@ import yaml
 from pydantic import JsonValue
 
 from teamwright.documents import reader
-from teamwright.documents.nodes import Fields, plain
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport, plain
 from teamwright.documents.reader import MAX_BYTES, FileForm, mapping_form, read_file
 
 ANY = FileForm(lambda _: True, "")

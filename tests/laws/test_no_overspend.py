@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.budget.money import Rate, dollars, picodollars
+from teamwright.budget.estimates import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal

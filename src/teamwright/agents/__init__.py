@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
     from teamwright.agents.tools.python import tool
     from teamwright.agents.tools.registry import ToolLike
-    from teamwright.budget.money import Rate
-    from teamwright.documents.nodes import Entry, Fields, Items, Place, Scalar
-    from teamwright.documents.problems import ProblemReport
+    from teamwright.budget.estimates import Rate
+    from teamwright.documents.nodes import Entry, Fields, Items, Place, ProblemReport, Scalar
     from teamwright.values.limits.compact import Compact
     from teamwright.values.limits.degradation import Cutback
     from teamwright.values.limits.limits import Limits, MessageLimits, Pace
@@ -248,9 +247,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.functions.turn_context": "TurnContext",
         "teamwright.agents.tools.registry": "ToolLike",
         "teamwright.agents.schemas.schema": "Schema",
-        "teamwright.budget.money": "Rate",
-        "teamwright.documents.nodes": "Entry Fields Items Place Scalar",
-        "teamwright.documents.problems": "ProblemReport",
+        "teamwright.budget.estimates": "Rate",
+        "teamwright.documents.nodes": "Entry Fields Items Place ProblemReport Scalar",
         "teamwright.values.limits.degradation": "Cutback",
         "teamwright.values.owned_paths": "Owned",
     },

@@ -8,9 +8,8 @@ from __future__ import annotations
 from math import inf
 
 from teamwright.agents.prices import rate_of
+from teamwright.budget.estimates import BYTES_PER_MESSAGE, Rate, picodollars
 from teamwright.budget.ledger import AMPLE_OUTPUT, USEFUL_OUTPUT, scaled_output
-from teamwright.budget.money import Rate, picodollars
-from teamwright.budget.token_estimate import BYTES_PER_MESSAGE
 from teamwright.values.limits.reply import text_size
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Amounts
 from teamwright.values.specs.manifest import AnyModel

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
 
-from teamwright.budget.money import PICODOLLARS, Rate
+from teamwright.budget.estimates import PICODOLLARS, Rate
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel

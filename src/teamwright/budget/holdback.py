@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
+from teamwright.budget.estimates import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST, Rate, picodollars
 from teamwright.budget.ledger import (
     AMPLE_OUTPUT,
     LEAST_REPLIES,
@@ -26,8 +27,6 @@ from teamwright.budget.ledger import (
     likely_mean,
     scaled_output,
 )
-from teamwright.budget.money import Rate, picodollars
-from teamwright.budget.token_estimate import TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 from teamwright.values.turns.turn import Tier

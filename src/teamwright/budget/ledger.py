@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
-from teamwright.budget.money import Rate, dollars, picodollars
+from teamwright.budget.estimates import Rate, dollars, picodollars
 from teamwright.errors import LimitReached
 from teamwright.values.limits.limits import Limits, MessageLimits
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage

@@ -227,8 +227,7 @@ def _made(names: tuple[str, ...]) -> str:
 
 def _read(text: str) -> JsonValue:
     """What YAML means by a text; nothing if it is not YAML as manifests have it."""
-    from teamwright.documents.nodes import Place, plain
-    from teamwright.documents.problems import ProblemReport
+    from teamwright.documents.nodes import Place, ProblemReport, plain
     from teamwright.documents.reader import parse_documents
 
     nodes = parse_documents(text, Place("options"), ProblemReport())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 
+from teamwright.documents.nodes import UNPRINTABLE, resolve
 from teamwright.documents.reader import MAX_DEPTH, ReadLimits, parse_events
-from teamwright.documents.scalars import UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
     import yaml

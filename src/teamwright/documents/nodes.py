@@ -1,12 +1,16 @@
-"""The nodes that the reader builds from YAML: plain data with positions. They know nothing about teams."""
+"""The nodes of a YAML document with their places, scalars by the core schema of YAML 1.2, and problems found in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
 
 from pydantic import JsonValue
 
+from teamwright.errors import Problem, UsageError, nearest
 from teamwright.values.text.display import cut
 
 
@@ -153,3 +157,109 @@ def described(node: Node) -> str:
             return f"the text {shown(value)}"
         case Scalar():
             return f"the number {node.raw or node.value}"
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+COMPARISONS = 20_000
+
+
+@dataclass(slots=True)
+class ProblemReport:
+    """The problems found so far. `incomplete` is set if a file could not be read: a name may be declared in it."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    warnings: list[Problem] = field(default_factory=list[Problem])
+    incomplete: bool = False
+    compared: int = 0
+
+    def problem(self, place: Place, message: str, suggestion: str = "") -> None:
+        """Add a problem, which makes the load fail."""
+        self._note(self.problems, place, message, suggestion)
+
+    def warning(self, place: Place, message: str, suggestion: str = "") -> None:
+        """Add a warning, which does not make the load fail."""
+        self._note(self.warnings, place, message, suggestion)
+
+    def collect(self, place: Place, owner: str, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call a function and return its result; if it raises `UsageError`, add that as a problem and return `None`."""
+        try:
+            return check(*args, **kwargs)
+        except UsageError as error:
+            for reason in error.reasons or (str(error),):
+                self.problem(place, f"{owner}: {reason}")
+            return None
+
+    def near(self, name: str, known: Iterable[str] | Callable[[], Iterable[str]], otherwise: str = "") -> str:
+        """Suggest the nearest known names; after many comparisons none, so that thousands of mistakes stay fast.
+
+        Pass a function if collecting the known names is slow.
+        """
+        if self.compared > COMPARISONS:
+            return ""
+        names = set(known() if callable(known) else known)
+        self.compared += len(names)
+        return nearest(name[:100], names, otherwise).removesuffix(".") if self.compared <= COMPARISONS else ""
+
+    @staticmethod
+    def _note(notes: list[Problem], place: Place, message: str, suggestion: str) -> None:
+        notes.append(Problem(message, place.file, place.line, place.column, suggestion))
+
+
+def sort_problems(problems: Iterable[Problem], files: Iterable[str]) -> tuple[Problem, ...]:
+    """Sort problems by file and line, without duplicates."""
+    rank = {file: number for number, file in enumerate(files)}
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (rank.get(one.file, -1), one.line, one.column)))
+
+
+TAG = "tag:yaml.org,2002:"
+UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+")
+FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+LARGEST = 1 << 63
+
+ScalarValue = str | int | float | bool | None
+
+
+def resolve(text: str, tag: str | None, *, plainly: bool) -> tuple[ScalarValue, str]:
+    """Return the value of a scalar, and a message if it has none."""
+    if tag in {None, "!"}:
+        return _plain_value(text) if plainly and tag is None else (text, "")
+    kind = str(tag).removeprefix(TAG)
+    if kind == "str":
+        return text, ""
+    expected = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}.get(kind)
+    if expected is None:
+        return text, f"The tag {shown(str(tag))} is not supported: remove it"
+    value, mistake = _plain_value(text)
+    if mistake or type(value) not in expected:
+        return text, mistake or f"{shown(text)} does not match its tag !!{kind}"
+    return value, ""
+
+
+def _plain_value(text: str) -> tuple[ScalarValue, str]:
+    if text in WORDS:
+        return WORDS[text], ""
+    if INTEGER.fullmatch(text):
+        return _integer(text)
+    if FLOAT.fullmatch(text):
+        number = float(text)
+        return (number, "") if math.isfinite(number) else (text, f"The number {shown(text)} is too large")
+    if NOT_FINITE.fullmatch(text):
+        return text, f"{text} is not a finite number"
+    return text, ""
+
+
+def _integer(text: str) -> tuple[ScalarValue, str]:
+    # Python rejects very long numbers, and no record needs more than 64 bits.
+    if len(text) <= 24:
+        number = int(text, 0)
+        if -LARGEST <= number < LARGEST:
+            return number, ""
+    return text, f"The number {shown(text)} is too large"

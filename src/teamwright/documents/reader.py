@@ -14,9 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.problems import ProblemReport
-from teamwright.documents.scalars import TAG, UNPRINTABLE, resolve
+from teamwright.documents.nodes import (
+    TAG,
+    UNPRINTABLE,
+    Entry,
+    Fields,
+    Items,
+    Node,
+    Place,
+    ProblemReport,
+    Scalar,
+    described,
+    resolve,
+    shown,
+)
 
 if TYPE_CHECKING:
     import yaml

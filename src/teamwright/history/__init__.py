@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.history.diff import RunDiff, compare
     from teamwright.history.history import RunHistory
-    from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates
-    from teamwright.history.kpi_totals import total_of
+    from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates, total_of
     from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
 
 __all__ = [
@@ -41,9 +40,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.history.checkpoints": "Checkpoint",
         "teamwright.history.conversation": "ConversationHistory ConversationSummary ConversationTurn",
         "teamwright.history.diff": "RunDiff compare",
-        "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates",
+        "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates total_of",
         "teamwright.history.history": "RunHistory",
-        "teamwright.history.kpi_totals": "total_of",
         "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
 )

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.ledger import ONE_CALL, Cost, add_cost, charge_for
-from teamwright.budget.money import dollars, picodollars
 from teamwright.history.driver_time import DriverTime
 from teamwright.values.events.agent import (
     AgentAsked,

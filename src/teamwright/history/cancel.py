@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from teamwright.budget.money import dollars
+from teamwright.budget.estimates import dollars
 from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch

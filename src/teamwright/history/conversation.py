@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.history.history import RunHistory
-    from teamwright.history.record.recorded_reply import RecordedBodies
+    from teamwright.history.record.asks import RecordedBodies
     from teamwright.values.events.run import RunEnded, RunStarted
     from teamwright.values.results import RunSummary, Status
     from teamwright.values.turns.messages import Message

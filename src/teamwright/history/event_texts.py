@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

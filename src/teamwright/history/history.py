@@ -27,7 +27,7 @@ from teamwright.history.checkpoints import (
     find_checkpoint,
 )
 from teamwright.history.ending import STOPPED, iso
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.history.review_retry import before_review
 from teamwright.journal.protocol import Batch, Journal

@@ -12,7 +12,7 @@ from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import (

@@ -14,7 +14,7 @@ import anyio
 
 from teamwright.errors import ConversationBusy, RunIsLive, UnknownName, UsageError
 from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, check_record
 from teamwright.journal.protocol import damaged
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.functions.import_guard import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.rate_limiter import RateLimiters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from teamwright.history.event_texts import Texts, bodies_of, texts_of
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.deleted_run import deleted_is_not_found, run_not_found

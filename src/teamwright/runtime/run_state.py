@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.agents.contract.agent import Agent
+from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import NO_COST, Account
-from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
+from teamwright.history.record.deliveries import Store
 from teamwright.history.record.run_record import EXPIRED, RunRecord
-from teamwright.history.record.workspace import Store
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus

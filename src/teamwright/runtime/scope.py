@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import UNSET, Policy
+from teamwright.budget.estimates import dollars, picodollars
 from teamwright.budget.holdback import Holdback
 from teamwright.budget.ledger import Account, BudgetUnit
-from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey
 from teamwright.history.record.charges import Charges
 from teamwright.runtime.ordering.lane import Lane

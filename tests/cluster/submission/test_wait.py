@@ -12,7 +12,7 @@ from teamwright.cluster.submission.code_folder import CodeFolder
 from teamwright.cluster.submission.prepared_team import PreparedTeam, prepare_team
 from teamwright.cluster.submission.team_loader import Lacks
 from teamwright.cluster.submission.wait import record_wait
-from teamwright.history.wording.notes import note_text
+from teamwright.history.wording import note_text
 from teamwright.journal.protocol import Batch
 from teamwright.teams.load import source_of
 from teamwright.teams.manifests.load import load

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import ProblemReport
 from teamwright.errors import InvalidValue
 from teamwright.experts import ExpertTemplate
 from teamwright.experts.profiles.template import read_template

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.budget.learned_rates import FEWEST_SAMPLES
+from teamwright.budget.estimates import FEWEST_SAMPLES
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission import prompt_meter
 from teamwright.runtime.admission.prompt_meter import PromptMeter

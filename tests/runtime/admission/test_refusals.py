@@ -12,7 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
-from teamwright.budget.money import Rate, dollars
+from teamwright.budget.estimates import Rate, dollars
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT
 from teamwright.strategies import ClosingAsk, Members, Outcome, Settings, Task

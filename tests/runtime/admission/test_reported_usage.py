@@ -11,7 +11,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.budget.money import Rate, dollars
+from teamwright.budget.estimates import Rate, dollars
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from pydantic import JsonValue
 
 from teamwright.agents.files.attachment import Attachment
-from teamwright.budget.money import Rate
+from teamwright.budget.estimates import Rate
 from teamwright.values.events.agent import (
     AgentCalled,
     AgentReturned,

@@ -24,9 +24,8 @@ from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
-from teamwright.documents.field_checks import check_secrets, check_web_address
-from teamwright.documents.nodes import Fields, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport, shown
+from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
 from teamwright.values.events.agent import McpMethod
 from teamwright.values.limits.reply import MAX_BYTES

@@ -34,7 +34,7 @@ from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.agents.transfer import transfer_message
-from teamwright.budget.money import Rate
+from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.key import request_place, tool_place
 from teamwright.values.limits.limits import Pace

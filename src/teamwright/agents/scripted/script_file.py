@@ -12,10 +12,21 @@ from typing import TypeVar, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, described, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.nodes import (
+    Entry,
+    Fields,
+    Items,
+    Node,
+    Place,
+    ProblemReport,
+    described,
+    place_at,
+    plain,
+    resolve,
+    shown,
+    sort_problems,
+)
 from teamwright.documents.reader import FileForm, ReadLimits, has_key_like, read_file
-from teamwright.documents.scalars import resolve
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, Problem
 from teamwright.values.models import Value

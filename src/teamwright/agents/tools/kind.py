@@ -18,8 +18,7 @@ from teamwright.values.models import Value
 from teamwright.values.specs.manifest import ToolSpec
 
 if TYPE_CHECKING:
-    from teamwright.documents.nodes import Fields
-    from teamwright.documents.problems import ProblemReport
+    from teamwright.documents.nodes import Fields, ProblemReport
 
 S = TypeVar("S", bound=BaseModel)
 

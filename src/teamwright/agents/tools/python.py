@@ -30,9 +30,8 @@ from teamwright.agents.tools.signature import (
     arguments_adapter,
     read_signature,
 )
-from teamwright.documents.field_checks import check_import_path, import_path_in
-from teamwright.documents.nodes import Fields, Items, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Items, ProblemReport, Scalar, shown
+from teamwright.documents.schema_check import check_import_path, import_path_in
 from teamwright.errors import InvalidValue, NotResumable, ToolError, UsageError, nearest
 from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name

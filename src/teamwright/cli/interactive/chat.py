@@ -19,7 +19,7 @@ from teamwright.cli.terminal.output import one_line, result_stream, say, write_j
 from teamwright.cli.text.results import failure_text, status_text, usage_text
 from teamwright.cli.views.chat import ChatView, can_stream
 from teamwright.errors import ConversationBusy, NotResumable, UnknownName, UsageError, nearest
-from teamwright.history.wording.notes import question_text
+from teamwright.history.wording import question_text
 from teamwright.values.names import check_name
 from teamwright.values.results import FINAL
 from teamwright.values.text.display import count_text, price_text, seconds_text

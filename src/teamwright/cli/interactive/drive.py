@@ -31,7 +31,7 @@ from teamwright.cli.text.results import (
 from teamwright.cli.views.event_lines import EventLines
 from teamwright.cli.views.view import View, live_view
 from teamwright.errors import RunNotFound, UsageError
-from teamwright.history.wording.notes import question_text
+from teamwright.history.wording import question_text
 from teamwright.values.people.confirmations import is_confirmation
 from teamwright.values.text.display import price_text, seconds_text
 

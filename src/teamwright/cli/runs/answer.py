@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.text.results import draft_text, pending_answer_text
 from teamwright.errors import JournalError, UsageError
-from teamwright.history.wording.notes import question_text
+from teamwright.history.wording import question_text
 from teamwright.runtime.webhooks.notice import answer_command, resume_command
 from teamwright.values.events.run import RunQueued
 from teamwright.values.people.approvals import REVISE

@@ -64,7 +64,7 @@ def kpi(
     gates = read_gates(gate or ())
 
     async def work(journal: Journal) -> int:
-        from teamwright.history.kpi_totals import total_of
+        from teamwright.history.kpi_gates import total_of
         from teamwright.history.kpis import read_kpis
 
         ids = await _run_ids(journal, runs or (), last, team)
@@ -171,7 +171,7 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
 
 
 def _broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> Iterator[str]:
-    from teamwright.history.kpi_totals import TOTAL
+    from teamwright.history.kpi_gates import TOTAL
 
     for one, gates in zip(runs, checked, strict=True):
         name = "the total" if one.run_id == TOTAL else f"run {one.run_id!r}"

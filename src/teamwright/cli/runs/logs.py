@@ -15,7 +15,7 @@ from teamwright.cli.terminal.output import clean, one_line, write_json, write_re
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, folded_texts, with_texts
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
-from teamwright.history.wording.notes import detail_text, note_text
+from teamwright.history.wording import detail_text, note_text
 from teamwright.journal.codec import decode_body
 from teamwright.values.events.agent import (
     AgentAbandoned,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teamwright.cli.interactive.editor import edit_text, editor_command
-from teamwright.documents.nodes import Node, Place, plain
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Node, Place, ProblemReport, plain
 from teamwright.documents.reader import mapping_form, parse_documents, read_file
 from teamwright.errors import ManifestError, UsageError
 

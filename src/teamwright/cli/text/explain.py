@@ -32,7 +32,7 @@ from teamwright.cli.text.tool_calls import ToolCalls, call_text, tool_names, wit
 from teamwright.cli.text.workspace import WorkspaceSummary, workspace_summary
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.history.member_board import Board, OpenTurn
-from teamwright.history.wording.notes import detail_text, note_text, question_text
+from teamwright.history.wording import detail_text, note_text, question_text
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold

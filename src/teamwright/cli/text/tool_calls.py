@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean
 from teamwright.history.event_texts import bodies_of, texts_of
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

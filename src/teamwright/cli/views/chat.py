@@ -12,7 +12,7 @@ from teamwright.cli.terminal.output import clean, one_line, result_stream, say, 
 from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.cli.views.view import WIDEST_LINE, message_texts
 from teamwright.history.member_board import Board, OpenTurn
-from teamwright.history.wording.notes import mark_of, note_text
+from teamwright.history.wording import mark_of, note_text
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Delta, Event
 from teamwright.values.events.team import TeamHandoff

@@ -22,7 +22,7 @@ from teamwright.cli.text.failures import ShownFailures
 from teamwright.cli.views.tool_lines import ToolLines
 from teamwright.cli.views.view import CUT, Repeats, message_texts, row_words
 from teamwright.history.member_board import Board, MemberRow, State
-from teamwright.history.wording.notes import mark_of, note_text
+from teamwright.history.wording import mark_of, note_text
 from teamwright.runtime.driver.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import AnyDelta, Event

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.cli.text.tool_calls import ToolCalls, event_texts, folded_line, folded_texts, whole_text, with_texts
-from teamwright.history.wording.notes import note_text
+from teamwright.history.wording import note_text
 from teamwright.values.events.agent import AgentAsked, AgentReturned
 from teamwright.values.text.display import cut, seconds_text
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from teamwright.budget.rate_window import MINUTE, Departure, RateWindow
+from teamwright.budget.rate_limits import MINUTE, Departure, RateWindow
 from teamwright.runtime.admission.shared_limits import SharingLimiter
 from teamwright.values.limits.limits import Pace
 from teamwright.values.models import JsonValue

@@ -9,8 +9,18 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.documents.nodes import Entry, Fields, Items, Place, Scalar, is_nothing, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import (
+    Entry,
+    Fields,
+    Items,
+    Place,
+    ProblemReport,
+    Scalar,
+    is_nothing,
+    place_at,
+    plain,
+    shown,
+)
 from teamwright.experts.profiles.prompt import Colleague, expert_prompt, join_parts, team_prompt
 from teamwright.experts.profiles.registry import ExpertTemplates, templates_beside
 from teamwright.experts.profiles.template import SKILLS, TEMPLATE, as_node

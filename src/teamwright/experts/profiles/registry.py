@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from teamwright.documents.nodes import Place
-from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.nodes import Place, ProblemReport, sort_problems
 from teamwright.errors import ManifestError, Problem, UnknownName, UsageError
 from teamwright.experts.profiles.template import ExpertTemplate, read_template
 

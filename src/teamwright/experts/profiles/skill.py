@@ -15,8 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from teamwright.documents.nodes import Fields, Place
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Place, ProblemReport
 from teamwright.documents.reader import parse_documents
 from teamwright.errors import UsageError
 from teamwright.values.models import Value

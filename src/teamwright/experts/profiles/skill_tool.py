@@ -17,8 +17,7 @@ from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.methods import MethodSource
 from teamwright.agents.tools.protocol import ToolSource
-from teamwright.documents.nodes import Fields
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.experts.profiles.skill import (
     SKILL_FILE,

@@ -8,8 +8,19 @@ from typing import cast
 
 from pydantic import Field, JsonValue, ValidationError
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import (
+    Entry,
+    Fields,
+    Items,
+    Node,
+    Place,
+    ProblemReport,
+    Scalar,
+    described,
+    place_at,
+    plain,
+    shown,
+)
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.documents.schema_check import Schema, SchemaCheck
 from teamwright.teams.manifests.native import expand_tools

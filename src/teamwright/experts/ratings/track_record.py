@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import JournalCorrupt, UsageError
 from teamwright.experts.ratings.work import RatedWork, read_work
-from teamwright.history.kpi_totals import lower_bound
+from teamwright.history.kpi_gates import lower_bound
 from teamwright.journal.protocol import Journal
 from teamwright.values.limits.usage import NOTHING
 from teamwright.values.models import Record

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import BudgetUnit, Cost
-from teamwright.budget.money import picodollars
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.key import key_and_parents

@@ -13,16 +13,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ValidationError
 
+from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
-from teamwright.budget.money import picodollars
 from teamwright.history.driver_time import DriverTime
-from teamwright.history.record.asks import RecordedAsk, RecordedCall
+from teamwright.history.record.asks import RecordedAsk, RecordedBodies, RecordedCall, Recovered, superseded_asks
 from teamwright.history.record.charges import RecordedCharges, cost_of_run
-from teamwright.history.record.deliveries import RecordedDeliveries
-from teamwright.history.record.interventions import RecordedInterventions
-from teamwright.history.record.recorded_reply import RecordedBodies
-from teamwright.history.record.superseded import Recovered, superseded_asks
-from teamwright.history.record.workspace import Store
+from teamwright.history.record.deliveries import RecordedDeliveries, RecordedInterventions, Store
 from teamwright.journal.protocol import damaged
 from teamwright.values.events.agent import (
     RUN_KIND,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import turns_of
-from teamwright.history.record.recorded_reply import RecordedBodies, recorded_reply
+from teamwright.history.record.asks import RecordedBodies, recorded_reply
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned, EffectKind
 from teamwright.values.events.budget import BudgetRefused

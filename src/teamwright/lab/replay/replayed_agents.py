@@ -22,8 +22,8 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.retry import recorded_error
+from teamwright.budget.estimates import Rate, picodollars
 from teamwright.budget.ledger import USEFUL_OUTPUT
-from teamwright.budget.money import Rate, picodollars
 from teamwright.errors import AgentError, LimitReached, UsageError
 from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
 from teamwright.strategies.plan.step_evaluation import has_evaluated_steps

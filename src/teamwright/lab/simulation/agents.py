@@ -23,7 +23,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.budget.money import Rate
+from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.run_bound import count_turn

@@ -11,7 +11,7 @@ import anyio
 from pydantic import ValidationError
 
 from teamwright.agents.prices import rate_of
-from teamwright.budget.money import Rate
+from teamwright.budget.estimates import Rate
 from teamwright.errors import JournalError, TeamwrightError
 from teamwright.history.kpis import Kpis, kpis_of
 from teamwright.journal.protocol import Journal

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from teamwright.history.kpi_totals import lower_bound
+from teamwright.history.kpi_gates import lower_bound
 from teamwright.values.models import Record
 
 SCALING, EQUAL_TOKENS = "arXiv 2512.08296", "arXiv 2604.02460"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from teamwright.agents.contract.effect import Effect
+from teamwright.budget.estimates import Rate, byte_bound
 from teamwright.budget.ledger import (
     NO_COST,
     Account,
@@ -21,8 +22,6 @@ from teamwright.budget.ledger import (
     ReservationRequest,
     Unavailable,
 )
-from teamwright.budget.money import Rate
-from teamwright.budget.token_estimate import byte_bound
 from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.admission.rate_limiter import RateLimiter, Slot
 from teamwright.runtime.ordering.lane import waiting_for_provider

@@ -13,8 +13,8 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import declared_price
 from teamwright.agents.summary import with_summary
+from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import Account
-from teamwright.budget.money import dollars
 from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends
 from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, FORECAST_LADDER, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState

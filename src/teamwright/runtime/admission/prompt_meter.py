@@ -19,8 +19,7 @@ import anyio.lowlevel
 
 from teamwright.agents.clients.tokenizer import CountTokens, encoding_of, is_installed, load_tokenizer
 from teamwright.agents.contract.effect import Effect
-from teamwright.budget.learned_rates import LearnedRates
-from teamwright.budget.token_estimate import TextProfile, byte_bound, framed, profile_of
+from teamwright.budget.estimates import LearnedRates, TextProfile, byte_bound, framed, profile_of
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.budget import CountedBy

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 
 from teamwright.agents.contract.effect import Effect
-from teamwright.budget.fair_queue import FairQueue
 from teamwright.budget.ledger import Unavailable
-from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
+from teamwright.budget.rate_limits import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, FairQueue, RateWindow
 from teamwright.errors import AgentError, LimitReached, RateLimited
 from teamwright.runtime.admission.shared_limits import PaceShare, SharedLimits, Window
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from teamwright.budget.rate_window import Departure
+from teamwright.budget.rate_limits import Departure
 from teamwright.values.limits.limits import Pace
 
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from msgspec import structs
 
+from teamwright.budget.estimates import picodollars
 from teamwright.budget.ledger import Cost
-from teamwright.budget.money import picodollars
 from teamwright.errors import BudgetUnavailable, JournalError, NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Batch, InboxItem, Journal

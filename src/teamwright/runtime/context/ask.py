@@ -13,9 +13,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy
 from teamwright.budget.holdback import Holdback
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
-from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.charges import Charges, charge_of
-from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.admission.forecast import Forecast
 from teamwright.runtime.context.approval import ApprovalGate

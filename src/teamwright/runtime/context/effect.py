@@ -12,12 +12,11 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
+from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import CALLS, NO_COST, TOKENS, USD, Cost, Reservation, charge_for
-from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError
-from teamwright.history.record.asks import RecordedCall
+from teamwright.history.record.asks import RecordedCall, recorded_result, texts_apart
 from teamwright.history.record.charges import cost_of_run
-from teamwright.history.record.recorded_reply import recorded_result, texts_apart
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.admission.prompt_meter import PromptBound
 from teamwright.runtime.context.doubt import DoubtfulCall

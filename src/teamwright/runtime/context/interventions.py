@@ -14,7 +14,7 @@ from msgspec import structs
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, ApplyChange
 from teamwright.errors import TeamwrightError
-from teamwright.history.record.interventions import TOO_LATE
+from teamwright.history.record.deliveries import TOO_LATE
 from teamwright.runtime.context.approval import BEFORE
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.question import ask_person_at

@@ -15,7 +15,7 @@ import anyio
 
 from teamwright.agents.contract.effect import Returned
 from teamwright.errors import NotDone
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned

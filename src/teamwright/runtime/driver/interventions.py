@@ -6,7 +6,7 @@ It starts from the record; the code that carries an intervention out keeps it up
 from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.history.record.interventions import RecordedInterventions
+from teamwright.history.record.deliveries import RecordedInterventions
 from teamwright.runtime.driver.raised_limits import raised
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.teams.team import Team

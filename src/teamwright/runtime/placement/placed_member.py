@@ -18,10 +18,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import rate_of
-from teamwright.budget.money import Rate, dollars
+from teamwright.budget.estimates import Rate, dollars
 from teamwright.errors import JournalCorrupt, JournalError, MemberFailed
-from teamwright.history.record.asks import RecordedAsk
-from teamwright.history.record.recorded_reply import recorded_reply
+from teamwright.history.record.asks import RecordedAsk, recorded_reply
 from teamwright.history.record.run_record import RunRecord
 from teamwright.runtime.placement.parent_run import CALL, ParentRun
 from teamwright.runtime.placement.placed_turn import GIVEN

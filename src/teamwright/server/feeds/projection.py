@@ -13,7 +13,7 @@ import msgspec
 from pydantic import JsonValue
 
 from teamwright.history.event_texts import bodies_of, texts_of
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event

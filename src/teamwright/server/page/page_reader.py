@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
 
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.journal.protocol import Journal
 from teamwright.server.page.page_events import PageEvent
 from teamwright.server.page.projection.projection import PageProjection, needed_bodies

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from teamwright.agents.tools.registry import reserved_names
-from teamwright.documents.nodes import Fields, Node, Place, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Node, Place, ProblemReport, shown
 from teamwright.errors import a
 from teamwright.values.names import NAME, suggest_name
 

@@ -5,7 +5,7 @@ It does so once, when a manifest is loaded. A run records the result, so no late
 
 from __future__ import annotations
 
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import ProblemReport
 from teamwright.teams.manifests.declarations import Declarations
 from teamwright.wings import absent_words, hooks
 

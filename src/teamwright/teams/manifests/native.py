@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Entry, Fields, Items, Node, ProblemReport, Scalar, described, is_nothing, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind
 from teamwright.teams.manifests.schema import definitions, section_value

@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.agents.tools.registry import OWN, find_kind, kind_names
-from teamwright.documents.field_checks import IMPORT_PATH
+from teamwright.documents.schema_check import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.options import options_schema
 from teamwright.strategies.registry import find_strategy, strategy_names

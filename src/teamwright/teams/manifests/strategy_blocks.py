@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from teamwright.documents.nodes import Entry, Fields, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Entry, Fields, ProblemReport, Scalar, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -11,8 +11,20 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from teamwright.documents.fast_reader import read_fast
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport, sort_problems
+from teamwright.documents.nodes import (
+    Entry,
+    Fields,
+    Items,
+    Node,
+    Place,
+    ProblemReport,
+    Scalar,
+    described,
+    place_at,
+    plain,
+    shown,
+    sort_problems,
+)
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError

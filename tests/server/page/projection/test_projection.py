@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn, load_team
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.server.page.page_events import (
     PageAnswer,
     PageBudget,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import load_team
-from teamwright.documents.nodes import Fields
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
 from teamwright.teams.load import source_of, team_from_source

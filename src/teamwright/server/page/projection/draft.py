@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from pydantic import JsonValue
 
-from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.asks import RecordedBodies
 from teamwright.server.page.page_events import PageEvent, PageExpert, PageStep, StepState
 from teamwright.server.page.projection.stage import Stage, TeamAtWork
 from teamwright.values.events.body import Body

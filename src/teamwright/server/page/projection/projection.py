@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from teamwright.history.event_texts import bodies_of
-from teamwright.history.record.recorded_reply import RecordedBodies
-from teamwright.history.wording.notes import detail_text, mark_of, note_text
+from teamwright.history.record.asks import RecordedBodies
+from teamwright.history.wording import detail_text, mark_of, note_text
 from teamwright.server.page.page_events import PageDelta, PageEvent, PageNote, PageWarning
 from teamwright.server.page.projection.asks import (
     ToolCallAtWork,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, ProblemReport, Scalar, described, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.teams.manifests.ark.model import translate_model
 from teamwright.teams.manifests.ark.names import ArkNames, namespace_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from teamwright.documents.nodes import Entry, Fields, Node, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Entry, Fields, Node, ProblemReport, Scalar, shown
 
 PROTOCOLS = {"completions", "embeddings"}
 OWN_ADDRESSES = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}

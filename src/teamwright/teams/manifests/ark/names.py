@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from teamwright.documents.nodes import Fields, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport, Scalar, shown
 from teamwright.values.names import suggest_name
 
 DEFAULT_NAMESPACE = "default"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Entry, Fields, Items, Node, ProblemReport, Scalar, shown
 
 SELECTOR = {"agent": "agent", "model": "model", "selectorPrompt": "prompt"}
 SELECTOR_TERMINATES = "enableTerminateTool"

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
 from teamwright.agents.reference_cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
-from teamwright.documents.nodes import Place, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Place, ProblemReport, Scalar, shown
 from teamwright.teams.manifests.checks.agent_tools import agents_in_tools
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 

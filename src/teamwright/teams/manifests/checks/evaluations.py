@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from teamwright.agents.evaluators.registry import evaluator_names
-from teamwright.documents.nodes import Fields, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, ProblemReport, place_at, plain, shown
 from teamwright.teams.manifests.checks.judges import check_criteria, judges_in
 from teamwright.teams.manifests.checks.teams import check_reference
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from teamwright.documents.nodes import Items, Place, Scalar, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Items, Place, ProblemReport, Scalar, shown
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.protocol import Members, Strategy
 from teamwright.teams.manifests.checks.agent_tools import agents_in_tools

@@ -16,9 +16,8 @@ from teamwright.agents.functions.import_path import Function, load_function
 from teamwright.agents.functions.turn_context import check_arity
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
-from teamwright.documents.field_checks import import_path_in, is_import_path
-from teamwright.documents.nodes import Fields, Items, Node, Scalar
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
+from teamwright.documents.schema_check import import_path_in, is_import_path
 from teamwright.errors import ManifestError
 from teamwright.teams.manifests.checks.references import functions_around
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -8,10 +8,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.documents.field_checks import check_secrets
-from teamwright.documents.nodes import Fields, Node
-from teamwright.documents.problems import ProblemReport
-from teamwright.documents.schema_check import SchemaCheck
+from teamwright.documents.nodes import Fields, Node, ProblemReport
+from teamwright.documents.schema_check import SchemaCheck, check_secrets
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.specs.model_settings import settings_schema
 

@@ -12,10 +12,9 @@ from teamwright.agents.files.attachment import check_file
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
-from teamwright.documents.field_checks import check_import_path, check_secrets, check_web_address
-from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.reader import forward_slashes
+from teamwright.documents.schema_check import check_import_path, check_secrets, check_web_address
 from teamwright.errors import UsageError
 from teamwright.strategies.expressions.template import Template
 from teamwright.teams.manifests.checks.agent_tools import agent_named_in, inline_agents

@@ -17,8 +17,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy
-from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
-from teamwright.documents.problems import COMPARISONS, ProblemReport
+from teamwright.documents.nodes import COMPARISONS, Fields, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.strategies.options import (

@@ -10,8 +10,7 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from teamwright.documents.nodes import Fields, Items, Node, Scalar
-from teamwright.documents.problems import ProblemReport
+from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
 from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind
 from teamwright.values.secrets.classification import OWN_SECRETS, REFERENCE, is_secret_name, may_hold_secret
 from teamwright.values.secrets.patterns import secret_spans

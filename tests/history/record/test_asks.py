@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.record.asks import RecordedAsk
-from teamwright.history.record.superseded import superseded_asks
+from teamwright.history.record.asks import RecordedAsk, superseded_asks
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 
 COPIED = 9

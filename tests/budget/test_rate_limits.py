@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.budget.fair_queue import FairQueue
+from teamwright.budget.rate_limits import FairQueue
 
 Path = tuple[str, ...]
 paths = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.errors import UsageError
-from teamwright.history.kpi_totals import SUMMED, WORST, total_of
+from teamwright.history.kpi_gates import SUMMED, WORST, total_of
 from teamwright.history.kpis import Kpis
 from teamwright.values.results import FINAL
 

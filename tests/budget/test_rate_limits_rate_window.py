@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.budget.rate_window import CONCURRENCY, FIRST_OUTPUT, MINUTE, ConcurrencyLimit, Departure, RateWindow
+from teamwright.budget.rate_limits import CONCURRENCY, FIRST_OUTPUT, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.values.limits.limits import Pace
 from tests.runtime.virtual_time import most_in_a_minute
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from teamwright.documents.scalars import TAG, resolve
+from teamwright.documents.nodes import TAG, resolve
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,14 @@ from pydantic import JsonValue
 
 from teamwright import Engine, load_team
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
-from teamwright.history.record.asks import RecordedAsk, RecordedCall
-from teamwright.history.record.recorded_reply import RecordedBodies, recorded_reply, recorded_result, texts_apart
+from teamwright.history.record.asks import (
+    RecordedAsk,
+    RecordedBodies,
+    RecordedCall,
+    recorded_reply,
+    recorded_result,
+    texts_apart,
+)
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import (

@@ -1,1 +1,0 @@
-"""Notes about events, in words."""
