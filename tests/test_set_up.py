@@ -97,7 +97,7 @@ def test_a_suite_without_a_browser_says_at_its_end_what_was_skipped_and_how_to_g
         "pytest",
         "-q",
         "-n",
-        "2",
+        "1",
         "-p",
         "no:cacheprovider",
         "tests/server/page/browser/test_home.py",

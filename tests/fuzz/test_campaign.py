@@ -18,9 +18,10 @@ from tests.fuzz.case import Finding, Outcome, Violation, load
 from tests.fuzz.targets.protocol import Target
 from tests.fuzz.targets.registry import TARGETS
 from tests.paths import ROOT
+from tests.profiles import sampled
 
 SEED = 20260801
-SECONDS = 7.0
+SECONDS = sampled(4, 7)
 WEIGHTS = sum(target.weight for target in TARGETS)
 QUICK = [target for target in TARGETS if target.name != "journals"]
 """Targets that are made at once; the other one has to make some runs first."""

@@ -11,9 +11,10 @@ import pytest
 
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.paths import ROOT
+from tests.profiles import sampled
 from tests.soak.teams import TEAMS
 
-SECONDS = 8.0
+SECONDS = sampled(4, 8)
 SAMPLE = ("fan_out", "nested", "approvals", "dag", "models", "sequential")
 
 

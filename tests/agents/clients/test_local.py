@@ -51,6 +51,14 @@ SCHEMA = {
 
 @pytest.fixture
 async def model() -> AsyncIterator[LocalModel]:
+    """A model of this test alone, which starts and ends it as it likes."""
+    async with LocalModel() as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+async def running() -> AsyncIterator[LocalModel]:
+    """The model of the tests that only ask it; a start takes longer than most answers."""
     async with LocalModel() as local:
         yield local
 
@@ -96,18 +104,18 @@ def pid_of(model: LocalModel) -> int:
 
 
 @real
-async def test_the_model_answers_within_the_cap_and_reports_what_it_used(model: LocalModel) -> None:
+async def test_the_model_answers_within_the_cap_and_reports_what_it_used(running: LocalModel) -> None:
     for cap in ("max_tokens", "max_completion_tokens"):
-        answer = await say(model, "Write a story.", **{"max_completion_tokens": None, cap: 5})
+        answer = await say(running, "Write a story.", **{"max_completion_tokens": None, cap: 5})
         assert answer["usage"]["completion_tokens"] == 5
         assert answer["choices"][0]["finish_reason"] == "length"
         assert "/" not in answer["model"]
 
 
 @real
-async def test_the_model_streams_and_ends_with_the_usage(model: LocalModel) -> None:
+async def test_the_model_streams_and_ends_with_the_usage(running: LocalModel) -> None:
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    status, content = await post(model, "Say hello.", **options)
+    status, content = await post(running, "Say hello.", **options)
     lines = [line.removeprefix(b"data: ") for line in content.splitlines() if line.startswith(b"data: ")]
     assert (status, lines[-1]) == (200, b"[DONE]")
     chunks = [json.loads(line) for line in lines[:-1]]
@@ -118,28 +126,28 @@ async def test_the_model_streams_and_ends_with_the_usage(model: LocalModel) -> N
 
 
 @real
-async def test_the_model_repeats_itself_at_temperature_zero_and_keeps_to_a_schema(model: LocalModel) -> None:
-    said = {json.dumps((await say(model, "Name a colour."))["choices"]) for _ in range(3)}
+async def test_the_model_repeats_itself_at_temperature_zero_and_keeps_to_a_schema(running: LocalModel) -> None:
+    said = {json.dumps((await say(running, "Name a colour."))["choices"]) for _ in range(3)}
     assert len(said) == 1
     wanted = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
-    answer = await say(model, "Name a city and a number.", response_format=wanted, max_completion_tokens=80)
+    answer = await say(running, "Name a city and a number.", response_format=wanted, max_completion_tokens=80)
     data = json.loads(answer["choices"][0]["message"]["content"])
     assert set(data) == {"city", "count"}
     assert isinstance(data["count"], int)
 
 
 @real
-async def test_a_request_needs_the_key_of_this_start_and_this_address_as_its_host(model: LocalModel) -> None:  # S-05
-    address = (await model.url()).removeprefix("http://").removesuffix("/v1")
-    own = {"Authorization": f"Bearer {model.key}"}
+async def test_a_request_needs_the_key_of_this_start_and_this_address_as_its_host(running: LocalModel) -> None:  # S-05
+    address = (await running.url()).removeprefix("http://").removesuffix("/v1")
+    own = {"Authorization": f"Bearer {running.key}"}
     body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
     for path in ("/v1/chat/completions", "/v1/models", "/health", "/props", "/completion"):
-        for wrong in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {model.key}x"}):
-            assert (await send(model, wrong, body, path))[0] == 401
+        for wrong in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {running.key}x"}):
+            assert (await send(running, wrong, body, path))[0] == 401
         for host in ("evil.example", f"evil.example:{address.partition(':')[2]}", "127.0.0.1", ""):
-            assert (await send(model, {**own, "Host": host}, body, path))[0] == 403
+            assert (await send(running, {**own, "Host": host}, body, path))[0] == 403
     for host in (address, address.replace("127.0.0.1", "localhost")):
-        assert (await send(model, {**own, "Host": host}, body))[0] == 200
+        assert (await send(running, {**own, "Host": host}, body))[0] == 200
 
 
 @real

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifests.load import load
 from teamwright.values.specs.manifest import Manifest
+from tests.profiles import sampled
 from tests.teams.manifests.manifests import loaded
 
 GOOD = """\
@@ -94,7 +95,7 @@ def test_arbitrary_bytes_load_or_are_reported(tmp_path: Path, data: bytes) -> No
     st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=4)
 )
 @example(changes=[(599, 0, "a"), (602, 0, "null")])  # options in which a name stood are dropped
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=sampled(80, 300))
 def test_a_manifest_with_changes_loads_or_is_reported(tmp_path: Path, changes: list[tuple[int, int, str]]) -> None:
     text = GOOD
     for start, length, piece in changes:
@@ -130,7 +131,7 @@ FIELDS = [
         min_size=1,
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=sampled(40, 100))
 def test_any_values_in_any_field_load_or_are_reported(tmp_path: Path, data: dict[str, object]) -> None:
     import yaml
 
