@@ -25,7 +25,7 @@ PRIVATE = {
     "teamwright.values.specs.manifest.Manifest",  # what a worker examines before it builds a team
     "teamwright.values.specs.manifest.Source",  # the recorded form of a team
     "teamwright.agents.contract.effect.Publish",  # the function that streams a piece of a reply
-    "teamwright.agents.model.offer.Offer",  # what an agent's last turn offered its model
+    "teamwright.agents.model.request_template.RequestTemplate",  # what an agent's last turn offered its model
     "teamwright.values.text.timed_regex.PatternSearch",  # the time that the rules of one turn share
 }
 """Classes in signatures that are not for users: the package makes these objects."""
@@ -34,7 +34,7 @@ NOT_CALLED = {"Handle", "Runs"}
 ALIASES = (
     ("teamwright.agents", "AnyModel Arguments JsonSchema ToolLike ToolSpec"),
     ("teamwright.engine", "Status"),
-    ("teamwright.strategies", "Outlook Share Signal StopReason"),
+    ("teamwright.strategies", "ExpectedAsks Share Signal StopReason"),
 )
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -7,7 +7,7 @@ It prints:
 """
 
 from teamwright import Context, Failure, Rule, ScriptedAgent, Strategy, Team, run_sync
-from teamwright.strategies import Members, Outcome, Settings, Talk, Task
+from teamwright.strategies import Members, Outcome, Settings, TeamConversation, Task
 
 
 class UntilSure(Strategy):
@@ -22,7 +22,7 @@ class UntilSure(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask one member after the other; a resumed run repeats no recorded ask."""
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, member in enumerate(members, 1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
             if isinstance(reply, Failure):

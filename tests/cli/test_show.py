@@ -15,7 +15,7 @@ from teamwright.cli.text.mermaid import mermaid
 from teamwright.cli.text.team_diagram import draw_picture, draw_team
 from teamwright.cli.text.team_picture import picture_of
 from teamwright.strategies import Outcome
-from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.kit.terminal import Call
@@ -50,13 +50,13 @@ class Odd(Strategy):
 
     name, version = "odd", 1
 
-    def __init__(self, sketch: Sketch) -> None:
-        self._sketch = sketch
+    def __init__(self, diagram: Diagram) -> None:
+        self._sketch = diagram
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
         return []
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         return self._sketch
 
     async def run(self, task: object, members: Members, ctx: object) -> Outcome:
@@ -123,7 +123,7 @@ def test_a_team_of_fifty_stays_readable(strategy: str) -> None:
         "selector": {"agent": "lead"},
     }
     options = choices.get(strategy)
-    named = Odd(Sketch(nodes=tuple(Node(id=m.name, agent=m.name) for m in members)))
+    named = Odd(Diagram(nodes=tuple(Node(id=m.name, agent=m.name) for m in members)))
     turns = 3 if strategy in {"round_robin", "selector"} else None
     team = Team(
         "wide", members=members, helpers=helpers if options else (), max_turns=turns, options=options,
@@ -153,7 +153,7 @@ def test_whatever_a_strategy_writes_the_drawing_holds_it() -> None:
     wild = 'say "hi" <b>#1</b> `x` a|b & \x1b[31mred\n\u202eends ' + "long " * 80 + "漢字" * 60
     nodes = (Node(id="x", agent="a", label=wild, about=wild), Node(id="y", label="end"), Node(id="z", agent="gone"))
     arrows = (Arrow(source="x", to="x", label=wild), Arrow(source="y", to="x"), Arrow(source="x", to="y", label="1"))
-    picture = picture_of(Team("t", members=agents("a"), strategy=Odd(Sketch(nodes=nodes, arrows=arrows))))
+    picture = picture_of(Team("t", members=agents("a"), strategy=Odd(Diagram(nodes=nodes, arrows=arrows))))
     check_mermaid(mermaid(picture))
     assert "\x1b" not in draw_picture(picture)
 

@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from pydantic import JsonValue, TypeAdapter
 
 from teamwright import Context, Failure, Reply, Turn
-from teamwright.strategies import Flaw, Members, Outcome, ParseFailure, Settings, Talk, Task, Value, read_answer
+from teamwright.strategies import (
+    Issue,
+    Members,
+    Outcome,
+    ParseFailure,
+    Settings,
+    Task,
+    TeamConversation,
+    Value,
+    read_answer,
+)
 from teamwright.strategies.protocol import Strategy
 
 
@@ -40,7 +50,7 @@ class RankedVote(Strategy):
     name = "ranked_vote"
     version = 1
 
-    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+    def problems(self, settings: Settings, members: Members) -> Sequence[Issue | str]:
         """Require unique names, because ballots name members."""
         return [] if len({one.name for one in members}) == len(members) else ["'ranked_vote' takes each member once"]
 
@@ -55,7 +65,7 @@ class RankedVote(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Collect proposals, then ballots; the winner's proposal is the answer."""
-        talk = Talk(task)
+        talk = TeamConversation(task)
         points: dict[str, int] = {}
         proposals: dict[str, Reply] = {}
         for number, member in enumerate(members, 1):

@@ -9,7 +9,7 @@ import anyio
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -36,7 +36,7 @@ class InOrder(Strategy):
     name, version = "in_order", 1
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, member in enumerate(members, start=1):
             if ended := talk.receive(await ctx.ask(member, talk.turn(number), key=f"step-{number}")):
                 return ended

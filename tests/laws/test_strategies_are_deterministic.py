@@ -13,7 +13,7 @@ from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Members, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure
@@ -76,7 +76,7 @@ class Backwards(Sequential):
 
 class OtherKeys(Sequential):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, one in enumerate(members):
             reply = await ctx.ask(one, talk.turn(number), key=f"place-{number}")
             if isinstance(reply, Failure):

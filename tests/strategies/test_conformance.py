@@ -26,7 +26,7 @@ from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.reactive import Reactive
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.testing.strategy_trial import TASK
 from teamwright.values.results import Outcome
@@ -374,7 +374,7 @@ class Plain(Strategy):
         return []
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, member in enumerate(members, start=1):
             reply = await self.ask(number, member, talk, ctx)
             if isinstance(reply, Failure):
@@ -384,7 +384,7 @@ class Plain(Strategy):
                 break
         return talk.ended("done")
 
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         return await ctx.ask(member, talk.turn(number), key=f"step-{number}")  # pyright: ignore[reportArgumentType]
 
 
@@ -398,12 +398,12 @@ NUMBERS = count(1)
 
 
 class CountsForEver(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         return await super().ask(next(NUMBERS), member, talk, ctx)
 
 
 class TalksAboutFailures(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         reply = await super().ask(number, member, talk, ctx)
         return Reply.of("plain", reply.message) if isinstance(reply, Failure) else reply
 
@@ -423,17 +423,17 @@ class ReturnsEverything(Plain):
 
 
 class HidesTheTask(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         return await ctx.ask(member, Turn("Just go on."), key=f"step-{number}")  # pyright: ignore[reportArgumentType]
 
 
 class OneKeyForAll(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         return await super().ask(1, member, talk, ctx)
 
 
 class GoesOnAfterTheEnd(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         reply = await super().ask(number, member, talk, ctx)
         return reply if isinstance(reply, Failure) else reply.changed(signal=None)
 
@@ -455,7 +455,7 @@ class TouchesTheWorld(Plain):
 
 
 class SwallowsCancellation(Plain):
-    async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
+    async def ask(self, number: int, member: object, talk: TeamConversation, ctx: Context) -> Reply | Failure:
         try:
             return await super().ask(number, member, talk, ctx)
         except anyio.get_cancelled_exc_class():
@@ -464,7 +464,7 @@ class SwallowsCancellation(Plain):
 
 class TellsInFull(Plain):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, member in enumerate(members, start=1):
             turn = Turn(f"{talk.history[-1].content if number > 1 else ''} {TASK}", number=number)
             reply = await ctx.ask(member, turn, key=f"step-{number}")

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright import Context, FunctionAgent, Strategy, Team, run_sync
 from teamwright.errors import UsageError
-from teamwright.strategies import Members, Outcome, Settings, Talk, Task, find_strategy
+from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation, find_strategy
 from teamwright.strategies.contract import require_strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.specs.manifest import Share
@@ -21,7 +21,7 @@ class Bare(Strategy):
     name, version = "bare", 1
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         talk.receive(await ctx.ask(members[0], talk.turn(1), key="only"))
         return talk.ended("done")
 
@@ -43,8 +43,8 @@ def test_what_a_strategy_leaves_out_has_the_default_of_the_contract() -> None:
     assert one.strategy is cast("object", strategy)
     assert (strategy.options, tuple(strategy.unused), strategy.share) == (None, (), "transcript")
     assert (strategy.peers, strategy.lead(one.settings, members)) == (False, None)
-    assert (strategy.outlook(one.settings, members), strategy.problems(one.settings, members)) == ({}, ())
-    assert [node.agent for node in strategy.sketch(one.settings, members).nodes] == ["a"]
+    assert (strategy.expected_asks(one.settings, members), strategy.problems(one.settings, members)) == ({}, ())
+    assert [node.agent for node in strategy.diagram(one.settings, members).nodes] == ["a"]
     assert run_sync(one, "x", journal="memory").output == "fine"
 
 
@@ -70,7 +70,7 @@ def test_a_strategy_needs_its_own_run_a_name_and_a_version() -> None:
         name, version = "x", 1
 
         async def runs(self, task: Task, members: Members, ctx: Context) -> Outcome:
-            return Talk(task).ended("done")
+            return TeamConversation(task).ended("done")
 
     class Unversioned(Strategy):
         name = "x"

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from teamwright import FunctionAgent, Team, load_team
 from teamwright.strategies import Outcome
-from teamwright.strategies.diagram import Arrow, Node, Sketch, chain_arrows, condition_label, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, chain_arrows, condition_label, places
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from tests.paths import EXAMPLES
@@ -17,19 +17,19 @@ def agents(*names: str) -> list[FunctionAgent]:
     return [FunctionAgent(name, lambda turn: "x") for name in names]
 
 
-def sketch(team: Team) -> Sketch:
-    return team.strategy.sketch(team.settings, Members(team.members, team.helpers))
+def diagram(team: Team) -> Diagram:
+    return team.strategy.diagram(team.settings, Members(team.members, team.helpers))
 
 
-def arrows(found: Sketch) -> list[tuple[str, str, str]]:
+def arrows(found: Diagram) -> list[tuple[str, str, str]]:
     return [(arrow.source, arrow.to, arrow.label) for arrow in found.arrows]
 
 
 @pytest.mark.parametrize("name", BUILT_IN_STRATEGIES)
 def test_every_strategy_draws_its_team(name: str) -> None:
-    assert type(find_strategy(name)).sketch is not Strategy.sketch
+    assert type(find_strategy(name)).diagram is not Strategy.diagram
     team = load_team(EXAMPLES / name)
-    found = sketch(team)
+    found = diagram(team)
     ids = [node.id for node in found.nodes]
     assert len(ids) == len(set(ids))
     assert {end for arrow in found.arrows for end in (arrow.source, arrow.to)} <= set(ids)
@@ -51,13 +51,13 @@ class Undrawn(Strategy):
 
 
 def test_a_strategy_that_draws_nothing_is_its_members_in_order() -> None:
-    found = sketch(Team("t", members=agents("a", "b"), strategy=Undrawn()))
+    found = diagram(Team("t", members=agents("a", "b"), strategy=Undrawn()))
     assert ([node.title for node in found.nodes], found.arrows) == (["a", "b"], ())
 
 
 def test_a_member_that_stands_there_twice_has_two_places() -> None:
     one = agents("a", "b")
-    found = sketch(Team("t", members=[*one, one[0]]))
+    found = diagram(Team("t", members=[*one, one[0]]))
     assert [(node.id, node.agent) for node in found.nodes] == [("a", "a"), ("b", "b"), ("a#2", "a")]
     assert arrows(found) == [("a", "b", ""), ("b", "a#2", "")]
 
@@ -69,13 +69,13 @@ def test_a_lone_member_has_a_place_and_no_arrow() -> None:
 
 
 def test_rounds_lead_back_to_the_first() -> None:
-    found = sketch(Team("t", members=agents("a", "b"), strategy="round_robin", max_turns=2))
+    found = diagram(Team("t", members=agents("a", "b"), strategy="round_robin", max_turns=2))
     assert arrows(found) == [("a", "b", ""), ("b", "a", "the next round")]
 
 
 def test_conditions_stand_on_the_arrows_of_a_graph() -> None:
     edges: list[JsonValue] = [{"from": "a", "to": "b", "when": "'no' in text"}, {"from": "a", "to": "c"}]
-    found = sketch(Team("t", members=agents("a", "b", "c"), strategy="graph", options={"edges": edges}))
+    found = diagram(Team("t", members=agents("a", "b", "c"), strategy="graph", options={"edges": edges}))
     assert arrows(found) == [("a", "b", "when 'no' in text"), ("a", "c", "")]
     assert condition_label(None) == ""
 
@@ -84,18 +84,18 @@ def test_the_selector_is_drawn_before_the_members() -> None:
     options: dict[str, JsonValue] = {"agent": "chair", "edges": [{"from": "a", "to": "b"}]}
     members, helpers = agents("a", "b"), agents("chair")
     team = Team("t", members=members, helpers=helpers, strategy="selector", max_turns=2, options=options)
-    assert arrows(sketch(team)) == [("select", "a", "chooses"), ("select", "b", "chooses"), ("a", "b", "")]
+    assert arrows(diagram(team)) == [("select", "a", "chooses"), ("select", "b", "chooses"), ("a", "b", "")]
 
 
 def test_chunks_go_through_the_workers_to_the_aggregator() -> None:
     options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "limit": 3}
     team = Team("t", members=agents("a", "b"), helpers=agents("sum"), strategy="fan_out", options=options)
-    found = sketch(team)
+    found = diagram(team)
     assert [node.title for node in found.nodes] == ["2 chunks", "a", "b", "sum"]
     assert ("a", "aggregate", "") in arrows(found)
     assert "3 at once" in found.notes
     alone = Team("t", members=agents("a"), helpers=agents("cut"), strategy="fan_out", options={"splitter": "cut"})
-    assert arrows(sketch(alone)) == [("split", "a", "")]
+    assert arrows(diagram(alone)) == [("split", "a", "")]
 
 
 def test_steps_follow_what_they_need_and_say_their_conditions() -> None:
@@ -104,7 +104,7 @@ def test_steps_follow_what_they_need_and_say_their_conditions() -> None:
         {"id": "b", "when": "'x' in task"},
     ]
     team = Team("t", members=agents("a", "b"), strategy="dag", options={"steps": steps, "answer": "last"})
-    found = sketch(team)
+    found = diagram(team)
     assert [(node.id, node.agent, node.about) for node in found.nodes] == [
         ("b", "b", "when 'x' in task"), ("last", "a", "gives the answer")
     ]  # fmt: skip
@@ -113,7 +113,7 @@ def test_steps_follow_what_they_need_and_say_their_conditions() -> None:
 
 def test_specialists_answer_to_the_orchestrator() -> None:
     team = Team("t", members=agents("lead", "a"), strategy="hierarchical", options={"orchestrator": "lead"})
-    found = sketch(team)
+    found = diagram(team)
     assert [node.agent for node in found.nodes] == ["lead", "a"]
     assert arrows(found) == [("decide", "a", "delegates to"), ("a", "decide", "")]
 
@@ -124,7 +124,7 @@ def test_events_are_drawn_between_their_emitters_and_subscribers() -> None:
         {"member": "b", "on": "found", "when": "depth < 3"},
     ]
     team = Team("t", members=agents("a", "b"), strategy="reactive", options={"subscriptions": subscriptions})
-    found = sketch(team)
+    found = diagram(team)
     assert [(node.title, node.agent) for node in found.nodes] == [
         ("workflow.started", ""), ("a", "a"), ("found", ""), ("b", "b")
     ]  # fmt: skip

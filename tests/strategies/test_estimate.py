@@ -43,7 +43,7 @@ TEAMS = {
 
 @pytest.mark.parametrize("made", TEAMS.values(), ids=TEAMS)
 async def test_every_ask_that_is_predicted_is_made(made: Team) -> None:  # Z-11
-    foretold = made.strategy.outlook(made.settings, Members(made.members, made.helpers))
+    foretold = made.strategy.expected_asks(made.settings, Members(made.members, made.helpers))
     async with Engine("memory") as engine:
         result = await engine.run(made, "Go.")
         events = await engine.journal.read(result.run_id)
@@ -55,9 +55,9 @@ async def test_every_ask_that_is_predicted_is_made(made: Team) -> None:  # Z-11
 
 def test_steps_are_predicted_with_what_they_are_expected_to_take() -> None:  # Z-11
     made = TEAMS["star_team"]
-    assert made.strategy.outlook(made.settings, Members(made.members)) == {"one": 25, "two": 0, "lead/answer": 0}
+    assert made.strategy.expected_asks(made.settings, Members(made.members)) == {"one": 25, "two": 0, "lead/answer": 0}
 
 
 def test_nothing_is_predicted_where_nothing_is_known() -> None:
     made = team("hierarchical", orchestrator="a")
-    assert made.strategy.outlook(made.settings, Members(made.members)) == {}
+    assert made.strategy.expected_asks(made.settings, Members(made.members)) == {}

@@ -301,5 +301,5 @@ def test_handoffs_are_recorded_with_the_agent(tmp_path: Path) -> None:
 
 def test_a_diagram_shows_handoffs() -> None:
     team = Team("t", members=[member("a", handoffs=["b"]), member("b", handoffs=())])
-    arrows = team.strategy.sketch(team.settings, team.members).arrows  # pyright: ignore[reportArgumentType]
+    arrows = team.strategy.diagram(team.settings, team.members).arrows  # pyright: ignore[reportArgumentType]
     assert [(one.source, one.to, one.label) for one in arrows] == [("a", "b", ""), ("a", "b", "hands off")]

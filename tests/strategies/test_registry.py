@@ -79,7 +79,7 @@ def test_each_call_makes_its_own_strategy() -> None:
 
 RELAY = """
 from teamwright import Strategy
-from teamwright.strategies import Talk
+from teamwright.strategies import TeamConversation
 from teamwright.values.models import Value
 
 class Options(Value):
@@ -89,7 +89,7 @@ class Relay(Strategy):
     name, version, options = "relay", 1, Options
 
     async def run(self, task, members, ctx):
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number in range(Options.model_validate(task.settings.options).rounds):
             for member in members:
                 talk.receive(await ctx.ask(member, talk.turn(number + 1), key=f"round-{number}/{member.name}"))

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.sequential import Sequential
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, MemberName
@@ -40,13 +40,13 @@ class Relay(Strategy):
     options = RelayOptions
     share = "output"
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw | str]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue | str]:
         """Some of what a strategy may object to."""
-        found: list[Flaw | str] = []
+        found: list[Issue | str] = []
         options = settings.read(RelayOptions)
         for place, leg in enumerate(options.legs):
             if members.named(leg.start) is members.named(leg.to):
-                found.append(Flaw(f"{leg.to!r} hands the baton to itself", ("legs", place, "to")))
+                found.append(Issue(f"{leg.to!r} hands the baton to itself", ("legs", place, "to")))
         if len({member.name for member in members}) < len(members):
             found.append("nobody runs twice")
         if settings.max_turns == 13:

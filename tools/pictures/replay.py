@@ -9,7 +9,7 @@ import anyio
 from teamwright import Agent, Context, Engine, Event, FunctionAgent, Team, Turn
 from teamwright.events import AgentAsked, AgentReplied, RunInterrupted
 from teamwright.journal import MemoryJournal
-from teamwright.strategies import Members, Outcome, Settings, Talk, Task
+from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation
 from tools.pictures.svg import (
     AMBER,
     BLUE,
@@ -46,13 +46,13 @@ class TwoBranches:
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Start one branch for each member."""
-        talk = Talk(task)
+        talk = TeamConversation(task)
         async with ctx.branches(limit=len(members)) as branches:
             for member in members:
                 branches.start(member.name, partial(self._ask, member, talk))
         return talk.ended("done")
 
-    async def _ask(self, member: Agent, talk: Talk, ctx: Context) -> None:
+    async def _ask(self, member: Agent, talk: TeamConversation, ctx: Context) -> None:
         for number, key in enumerate(ASKS, 1):
             await ctx.ask(member, talk.turn(number), key=key)
             self._delivered.append(f"{member.name}/{key}")

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.context import AppliedChange, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import (
         Attempt,
-        DoubtPolicy,
         Effect,
+        InDoubtPolicy,
         OfferedTool,
         ReplyPart,
         Returned,
@@ -116,7 +116,6 @@ __all__ = [
     "Cutback",
     "Data",
     "Distribution",
-    "DoubtPolicy",
     "Effect",
     "Entry",
     "Evaluate",
@@ -133,6 +132,7 @@ __all__ = [
     "FunctionAgent",
     "FunctionTool",
     "HandoffTarget",
+    "InDoubtPolicy",
     "InstructionsByFunction",
     "InstructionsFunction",
     "InstructionsTemplate",
@@ -205,7 +205,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.agents.contract.context": "AppliedChange Branch Branches Clock Context Workspace",
         "teamwright.agents.contract.effect": (
-            "Attempt DoubtPolicy Effect OfferedTool ReplyPart Returned SentMessage SentRequest"
+            "Attempt InDoubtPolicy Effect OfferedTool ReplyPart Returned SentMessage SentRequest"
         ),
         "teamwright.agents.files.attachment": "Attachment",
         "teamwright.agents.tools.file_result": "FileResult",

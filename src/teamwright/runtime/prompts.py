@@ -146,10 +146,10 @@ class PromptReplay:
         missing = self._problem if sent else ""
         sent = {} if missing else sent
         record = await _record_of(self._journal, past, asked.task)
-        probe = _PromptProbe(key, frozenset(sent))
-        problem = await self._replay(record, probe) or missing
-        turn = probe.seen
-        if turn is None or len(probe.requests) < len(sent):
+        observer = _PromptObserver(key, frozenset(sent))
+        problem = await self._replay(record, observer) or missing
+        turn = observer.seen
+        if turn is None or len(observer.requests) < len(sent):
             problem = problem or "the replay did not reach all of the turn"
         return TurnPrompt(
             run_id=self._events[0].run_id,
@@ -159,20 +159,22 @@ class PromptReplay:
             purpose=asked.purpose,
             task=mask_text(str(record.bodies.value(asked.task))),
             history=() if turn is None else _history(turn),
-            requests=tuple(_request(one, sent[one], *probe.requests[one]) for one in sent if one in probe.requests),
+            requests=tuple(
+                _request(one, sent[one], *observer.requests[one]) for one in sent if one in observer.requests
+            ),
             problem=mask_text(problem),
         )
 
-    async def _replay(self, record: RunRecord, probe: _PromptProbe) -> str:
-        """Replay a record until the probe has seen all; returns what went wrong, or an empty text."""
+    async def _replay(self, record: RunRecord, observer: _PromptObserver) -> str:
+        """Replay a record until the observer has seen all; returns what went wrong, or an empty text."""
         run = Run(record.run_id, self._team, MemoryJournal(), Bus(), time.time, RateLimiters(), record)
-        run.observe(probe)
+        run.observe(observer)
         with nullcontext() if self._has_code else code_not_loaded():  # checks are recorded, and need not be here
             driving = asyncio.ensure_future(run.drive())
-        driving.add_done_callback(lambda _: probe.done.set())
+        driving.add_done_callback(lambda _: observer.done.set())
         try:
             with anyio.fail_after(SECONDS):
-                await probe.done.wait()
+                await observer.done.wait()
         except TimeoutError:
             return f"the replay took more than {SECONDS:g} seconds"
         finally:
@@ -206,7 +208,7 @@ def _past_of(events: Sequence[Event], key: str) -> tuple[AgentAsked, Sequence[Ev
     return asked, events
 
 
-class _PromptProbe:
+class _PromptObserver:
     """Lets a replay come as far as one turn, and keeps what the turn and its requests received."""
 
     def __init__(self, key: str, wanted: frozenset[str]) -> None:

@@ -38,7 +38,7 @@ from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.placement import placed_turn
 from teamwright.runtime.placement.parent_run import MakeBatch, ParentRun, require_no_placement
 from teamwright.runtime.placement.protocol import Placement
-from teamwright.runtime.probe import Probe
+from teamwright.runtime.replay_observer import ReplayObserver
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
@@ -152,9 +152,9 @@ class Run:
         self._parent = ParentRun(self._state, self._team, placement, make_batch)
         self._state.place = self._parent.place
 
-    def observe(self, probe: Probe) -> None:
-        """Let a probe look at the turns and calls of a replay."""
-        self._state.probe = probe
+    def observe(self, observer: ReplayObserver) -> None:
+        """Let a observer look at the turns and calls of a replay."""
+        self._state.observer = observer
 
     async def drive(self, run_input: RunInput | None = None) -> RunResult | None:
         """Start or resume the run and drive it to its end; returns `None` if it is paused or interrupted first."""

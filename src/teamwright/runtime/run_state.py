@@ -24,7 +24,7 @@ from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.path_locks import PathLocks
-from teamwright.runtime.probe import Probe
+from teamwright.runtime.replay_observer import ReplayObserver
 from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
@@ -154,7 +154,7 @@ class RunState:
     """The accounts of the run and of its outermost team, by scope."""
     place: Callable[[Agent, Recovery | None], Agent] | None = None
     """Returns the member that answers in place of another, as a run of its own on a worker; `None` without workers."""
-    probe: Probe | None = None
+    observer: ReplayObserver | None = None
     """What observes a replay from inside; `None` in every run that is driven."""
     path_locks: PathLocks = field(init=False)
 

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+    from teamwright.strategies.diagram import Arrow, Diagram, Node, places
     from teamwright.strategies.expressions.condition import Condition
     from teamwright.strategies.expressions.template import Template
-    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
+    from teamwright.strategies.protocol import (
+        ExpectedAsks,
+        Issue,
+        Members,
+        NoOptions,
+        Settings,
+        Strategy,
+        Task,
+    )
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-    from teamwright.strategies.talk import Talk
+    from teamwright.strategies.team_conversation import TeamConversation
     from teamwright.values.limits.closing_ask import ClosingAsk
     from teamwright.values.models import Value
     from teamwright.values.results import Outcome, StopReason
@@ -35,28 +43,28 @@ __all__ = [
     "Arrow",
     "ClosingAsk",
     "Condition",
+    "Diagram",
     "Envelope",
     "EnvelopeLimits",
     "EnvelopeMessage",
     "EnvelopeNote",
     "EnvelopeSettings",
-    "Flaw",
+    "ExpectedAsks",
     "History",
+    "Issue",
     "MemberName",
     "Members",
     "NoOptions",
     "Node",
     "Outcome",
-    "Outlook",
     "ParseFailure",
     "Settings",
     "Share",
     "Signal",
-    "Sketch",
     "StopReason",
     "Strategy",
-    "Talk",
     "Task",
+    "TeamConversation",
     "Template",
     "Value",
     "envelope_tokens",
@@ -69,13 +77,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.strategies.diagram": "Arrow Node Sketch places",
+        "teamwright.strategies.diagram": "Arrow Node Diagram places",
         "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.expressions.template": "Template",
-        "teamwright.strategies.protocol": "Flaw Members NoOptions Outlook Settings Strategy Task",
+        "teamwright.strategies.protocol": "Issue Members NoOptions ExpectedAsks Settings Strategy Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
-        "teamwright.strategies.talk": "Talk",
+        "teamwright.strategies.team_conversation": "TeamConversation",
         "teamwright.values.turns.envelope": (
             "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings EnvelopeNote envelope_tokens"
         ),

@@ -54,7 +54,7 @@ async def run_strategy(strategy: Strategy, task: Task, members: Members, ctx: Co
     if not isinstance(outcome, Outcome):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped code
         raise UsageError(
             f"The run method of the strategy {strategy.name!r} returned a value of type {type(outcome).__name__!r};"
-            " it must return an Outcome, for example  Talk(task).ended('done')."
+            " it must return an Outcome, for example  TeamConversation(task).ended('done')."
         )
     return outcome if is_package_class(type(strategy)) else _checked_outcome(strategy.name, outcome)
 

@@ -37,7 +37,7 @@ class Arrow(Record, frozen=True):
     label: str = ""
 
 
-class Sketch(Record, frozen=True):
+class Diagram(Record, frozen=True):
     """The nodes in reading order, the arrows between them, and notes about the team."""
 
     nodes: tuple[Node, ...]

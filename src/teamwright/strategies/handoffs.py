@@ -36,7 +36,7 @@ class Handoffs:
     def __bool__(self) -> bool:
         return bool(self._targets)
 
-    def offer(self, member: Agent, turn: Turn) -> Turn:
+    def with_targets(self, member: Agent, turn: Turn) -> Turn:
         """Return the turn of a member with the members that it may hand off to."""
         targets = self._targets.get(member.name)
         return structs.replace(turn, handoffs=targets) if targets else turn
@@ -51,7 +51,7 @@ class Handoffs:
         return to
 
 
-class HandoffFlaw(NamedTuple):
+class HandoffIssue(NamedTuple):
     """A handoff that can't be made: `to` is the wrong target, empty if the member can't hand off at all.
 
     `known` are the names that it could have meant.
@@ -75,38 +75,38 @@ def handoff_targets(members: Iterable[Agent]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def handoff_flaws(strategy: Strategy | None, members: Members) -> list[HandoffFlaw]:
+def handoff_flaws(strategy: Strategy | None, members: Members) -> list[HandoffIssue]:
     """Return the handoffs of members that their team can't make; `None` is a strategy that is not known."""
     names = list(dict.fromkeys(member.name for member in members))
-    found: list[HandoffFlaw] = []
+    found: list[HandoffIssue] = []
     for name, targets in handoff_targets(members).items():
         others = [one for one in names if one != name]
         if strategy is not None and not strategy.takes_handoffs:
             text = f"{name!r} has handoffs, which the strategy {strategy.name!r} does not take; {TAKEN_BY} do"
-            found.append(HandoffFlaw(name, text))
+            found.append(HandoffIssue(name, text))
         elif not others:
-            found.append(HandoffFlaw(name, f"{name!r} has handoffs and is alone in its team"))
+            found.append(HandoffIssue(name, f"{name!r} has handoffs and is alone in its team"))
         else:
             found += _target_flaws(name, targets, others)
     helpers = [one for one in members.names if one not in names]
     for helper in helpers:
         if members.named(helper).policy.handoffs:
             found.append(
-                HandoffFlaw(helper, f"{helper!r} has handoffs and is no member, so it has no turn to hand off")
+                HandoffIssue(helper, f"{helper!r} has handoffs and is no member, so it has no turn to hand off")
             )
     return found
 
 
-def _target_flaws(name: str, targets: Sequence[str], others: Sequence[str]) -> Iterable[HandoffFlaw]:
+def _target_flaws(name: str, targets: Sequence[str], others: Sequence[str]) -> Iterable[HandoffIssue]:
     known, tools = frozenset(others), dict[str, str]()
     for to in targets:
         if to == name:
-            yield HandoffFlaw(name, f"{name!r} can't hand off to itself", to)
+            yield HandoffIssue(name, f"{name!r} can't hand off to itself", to)
         elif to not in known:
-            yield HandoffFlaw(name, f"{name!r} hands off to {to!r}, which is no member of its team", to, others)
+            yield HandoffIssue(name, f"{name!r} hands off to {to!r}, which is no member of its team", to, others)
         elif (other := tools.setdefault(transfer_tool_name(to), to)) != to:
             text = f"{name!r} hands off to {other!r} and {to!r}, whose tools would have the same name"
-            yield HandoffFlaw(name, f"{text}, {transfer_tool_name(to)!r}", to)
+            yield HandoffIssue(name, f"{text}, {transfer_tool_name(to)!r}", to)
 
 
 def handoff_arrows(members: Sequence[Agent]) -> tuple[Arrow, ...]:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.values.models import Value
 from teamwright.values.names import FieldPath
 from teamwright.values.text.validation_messages import misfits_of
@@ -28,23 +28,23 @@ class NamedAgent(NamedTuple):
     kind: Literal["agent", "member"]
 
 
-def settings_flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw]:
+def settings_flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Issue]:
     """Return every problem in a team's settings, without those that only follow from another one."""
-    found, known = list[Flaw](), {member.name for member in members}
+    found, known = list[Issue](), {member.name for member in members}
     for named in named_agents(strategy, settings.options):
         if named.kind == "member" and named.name not in known:
-            found.append(Flaw(f"{named.name!r} is not a member", named.at))
+            found.append(Issue(f"{named.name!r} is not a member", named.at))
         elif named.name not in members.names:
-            found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
+            found.append(Issue(f"{named.name!r} is neither a member nor a helper", named.at))
     wrong = option_flaws(strategy, settings.options)
     usable = valid_options(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
     objections = strategy.problems(replace(settings, options=usable), members)
-    return [*wrong, *(Flaw(one) if isinstance(one, str) else one for one in objections)]
+    return [*wrong, *(Issue(one) if isinstance(one, str) else one for one in objections)]
 
 
-def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
+def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Issue]:
     """Return where the options do not match the model of the strategy."""
     model = strategy.options
     if model is None:
@@ -53,13 +53,14 @@ def option_flaws(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[F
         model.model_validate(options)
     except ValidationError as error:
         return [
-            Flaw(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}", one.at) for one in misfits_of(error, options)
+            Issue(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}", one.at)
+            for one in misfits_of(error, options)
         ]
     return []
 
 
 def valid_options(
-    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Flaw]
+    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Issue]
 ) -> Mapping[str, JsonValue] | None:
     """Return the options without the invalid fields; None if one of those has no default."""
     model = strategy.options

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import UnknownName, UsageError
-from teamwright.strategies.diagram import Sketch, places
+from teamwright.strategies.diagram import Diagram, places
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -27,7 +27,7 @@ from teamwright.values.turns.turn import Turn
 
 V = TypeVar("V", bound=Value)
 
-Outlook = Mapping[str, int]
+ExpectedAsks = Mapping[str, int]
 """Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
 
 
@@ -112,7 +112,7 @@ class Members(Sequence[Agent]):
         return iter(self._members)
 
 
-class Flaw(NamedTuple):
+class Issue(NamedTuple):
     """A problem in a team's settings; `at` is its path within the options, empty if it lies elsewhere.
 
     A warning does not prevent the team from running.
@@ -159,7 +159,7 @@ class Strategy(ABC):
                 )
             return super().__new__(cls)
 
-    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+    def problems(self, settings: Settings, members: Members) -> Sequence[Issue | str]:
         """Return what is wrong with these settings for these members. Called before a run.
 
         Members may be placeholders that have only a name, kind, description and policy.
@@ -170,11 +170,11 @@ class Strategy(ABC):
         """Return the name of the member or helper that leads the team, if there is one."""
         return None
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the diagram of a team with valid settings. Default: the members in order."""
-        return Sketch(nodes=places(members))
+        return Diagram(nodes=places(members))
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return the expected asks and the tokens each should take; empty if unknown."""
         return {}
 

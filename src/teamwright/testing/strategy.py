@@ -146,7 +146,9 @@ async def check_prompts(trial: StrategyTrial) -> None:
                 " of a coordinator must contain the task anywhere."
             )
     for before, after in cast("ObservedStrategy", team.strategy).histories:
-        assert before == after, "The strategy changed the history of its caller; copy it into a Talk instead."
+        assert before == after, (
+            "The strategy changed the history of its caller; copy it into a TeamConversation instead."
+        )
     old = {message.content for message in HISTORY} | {TASK}
     returned = [message.content for message in result.messages if message.content in old]
     assert not returned, f"A run returns only new messages, and this one returned {returned[0]!r} again."

@@ -22,7 +22,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.options import named_agents
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -132,7 +132,7 @@ class ObservedStrategy(Strategy):
     def __post_init__(self) -> None:
         self.name, self.version = self.strategy.name, self.strategy.version
 
-    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+    def problems(self, settings: Settings, members: Members) -> Sequence[Issue | str]:
         """Return the wrapped strategy's objections to settings and members."""
         return self.strategy.problems(settings, members)
 

@@ -117,7 +117,7 @@ models: {primary: "scripted:replies.yaml"}
 teams: {t: {strategy: selector, max_turns: 1, members: [a, b, c], selector: {agent: chair}}}
 """
     team = write_team(tmp_path / "team", declared, "rules: [{agent: chair, reply: whoever}, {reply: hm}]")
-    live = call("run", team, "Talk", "--run-id", "one").err
+    live = call("run", team, "TeamConversation", "--run-id", "one").err
     reason = "turn 1 goes to a, the first eligible member, because the answer 'whoever' names nobody who may speak"
     assert reason in live
     assert reason in call("runs", "show", "one").out

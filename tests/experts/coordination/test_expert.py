@@ -195,13 +195,13 @@ async def test_a_team_that_is_short_of_budget_closes_with_what_there_is() -> Non
 
 def test_a_team_is_drawn_with_its_steps_and_with_the_roles_of_its_planner() -> None:
     team = expert(FakeMembers())
-    sketch = team.strategy.sketch(team.settings, Members(team.members))
-    assert [(node.label, node.agent, node.about) for node in sketch.nodes] == [
+    diagram = team.strategy.diagram(team.settings, Members(team.members))
+    assert [(node.label, node.agent, node.about) for node in diagram.nodes] == [
         ("find", "ana", "as researcher"),
         ("write", "ben", "as writer"),
     ]
     team = expert(FakeMembers(), steps=[], planner="ana")
-    nodes = team.strategy.sketch(team.settings, Members(team.members)).nodes
+    nodes = team.strategy.diagram(team.settings, Members(team.members)).nodes
     assert [node.label for node in nodes] == ["plan", "researcher", "writer"]
 
 

@@ -229,7 +229,7 @@ def test_the_answer_of_the_lead_is_declared_as_the_closing_ask_and_the_team_is_d
     team = react(FakeMembers(), "")
     (closing,) = team.strategy.closing(team.settings, Members(team.members))
     assert closing.member == "lead"
-    nodes = team.strategy.sketch(team.settings, Members(team.members)).nodes
+    nodes = team.strategy.diagram(team.settings, Members(team.members)).nodes
     assert [node.label for node in nodes] == ["decide", "ana", "ben"]
 
 

@@ -37,9 +37,9 @@ def plain(text: str, strict: bool = True) -> bool:
 
 
 async def write(turn: Turn, ctx: Context) -> Reply:
-    sketch = await ctx.workspace.keep("a sketch", name="../sketch.txt")
+    diagram = await ctx.workspace.keep("a diagram", name="../diagram.txt")
     said = (Message(name="writer", content='{"rooms": 2}'),)
-    return Reply(messages=said, data={"rooms": 2}, artifacts=(sketch,))
+    return Reply(messages=said, data={"rooms": 2}, artifacts=(diagram,))
 
 
 async def reviewed(criterion: Criterion) -> tuple[str, str]:
@@ -59,7 +59,7 @@ async def test_a_function_gets_task_member_data_files_and_what_is_expected(expec
     assert (await reviewed(criterion))[0] == status
     (context,) = SEEN
     assert (context.task, context.member, context.data) == ("How many rooms?", "writer", {"rooms": 2})
-    assert [(file.name, file.content) for file in context.files] == [("../sketch.txt", b"a sketch")]
+    assert [(file.name, file.content) for file in context.files] == [("../diagram.txt", b"a diagram")]
 
 
 @pytest.mark.parametrize(("expected", "status"), [({"rooms": 2}, "completed"), ({"rooms": 3}, "failed")])
@@ -69,8 +69,8 @@ async def test_a_program_finds_the_same_in_its_folder(expected: object, status: 
     found, why = await reviewed(criterion)
     assert found == status
     if status == "failed":
-        assert "files/sketch.txt" in why
-        assert "['a sketch']" in why
+        assert "files/diagram.txt" in why
+        assert "['a diagram']" in why
 
 
 def test_only_a_function_that_asks_for_a_context_gets_one() -> None:

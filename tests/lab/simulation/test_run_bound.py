@@ -67,9 +67,9 @@ def test_forecasts_of_absurd_turn_counts_say_nothing() -> None:  # S-01
     for strategy in ("round_robin", "selector"):
         options = {"agent": "a"} if strategy == "selector" else {}
         team = Team("t", members=members, strategy=strategy, max_turns=10**12, options=options)  # pyright: ignore[reportArgumentType]
-        assert team.strategy.outlook(team.settings, Members(members)) == {}
+        assert team.strategy.expected_asks(team.settings, Members(members)) == {}
     usual = Team("t", members=members, strategy="round_robin", max_turns=MOST_ESTIMATED // 2)
-    assert len(usual.strategy.outlook(usual.settings, Members(members))) == MOST_ESTIMATED
+    assert len(usual.strategy.expected_asks(usual.settings, Members(members))) == MOST_ESTIMATED
 
 
 def layered(depth: int) -> Team:

@@ -16,7 +16,7 @@ from teamwright.agents.contract.context import AppliedChange, Context
 from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.new_member import build_new_member
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
@@ -242,7 +242,7 @@ class Stubborn(Strategy):
     name, version, interventions = "stubborn", 1, ("pause",)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         talk.receive(await ctx.ask(members[0], talk.turn(1), key="only"))
         return talk.ended("done")
 
@@ -334,7 +334,7 @@ class Panel(Strategy):
     interventions = (*STEERABLE, "add_member", "remove_member")
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk, waiting, messages = Talk(task), list(members), list[str]()
+        talk, waiting, messages = TeamConversation(task), list(members), list[str]()
 
         def apply(applied: AppliedChange) -> str | None:
             match applied.change:

@@ -100,7 +100,7 @@ async def test_single_turns_have_their_own_limit(
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     assert len(fakes.calls) == spoken
     assert any(named in warning for warning in result.warnings)
-    assert len(RoundRobin().outlook(team.settings, Members(members))) == spoken
+    assert len(RoundRobin().expected_asks(team.settings, Members(members))) == spoken
 
 
 async def test_where_only_terminate_ends_it_a_usual_bound_does(monkeypatch: pytest.MonkeyPatch) -> None:  # M-05

@@ -5,13 +5,13 @@ from __future__ import annotations
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
 from teamwright.strategies.protocol import Settings, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.turns.turn import Reply
 from tests.kit.members import FakeMembers
 
 
-def talk() -> Talk:
-    conversation = Talk(Task("go"))
+def talk() -> TeamConversation:
+    conversation = TeamConversation(Task("go"))
     conversation.add(Reply.of("a", "said"))
     return conversation
 

@@ -12,7 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Repl
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Talk, Task
+from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Task, TeamConversation
 from teamwright.strategies.envelopes.context import limits_of, shorten_texts
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
@@ -313,7 +313,7 @@ async def test_a_pointer_opens_by_a_tool_unless_an_allowlist_forbids_it(
     tools: tuple[str, ...] | None, said: str
 ) -> None:  # Z-03
     async def narrow(task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
+        talk = TeamConversation(task)
         for number, member in enumerate(members, start=1):
             turn = talk.turn(number)
             reply = await ctx.ask(member, Turn(turn.task, turn.history, tools=tools), key=member.name)

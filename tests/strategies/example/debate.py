@@ -3,7 +3,7 @@
 from functools import partial
 
 from teamwright import Agent, Context, Failure, Reply, Turn
-from teamwright.strategies import Outcome, Talk, Task
+from teamwright.strategies import Outcome, Task, TeamConversation
 from teamwright.strategies.protocol import Members, Settings, Strategy
 
 
@@ -17,7 +17,7 @@ class Debate(Strategy):
         return [] if len(members) >= 3 else ["'debate' needs two sides and a judge"]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk, judge = Talk(task), members[-1]
+        talk, judge = TeamConversation(task), members[-1]
         for number in range(1, (task.settings.max_turns or 1) + 1):
             async with ctx.branches(limit=len(members)) as branches:
                 turn = talk.turn(number)

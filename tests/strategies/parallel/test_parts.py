@@ -12,7 +12,7 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import InvalidValue
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -34,14 +34,14 @@ def parts(policy: FailurePolicy, *failed: str, optional: bool = False) -> PartRe
 
 
 def test_messages_are_in_the_requested_order() -> None:
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     assert parts(FailurePolicy()).finish(talk, ORDER) is None
     assert [message.name for message in talk.messages] == ORDER
     assert not talk.warnings
 
 
 def test_a_failure_ends_the_team_and_names_the_parts_that_failed() -> None:
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     ended = parts(FailurePolicy(), "b", "c").finish(talk, ORDER)
     assert ended is not None
     assert ended.failure is not None
@@ -54,7 +54,7 @@ def test_of_many_failures_only_some_are_named() -> None:
     names = [f"p{number}" for number in range(100)]
     for name in names:
         made.fail(name, failure(name))
-    ended = made.finish(Talk(Task("go")), names)
+    ended = made.finish(TeamConversation(Task("go")), names)
     assert ended is not None
     assert ended.failure is not None
     assert "(p0; 99 more failed: p1, p2, p3, p4, p5, …)" in ended.failure.message
@@ -62,7 +62,7 @@ def test_of_many_failures_only_some_are_named() -> None:
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
 def test_other_policies_continue_with_a_warning_for_each(policy: str) -> None:
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     made = parts(FailurePolicy(on_failure=policy), "c", "b")  # pyright: ignore[reportArgumentType]
     assert made.finish(talk, ORDER) is None
     assert [warning.partition(":")[0] for warning in talk.warnings] == ["b", "c"]
@@ -70,7 +70,7 @@ def test_other_policies_continue_with_a_warning_for_each(policy: str) -> None:
 
 
 def test_the_failure_of_an_optional_member_is_skipped() -> None:
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     made = parts(FailurePolicy(cancel_others=True), "b", optional=True)
     assert made.finish(talk, ORDER) is None
     assert not made.is_over
@@ -89,7 +89,7 @@ async def test_a_failure_is_not_forgotten_when_a_member_terminates_after_it(opti
     made = PartResults(FailurePolicy())
     made.fail("a", failure("a", optional=optional))
     await made.ask("b", FunctionAgent("b", lambda turn: ""), Turn("x"), cast("Context", Terminating()))
-    ended = made.finish(Talk(Task("go")), ORDER)
+    ended = made.finish(TeamConversation(Task("go")), ORDER)
     assert ended is not None
     assert (ended.stop_reason, ended.messages[-1].content) == (status, "enough")
     assert len(ended.warnings) == (1 if optional else 0)
@@ -103,10 +103,10 @@ def test_the_first_failure_may_end_it_for_all() -> None:
 
 def test_without_a_single_reply_there_is_nothing_to_continue_with() -> None:
     policy = FailurePolicy(on_failure="skip")
-    ended = parts(policy, *ORDER).finish(Talk(Task("go")), ORDER)
+    ended = parts(policy, *ORDER).finish(TeamConversation(Task("go")), ORDER)
     assert ended is not None
     assert ended.failure is not None
-    assert parts(policy, *ORDER).finish(Talk(Task("go")), ORDER, need_one=False) is None
+    assert parts(policy, *ORDER).finish(TeamConversation(Task("go")), ORDER, need_one=False) is None
 
 
 def test_stopping_the_others_goes_with_failing_only() -> None:
@@ -150,7 +150,7 @@ def unpaid(policy: FailurePolicy, *names: str, broken: str = "") -> PartResults:
 
 
 def test_parts_that_were_not_afforded_end_the_team_with_what_there_is() -> None:  # Z-10
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     ended = unpaid(FailurePolicy(), "b", "d").finish(talk, ORDER)
     assert ended is not None
     assert ended.failure is not None
@@ -160,7 +160,7 @@ def test_parts_that_were_not_afforded_end_the_team_with_what_there_is() -> None:
 
 
 def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
-    ended = unpaid(FailurePolicy(), "a", "d", broken="c").finish(Talk(Task("go")), ORDER)
+    ended = unpaid(FailurePolicy(), "a", "d", broken="c").finish(TeamConversation(Task("go")), ORDER)
     assert ended is not None
     assert ended.failure is not None
     assert ended.failure.error == "refused"
@@ -168,7 +168,7 @@ def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
 def test_continuing_without_unpaid_parts_still_counts_as_a_budget_stop(policy: str) -> None:  # Z-10
-    talk = Talk(Task("go"))
+    talk = TeamConversation(Task("go"))
     assert unpaid(FailurePolicy.model_validate({"on_failure": policy}), "b", "d").finish(talk, ORDER) is None
     assert talk.warnings == ["2 of 4 parts were not afforded (b, d): t has 0 of 9 calls left"]
     assert talk.ended("done").stop_reason == "budget"

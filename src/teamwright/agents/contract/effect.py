@@ -102,7 +102,7 @@ class Effect(Struct, frozen=True):
     `rate` returns the highest price of tokens for a prompt of a given size; it is called only if a limit on money
     applies. `note` is the number of tokens that the prompt grows by if the call states that its output cap was cut.
 
-    `doubt` says what happens to a call that began and whose end was not recorded; without it the call is made again.
+    `in_doubt` says what happens to a call that began and whose end was not recorded; without it the call is made again.
 
     `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
     `max_bytes`; any other JSON that is larger fails the call. `arguments` of a tool call are recorded for readers,
@@ -131,7 +131,7 @@ class Effect(Struct, frozen=True):
     max_bytes: int = MAX_BYTES
     arguments: JsonValue = None
     media_tokens: int = 0
-    doubt: DoubtPolicy | None = None
+    in_doubt: InDoubtPolicy | None = None
     method: McpMethod | None = None
     texts: Sequence[str] = ()
     prompt_tokens: int | None = None
@@ -161,7 +161,7 @@ class Effect(Struct, frozen=True):
         return self.prompt_bytes + 4 * self.media_tokens
 
 
-class DoubtPolicy(Struct, frozen=True):
+class InDoubtPolicy(Struct, frozen=True):
     """What happens to a call if it is unknown whether it was made, because the process died or the call failed.
 
     `check` asks the outside world: it returns the result of the call, or `None` if the call was not made. Without it,

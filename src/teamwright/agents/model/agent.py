@@ -47,7 +47,7 @@ from teamwright.values.typed_data import is_data_type
 if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
     from teamwright.agents.clients.own_model import OwnModel
-    from teamwright.agents.model.offer import Offer
+    from teamwright.agents.model.request_template import RequestTemplate
 
 
 class ModelAgent(PolicyAttributes):
@@ -70,8 +70,8 @@ class ModelAgent(PolicyAttributes):
     """
 
     kind = "model"
-    last_offer: Offer | None = None
-    """What the last turn offered the model; most turns offer the same."""
+    last_request_template: RequestTemplate | None = None
+    """The template of the last turn's requests; most turns have the same."""
 
     @checked_call("agent", PolicySettings.__optional_keys__, kind="a model", fields=AgentSpec.model_fields)
     def __init__(

@@ -19,16 +19,16 @@ from pydantic_core import to_jsonable_python
 
 from teamwright.agents.contract.effect import OfferedTool, SentMessage, SentRequest
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.offer import Offer
+from teamwright.agents.model.request_template import RequestTemplate
 
 PRIVATE = frozenset(("extra_headers", "extra_body"))
 """Settings that may carry a key."""
 
 
-def sent_request(conversation: ModelConversation, offer: Offer) -> SentRequest:
+def sent_request(conversation: ModelConversation, template: RequestTemplate) -> SentRequest:
     """Describe the next request of a conversation."""
-    plain = offer.parameters("text")
-    settings = {name: value for name, value in offer.settings.items() if name not in PRIVATE}
+    plain = template.parameters("text")
+    settings = {name: value for name, value in template.settings.items() if name not in PRIVATE}
     return SentRequest(
         messages=tuple(part for message in conversation.messages for part in _parts(message)),
         instructions="\n\n".join(one.content for one in plain.instruction_parts or ()),
@@ -37,8 +37,8 @@ def sent_request(conversation: ModelConversation, offer: Offer) -> SentRequest:
             for one in plain.function_tools
         ),
         settings=_json(settings),
-        output_schema=_json(dict(offer.schema)) if offer.schema else None,
-        modes=offer.modes,
+        output_schema=_json(dict(template.schema)) if template.schema else None,
+        modes=template.modes,
     )
 
 

@@ -37,10 +37,10 @@ from teamwright.agents.model.messages import (
     with_plain_usage,
     with_unique_ids,
 )
-from teamwright.agents.model.offer import Offer, OutputMode, output_mode_of
 from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.model.request_description import sent_request
+from teamwright.agents.model.request_template import OutputMode, RequestTemplate, output_mode_of
 from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
 from teamwright.agents.model.written_calls import with_written_calls
 from teamwright.agents.prices import rate_of
@@ -98,20 +98,20 @@ class ModelRequests:
         self._decoded: tuple[JsonValue, ModelResponse] | None = None
         """The record of the last call and its response, unless both come from the journal."""
 
-    async def send(self, conversation: ModelConversation, offer: Offer) -> ModelResponse:
+    async def send(self, conversation: ModelConversation, template: RequestTemplate) -> ModelResponse:
         """Send the next request, or return its recorded response."""
         self.count += 1
         agent, client, model = self._agent, self._client, self._model
         effect = Effect(
             kind="model",
             name=client.name,
-            request=digest(conversation.digest, offer.digest),
-            call=partial(self._call, conversation, offer),
+            request=digest(conversation.digest, template.digest),
+            call=partial(self._call, conversation, template),
             prompt_bytes=conversation.prompt_bytes
             + conversation.thinking_bytes
-            + offer.prompt_bytes
+            + template.prompt_bytes
             + client.hidden_bytes,
-            messages=conversation.count + offer.has_instructions,
+            messages=conversation.count + template.has_instructions,
             max_output=self._max_output,
             retry=agent.retry,
             timeout=agent.timeout,
@@ -123,10 +123,10 @@ class ModelRequests:
             max_bytes=RECORD_FACTOR * agent.max_bytes,
             media_tokens=conversation.reasoning_tokens
             + (self._media_tokens(conversation) if conversation.files else 0),
-            texts=(*conversation.sent_texts, *offer.texts),
+            texts=(*conversation.sent_texts, *template.texts),
             tokenizer=None if isinstance(model, str) else model.tokenizer,
             bytes_per_token=None if isinstance(model, str) else model.bytes_per_token,
-            describe=partial(sent_request, conversation, offer),
+            describe=partial(sent_request, conversation, template),
         )
         returned = await self._ctx.effect(request_place(self.count), effect)
         self.usage += returned.usage
@@ -135,7 +135,7 @@ class ModelRequests:
         decoded, self._decoded = self._decoded, None
         response = decoded[1] if decoded and decoded[0] is returned.value else decode_response(returned.value)
         response = with_unique_ids(response, self.count, self.tool_keys)
-        self.mode = output_mode_of(returned.value, offer.modes)
+        self.mode = output_mode_of(returned.value, template.modes)
         conversation.add_response(response)
         return response
 
@@ -145,12 +145,12 @@ class ModelRequests:
         check_files(conversation.files, self._agent.name, model)
         return media_tokens((one.artifact for one in conversation.files), model)
 
-    async def _call(self, conversation: ModelConversation, offer: Offer, attempt: Attempt) -> Returned:
+    async def _call(self, conversation: ModelConversation, template: RequestTemplate, attempt: Attempt) -> Returned:
         agent, client = self._agent, self._client
         if agent.guardrails is not None and agent.guardrails.checks_output:
             attempt = attempt.unfollowed()
         self._arrived = None
-        messages, settings = conversation.messages, self._settings(offer, attempt)
+        messages, settings = conversation.messages, self._settings(template, attempt)
         if attempt.max_output is not None and attempt.cut:
             messages = with_note(messages, output_cut_notice(attempt.max_output))
         try:
@@ -158,12 +158,12 @@ class ModelRequests:
             headers: dict[str, str] = settings.get("extra_headers", {})  # pyright: ignore[reportUnknownMemberType]
             with read_within(ReadBounds(agent.idle_timeout, agent.max_bytes, headers)):
                 if conversation.files:
-                    send = partial(self._exchange, settings=settings, offer=offer, attempt=attempt)
+                    send = partial(self._exchange, settings=settings, template=template, attempt=attempt)
                     response, stopped, mode = await self._send_with_files(conversation, messages, send)
                 else:
-                    response, stopped, mode = await self._exchange(messages, settings, offer, attempt)
+                    response, stopped, mode = await self._exchange(messages, settings, template, attempt)
             response = with_plain_usage(with_thinking_apart(response))
-            if tools := offer.tool_names(mode):
+            if tools := template.tool_names(mode):
                 response = with_written_calls(response, tools, self._answer)
             usage = usage_of_response(response, self._model)
             if self._arrived is not None:
@@ -187,14 +187,14 @@ class ModelRequests:
             partial_usage="cut" if self._arrived is not None else omitted_part(response),
         )
 
-    def _settings(self, offer: Offer, attempt: Attempt) -> ModelSettings:
+    def _settings(self, template: RequestTemplate, attempt: Attempt) -> ModelSettings:
         """Return the settings of a request with its output cap; of the budget no larger one than the server takes."""
         cap = attempt.max_output
         if cap is None:
-            return offer.settings
+            return template.settings
         if self._client.output_caps and cap != self._max_output:
             cap = min(cap, *self._client.output_caps)
-        return cast("ModelSettings", {**offer.settings, "max_tokens": cap})
+        return cast("ModelSettings", {**template.settings, "max_tokens": cap})
 
     async def _send_with_files(
         self, conversation: ModelConversation, messages: list[ModelMessage], send: Send[Exchanged]
@@ -213,7 +213,7 @@ class ModelRequests:
         return OutputLimit("max_tokens" if is_own else "asker", cap)
 
     async def _exchange(
-        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
+        self, messages: list[ModelMessage], settings: ModelSettings, template: RequestTemplate, attempt: Attempt
     ) -> Exchanged:
         """Send the request and read the reply; if the server refuses it, once more with a modest output cap.
 
@@ -222,32 +222,32 @@ class ModelRequests:
         """
         cap = cast("dict[str, int]", settings).get("max_tokens")
         try:
-            return await self._exchange_capped(messages, settings, offer, attempt)
+            return await self._exchange_capped(messages, settings, template, attempt)
         except ModelHTTPError as error:
             if cap is None or cap == self._max_output or cap <= MODEST_OUTPUT or error.status_code not in BAD_REQUESTS:
                 raise
         settings = cast("ModelSettings", {**settings, "max_tokens": MODEST_OUTPUT})
-        exchanged = await self._exchange_capped(messages, settings, offer, attempt)
+        exchanged = await self._exchange_capped(messages, settings, template, attempt)
         self._client.output_caps.add(MODEST_OUTPUT)
         return exchanged
 
     async def _exchange_capped(
-        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, attempt: Attempt
+        self, messages: list[ModelMessage], settings: ModelSettings, template: RequestTemplate, attempt: Attempt
     ) -> Exchanged:
         """Send the request and read the reply, in the first mode that the server takes.
 
         A server that can't take a mode refuses it as a bad request, which costs nothing, and it is not asked so again.
         """
-        modes: list[OutputMode] = [one for one in offer.modes if one not in self._client.refused_modes]
-        modes = modes or list(offer.modes[-1:])
+        modes: list[OutputMode] = [one for one in template.modes if one not in self._client.refused_modes]
+        modes = modes or list(template.modes[-1:])
         for mode in modes:
             try:
                 if self._client.streams and (attempt.is_followed or not self._client.sends_whole):
-                    response, stopped = await self._stream(messages, settings, offer, mode, attempt)
+                    response, stopped = await self._stream(messages, settings, template, mode, attempt)
                     if not is_read_to_end():
                         await _close_generators()
                 else:
-                    response, stopped = await self._read(messages, settings, offer, mode, attempt)
+                    response, stopped = await self._read(messages, settings, template, mode, attempt)
             except ModelHTTPError as error:
                 if mode == modes[-1] or error.status_code != HTTPStatus.BAD_REQUEST or is_too_long(error):
                     raise
@@ -259,12 +259,17 @@ class ModelRequests:
         raise AssertionError("the last mode returns or raises")
 
     async def _read(
-        self, messages: list[ModelMessage], settings: ModelSettings, offer: Offer, mode: OutputMode, attempt: Attempt
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings,
+        template: RequestTemplate,
+        mode: OutputMode,
+        attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the whole reply; a text beyond the size cap is cut. A follower gets the text in one piece."""
-        response, stopped = await self._client.model.request(messages, settings, offer.parameters(mode)), None
+        response, stopped = await self._client.model.request(messages, settings, template.parameters(mode)), None
         if output_size(response) > self._agent.max_bytes:
-            response, stopped = self._cut(response, Stop.SIZE, offer), Stop.SIZE
+            response, stopped = self._cut(response, Stop.SIZE, template), Stop.SIZE
         if attempt.is_followed and (answer := response_text(with_thinking_apart(response))):
             attempt.delta(answer)
         return response, stopped
@@ -273,16 +278,16 @@ class ModelRequests:
         self,
         messages: list[ModelMessage],
         settings: ModelSettings,
-        offer: Offer,
+        template: RequestTemplate,
         mode: OutputMode,
         attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
         """Read the reply piece by piece, as far as the limits allow."""
         is_json = mode in ("native", "json", "prompt")
         meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output, is_json=is_json), None
-        deltas = ResponseDeltas(attempt, offer.output, mode, offer.answer_tool)
+        deltas = ResponseDeltas(attempt, template.output, mode, template.answer_tool)
         response: ModelResponse | None = None
-        async with self._client.model.request_stream(messages, settings, offer.parameters(mode)) as stream:
+        async with self._client.model.request_stream(messages, settings, template.parameters(mode)) as stream:
             try:
                 async for event in stream:
                     if stopped is not None:
@@ -305,7 +310,7 @@ class ModelRequests:
         assert response is not None
         if stopped is Stop.BLANK:
             return replace(response, finish_reason="stop", state="complete"), stopped
-        return self._cut(response, stopped, offer), stopped
+        return self._cut(response, stopped, template), stopped
 
     def _note_arrived(self, stream: StreamedResponse, meter: OutputMeter) -> None:
         """Keep what has arrived of a stream that is not read to its end, if anything has."""
@@ -313,10 +318,10 @@ class ModelRequests:
             used = stream.usage
             self._arrived = used.input_tokens, max(used.output_tokens, meter.least_tokens)
 
-    def _cut(self, response: ModelResponse, why: Stop, offer: Offer) -> ModelResponse:
+    def _cut(self, response: ModelResponse, why: Stop, template: RequestTemplate) -> ModelResponse:
         """Cut a response that is too long; JSON can't be cut."""
         calls = any(isinstance(part, ToolCallPart) for part in response.parts)
-        if why is Stop.SIZE and (calls or offer.requires_json):
+        if why is Stop.SIZE and (calls or template.requires_json):
             most = self._agent.max_bytes
             raise InvalidOutput(f"The model {self._client.name!r} sent JSON of more than {most} bytes (max_bytes)")
         return cut_response(response, self._agent.max_bytes)

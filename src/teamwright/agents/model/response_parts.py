@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
 from teamwright.agents.model.delta_pace import PacedDeltas
 from teamwright.agents.model.messages import arguments_text
-from teamwright.agents.model.offer import ANSWER_TOOL, OutputMode
+from teamwright.agents.model.request_template import ANSWER_TOOL, OutputMode
 from teamwright.values.events.event import OutputForm
 
 OPEN, CLOSE = "<think>", "</think>"

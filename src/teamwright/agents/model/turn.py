@@ -24,9 +24,9 @@ from teamwright.agents.envelope_note import note_instructions
 from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, with_warnings
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
-from teamwright.agents.model.offer import answer_modes, make_offer
 from teamwright.agents.model.output import AnswerSchema, answer_schema
 from teamwright.agents.model.prompt_cache import plan_cache
+from teamwright.agents.model.request_template import answer_modes, make_request_template
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools, in_order
 from teamwright.agents.model.written_calls import correction_of
@@ -69,14 +69,14 @@ class ModelTurn:
         self._conversation = ModelConversation.of_turn(turn, agent.name, marks_shared=cache.marks_shared)
         self._requests = ModelRequests(agent, model, ctx, client, _output_cap(agent, model, turn), self._answer)
         prescribed = agent.output_mode_for(model)
-        agent.last_offer = self._offer = make_offer(
+        agent.last_request_template = self._template = make_request_template(
             _instructions(agent, model, turn, self._answer, (instructions, *tools.context)),
             tools.definitions,
             settings | cache.settings,
             self._answer,
             answer_modes(client.model, self._answer, native=client.native_output, prescribed=prescribed),
             prescribed,
-            agent.last_offer,
+            agent.last_request_template,
         )
         self.compaction: TurnCompaction | None = None
         self._corrections = 0
@@ -100,23 +100,23 @@ class ModelTurn:
     async def _send(self) -> ModelResponse:
         """Send the next request, after compacting the work of this turn if it would fill the model's window."""
         if self.compaction is None:
-            return await self._requests.send(self._conversation, self._offer)
+            return await self._requests.send(self._conversation, self._template)
         if self.compaction.is_due(self.prompt_bytes):
             await self.compaction.compact(self._conversation, self._turn.number)
         size, before = self.prompt_bytes, self._requests.usage.input_tokens
         try:
-            response = await self._requests.send(self._conversation, self._offer)
+            response = await self._requests.send(self._conversation, self._template)
         except ContextTooLong:
             if not await self.compaction.compact(self._conversation, self._turn.number):
                 raise
-            return await self._requests.send(self._conversation, self._offer)
+            return await self._requests.send(self._conversation, self._template)
         self.compaction.measure(size, self._requests.usage.input_tokens - before)
         return response
 
     @property
     def prompt_bytes(self) -> int:
         """The size of the next request."""
-        return self._conversation.prompt_bytes + self._offer.prompt_bytes
+        return self._conversation.prompt_bytes + self._template.prompt_bytes
 
     async def _handle(self, response: ModelResponse) -> Reply | None:
         """Call the tools of a response; return the reply if the response ends the turn."""
@@ -195,7 +195,7 @@ class ModelTurn:
             return self._tools.may_terminate
         if call.tool_name in self._tools.transfers:
             return True
-        return call.tool_name == self._offer.answer_tool and self._requests.mode == "tool"
+        return call.tool_name == self._template.answer_tool and self._requests.mode == "tool"
 
     def _take_text(self, text: str, response: ModelResponse) -> Reply | None:
         """Take a response without tool calls as the answer, or ask for a correction."""
@@ -203,10 +203,10 @@ class ModelTurn:
         if not text:
             self._check_empty(response)
             by_tool = self._requests.mode == "tool"
-            wanted = f"call the tool {self._offer.answer_tool!r}" if by_tool else "answer with text"
+            wanted = f"call the tool {self._template.answer_tool!r}" if by_tool else "answer with text"
             either = " or call a tool" if self._tools.definitions and not by_tool else ""
             return self._correct(f"Your reply was empty; please {wanted}{either}.", text)
-        offered = self._offer.tool_names(self._requests.mode)
+        offered = self._template.tool_names(self._requests.mode)
         if offered and (correction := correction_of(text, offered)) is not None:
             return self._correct(correction, "")
         if answer is None:

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.schemas.declaration import schema_fault, validator_class
-from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting_validator
+from teamwright.agents.schemas.validation_limit import TooMuchWork, bounded_checks, counting_validator
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.text.display import cut
 from teamwright.values.turns.turn import Reply

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import is_package_class
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.dependencies import shared_dependencies
-from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.tools.call_policy import CallPolicy
 from teamwright.agents.tools.call_workspace import CallWorkspace
 from teamwright.agents.tools.context import LogLevel, ToolContext
@@ -70,7 +70,7 @@ class RecordedToolCall:
                 timeout=seconds if policy.timeout is None else policy.timeout,
                 max_bytes=max_bytes,
                 arguments=dict(self._arguments),
-                doubt=None if policy.just_repeats else self._doubt(member, owned),
+                in_doubt=None if policy.just_repeats else self._in_doubt_policy(member, owned),
             )
             returned = await self._ctx.effect(effect_key, effect)
             if returned.form != "question":
@@ -83,11 +83,11 @@ class RecordedToolCall:
             request.append(json.dumps(to_builtins(answer), sort_keys=True, ensure_ascii=False))
             effect_key = repeat_key(self._key, number)
 
-    def _doubt(self, member: str, owned: Owned) -> DoubtPolicy:
+    def _in_doubt_policy(self, member: str, owned: Owned) -> InDoubtPolicy:
         policy = self._policy
         check = None if policy.check is None else partial(self._check, member, owned)
         action = digest(self._name, policy.once(self._arguments)) if policy.once is not None else ""
-        return DoubtPolicy(repeat=policy.repeats_in_doubt, check=check, action=action, key=self._key)
+        return InDoubtPolicy(repeat=policy.repeats_in_doubt, check=check, action=action, key=self._key)
 
     async def _call(self, member: str, owned: Owned, attempt: Attempt) -> Returned:
         """Execute the tool."""

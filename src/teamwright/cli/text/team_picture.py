@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import judges_of
-from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.member_introduction import description_line
 from teamwright.strategies.plan.step_evaluation import evaluated_steps
 from teamwright.strategies.protocol import Members
@@ -61,7 +61,7 @@ class Picture:
     strategy: str
     description: str
     facts: tuple[str, ...]
-    sketch: Sketch
+    diagram: Diagram
     agents: Mapping[str, Portrait]
     teams: Mapping[str, Picture]
 
@@ -69,11 +69,11 @@ class Picture:
     def groups(self) -> Sequence[Sequence[Node]]:
         """Nodes grouped by their arrows: those in a group differ only in their agents."""
         ways: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
-        for arrow in self.sketch.arrows:
+        for arrow in self.diagram.arrows:
             ways[arrow.source].add(("to", arrow.to, arrow.label))
             ways[arrow.to].add(("from", arrow.source, arrow.label))
         found: defaultdict[tuple[object, ...], list[Node]] = defaultdict(list)
-        for node in self.sketch.nodes:
+        for node in self.diagram.nodes:
             found[bool(node.agent), node.about, frozenset(ways[node.id])].append(node)
         return list(found.values())
 
@@ -81,7 +81,7 @@ class Picture:
     def links(self) -> Sequence[Link]:
         """The arrows between groups, each once, in the order of their sources."""
         place = {node.id: index for index, group in enumerate(self.groups) for node in group}
-        found = (Link(place[arrow.source], place[arrow.to], arrow.label) for arrow in self.sketch.arrows)
+        found = (Link(place[arrow.source], place[arrow.to], arrow.label) for arrow in self.diagram.arrows)
         return sorted(dict.fromkeys(found), key=lambda link: link.source)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -98,8 +98,8 @@ class Picture:
             "strategy": self.strategy,
             "description": self.description,
             "facts": list(self.facts),
-            "nodes": [node.to_json() for node in self.sketch.nodes],
-            "arrows": [arrow.to_json() for arrow in self.sketch.arrows],
+            "nodes": [node.to_json() for node in self.diagram.nodes],
+            "arrows": [arrow.to_json() for arrow in self.diagram.arrows],
             "agents": {name: portrait.to_json() for name, portrait in self.agents.items()},
             "teams": {name: picture._described(known, left) for name, picture in self.teams.items()},
         }
@@ -117,21 +117,21 @@ def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
 def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
     members = {member.name for member in team.members}
     everyone: dict[str, Agent] = {agent.name: agent for agent in (*team.helpers, *team.members)}
-    sketch = _with_tools(team.strategy.sketch(team.settings, Members(team.members, team.helpers)), everyone)
+    diagram = _with_tools(team.strategy.diagram(team.settings, Members(team.members, team.helpers)), everyone)
     return Picture(
         name=team.name,
         strategy=team.strategy.name,
         description=team.description,
-        facts=(*_facts(team), *sketch.notes),
-        sketch=sketch,
+        facts=(*_facts(team), *diagram.notes),
+        diagram=diagram,
         agents={name: _portrait(agent, member=name in members) for name, agent in everyone.items()},
         teams={name: picture_of(agent, pictures) for name, agent in everyone.items() if isinstance(agent, Team)},
     )
 
 
-def _with_tools(sketch: Sketch, everyone: dict[str, Agent]) -> Sketch:
-    """Add the agents that others ask as tools to a sketch, and to `everyone`."""
-    nodes = list(sketch.nodes)
+def _with_tools(diagram: Diagram, everyone: dict[str, Agent]) -> Diagram:
+    """Add the agents that others ask as tools to a diagram, and to `everyone`."""
+    nodes = list(diagram.nodes)
     places = {node.agent: node.id for node in reversed(nodes) if node.agent}
     arrows: list[Arrow] = []
     pending = list(everyone.values())
@@ -146,7 +146,7 @@ def _with_tools(sketch: Sketch, everyone: dict[str, Agent]) -> Sketch:
                 nodes.append(Node(id=place, agent=asked.name))
             if agent.name in places:
                 arrows.append(Arrow(source=places[agent.name], to=places[asked.name], label=AS_A_TOOL))
-    return sketch.changed(nodes=tuple(nodes), arrows=(*sketch.arrows, *arrows)) if arrows else sketch
+    return diagram.changed(nodes=tuple(nodes), arrows=(*diagram.arrows, *arrows)) if arrows else diagram
 
 
 def _facts(team: Team) -> list[str]:

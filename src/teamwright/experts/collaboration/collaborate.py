@@ -21,9 +21,9 @@ from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.collaboration.planner import write_plan
 from teamwright.experts.collaboration.state import NOTICE, CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
-from teamwright.strategies.diagram import Arrow, Node, Sketch
-from teamwright.strategies.protocol import STEERABLE, Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.diagram import Arrow, Diagram, Node
+from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.plan import TeamPlanChanged, TeamPlanStatus
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
@@ -47,7 +47,7 @@ class Collaborate(Strategy):
     unused = ("max_turns", "on_max_turns")
     interventions = (*STEERABLE, "edit_plan", "add_member", "remove_member")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check the phases, and that each member is listed once."""
         options = settings.read(CollaborateOptions)
         if not members:
@@ -56,14 +56,14 @@ class Collaborate(Strategy):
         found = phase_flaws(options.steps, team)
         found += (_kept_by_runs(index, one) for index, one in enumerate(options.steps) if not one.is_open)
         if len(set(team.members)) < len(team.members):
-            found.append(Flaw("'collaborate' takes each member once, but one is listed twice"))
+            found.append(Issue("'collaborate' takes each member once, but one is listed twice"))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
         """Return the lead."""
         return settings.read(CollaborateOptions).lead_of(members).name
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each phase, and the answer of the lead."""
         steps = settings.read(CollaborateOptions).steps
         return {one.id: one.execution_tokens + one.coordination_tokens for one in steps} | {"lead": 0}
@@ -78,18 +78,18 @@ class Collaborate(Strategy):
         """Return a plan, a choice or a decision, as the schema says."""
         return None if turn.output_schema is None else example_reply(turn.output_schema)
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the phases and their needs, and the lead, who answers."""
         options = settings.read(CollaborateOptions)
         lead = Node(id="lead/answer", agent=options.lead_of(members).name, about="answers")
         if not options.steps:
             planned = Node(id="lead/plan", agent=lead.agent, about="plans the phases")
-            return Sketch(nodes=(planned, lead), arrows=(Arrow(source=planned.id, to=lead.id),))
+            return Diagram(nodes=(planned, lead), arrows=(Arrow(source=planned.id, to=lead.id),))
         nodes = [Node(id=one.id, agent=_one_agent(one), label=one.title, about=_about(one)) for one in options.steps]
         needed = {need for one in options.steps for need in one.needs}
         arrows = [Arrow(source=need, to=one.id) for one in options.steps for need in one.needs]
         arrows += [Arrow(source=one.id, to=lead.id) for one in options.steps if one.id not in needed]
-        return Sketch(nodes=(*nodes, lead), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
+        return Diagram(nodes=(*nodes, lead), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Make the plan, execute it, and let the lead answer, or one agent finish what the team could not."""
@@ -101,7 +101,7 @@ class Collaborate(Strategy):
             return await _finish(state, ctx, fallback=True)
         versions = PlanVersions(state, plan)
         if refused := await _open_plan(state, versions, ctx):
-            return Talk(task).failed(refused)
+            return TeamConversation(task).failed(refused)
         execution = Execution(state, versions)
         await execution.run(ctx)
         if state.unpaid is not None and not execution.failed:
@@ -135,7 +135,7 @@ def plan_fact(state: CollaborationState, plan: CollaborationPlan) -> TeamPlanCha
 
 async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) -> Outcome:
     """Let the lead answer or, with `fallback`, one agent finish; return the outcome with all messages."""
-    talk = Talk(state.task)
+    talk = TeamConversation(state.task)
     for reply in state.conversation:
         if reply is not state.terminated_by:
             talk.add(reply)
@@ -158,9 +158,9 @@ async def _finish(state: CollaborationState, ctx: Context, *, fallback: bool) ->
     return talk.receive(reply) or talk.ended("done")
 
 
-def _kept_by_runs(index: int, phase: Phase) -> Flaw:
+def _kept_by_runs(index: int, phase: Phase) -> Issue:
     text = f"the phase {phase.id!r} says status: {phase.status}; a run keeps the status, leave it out"
-    return Flaw(text, ("steps", index, "status"))
+    return Issue(text, ("steps", index, "status"))
 
 
 def _one_agent(phase: Phase) -> str:

@@ -11,7 +11,7 @@ from teamwright.strategies.expressions.template import Template, literal_templat
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.step_options import BY_STEP, plan_flaws
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES
-from teamwright.strategies.protocol import Flaw
+from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
 from teamwright.values.text.display import name_text
 
@@ -46,7 +46,7 @@ def size_problems(before: CollaborationPlan | None, after: CollaborationPlan, mo
     return found
 
 
-def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Flaw]:
+def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Issue]:
     """Return every mistake in the phases, with its path: `steps`, the index of the phase, and the field."""
     found = list(plan_flaws(phases))
     strangers = 0
@@ -54,14 +54,14 @@ def phase_flaws(phases: Sequence[Phase], team: Roster) -> list[Flaw]:
         if not phase.is_open:  # what is done stays done, also of experts who have left
             continue
         for field, text in (*_form_flaws(phase, team), *_judge_flaws(phase, team)):
-            found.append(Flaw(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
+            found.append(Issue(f"the phase {name_text(phase.id)} {text}", ("steps", index, field)))
         for field, name in _strangers(phase, team):
             strangers += 1
             hint = f"; {nearest(name, team.members)}" if strangers <= MOST_SUGGESTIONS else ""
             text = (
                 f"the phase {name_text(phase.id)} names {name_text(name)}, which is not of the team{hint.rstrip('.')}"
             )
-            found.append(Flaw(text, ("steps", index, field)))
+            found.append(Issue(text, ("steps", index, field)))
         found += _text_flaws(phase, index)
     return found
 
@@ -131,7 +131,7 @@ def _strangers(phase: Phase, team: Roster) -> Iterator[tuple[str, str]]:
             yield "evaluate", name
 
 
-def _text_flaws(phase: Phase, index: int) -> Iterator[Flaw]:
+def _text_flaws(phase: Phase, index: int) -> Iterator[Issue]:
     """Yield invalid conditions and tasks, and those that read phases which they do not need."""
     texts: list[tuple[str, Condition | Template]] = []
     if phase.when is not None:
@@ -141,9 +141,9 @@ def _text_flaws(phase: Phase, index: int) -> Iterator[Flaw]:
     for field, text in texts:
         at = ("steps", index, field)
         if problem := text.problem(PHASE_VARIABLES):
-            yield Flaw(f"the phase {name_text(phase.id)}: {problem}", at)
+            yield Issue(f"the phase {name_text(phase.id)}: {problem}", at)
             continue
         for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
             if key not in phase.needs:
                 reads = f"reads {name_text(key)}, which is not among its needs; add it"
-                yield Flaw(f"the phase {name_text(phase.id)} {reads}", at)
+                yield Issue(f"the phase {name_text(phase.id)} {reads}", at)

@@ -25,7 +25,7 @@ from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_runner import StepInput
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.strategies.talk import is_unaffordable
+from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.team import TeamReplyRejected
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.messages import History, Message

@@ -14,10 +14,10 @@ from teamwright.experts.coordination.plan_run import SCOPE, PlanRun, run_within
 from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.risk import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.step_work import StepAssignment
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.results import Outcome
 from teamwright.values.specs.plan import Step
 
@@ -30,7 +30,7 @@ class Dispatch(Strategy):
     options = DispatchOptions
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check the plan, its evaluation and the risk."""
         options = settings.read(DispatchOptions)
         found = [
@@ -41,10 +41,10 @@ class Dispatch(Strategy):
             *own_judge_flaws(options, options.steps, _authors(options, members)),
         ]
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
-            found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
+            found.append(Issue(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
         return found
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step."""
         steps = settings.read(DispatchOptions).steps
         return {f"{SCOPE}/{step.id}/{WORK}": step.execution_tokens + step.coordination_tokens for step in steps}
@@ -56,13 +56,13 @@ class Dispatch(Strategy):
         step = next((one for one in options.steps if one.id == closer), None)
         return () if step is None else [ClosingAsk(step.agent or members[0].name, len(step.needs))]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the steps, and the pool that works on them."""
         options, pool = settings.read(DispatchOptions), places(members)
         steps = Node(id="steps", label=f"{len(options.steps)} steps")
         arrows = tuple(Arrow(source=steps.id, to=node.id) for node in pool)
         notes = (f"{options.risk} risk", f"{options.max_parallel} at once", options.time_note)
-        return Sketch(nodes=(steps, *pool), arrows=arrows, notes=notes)
+        return Diagram(nodes=(steps, *pool), arrows=arrows, notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Let the pool work through the steps, within the timeout."""
@@ -128,9 +128,9 @@ def _authors(options: DispatchOptions, members: Members) -> dict[str, tuple[str,
     return {step.id: pool if step.agent is None else (step.agent,) for step in options.steps}
 
 
-def _roles(options: DispatchOptions) -> Iterator[Flaw]:
+def _roles(options: DispatchOptions) -> Iterator[Issue]:
     """Yield steps with a role: a pool has none."""
     for index, step in enumerate(options.steps):
         if step.role is not None:
             text = f"the step {step.id!r} has a role, and 'dispatch' has none; name an agent, or use 'expert'"
-            yield Flaw(text, ("steps", index, "role"))
+            yield Issue(text, ("steps", index, "role"))

@@ -18,13 +18,13 @@ from teamwright.experts.coordination.planned_steps import example_plan
 from teamwright.experts.coordination.planner import MadePlan, effective_roles, known_plan, make_plan
 from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
 from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
-from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
+from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
-from teamwright.strategies.protocol import ClosingAsk, Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
@@ -39,7 +39,7 @@ class Expert(Strategy):
     options = ExpertOptions
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check plan, roles, evaluation and risk."""
         options = settings.read(ExpertOptions)
         names = {member.name for member in members}
@@ -51,20 +51,20 @@ class Expert(Strategy):
             *_own_judge_flaws(options, members),
         ]
         if options.steps and options.planner is not None:
-            found.append(Flaw("the plan is either fixed in  steps  or made by the planner; remove one", ("planner",)))
+            found.append(Issue("the plan is either fixed in  steps  or made by the planner; remove one", ("planner",)))
         if options.max_replans and options.planner is None:
-            found.append(Flaw("only a planner can plan again; name one in  planner, or remove it", ("max_replans",)))
+            found.append(Issue("only a planner can plan again; name one in  planner, or remove it", ("max_replans",)))
         ids = {step.id for step in _known_steps(options, members)}
         if options.answer is not None and options.answer not in ids:
             hint = nearest(options.answer, ids) if ids else "a planner decides about the steps; remove it"
-            found.append(Flaw(f"there is no step {options.answer!r}; {hint}", ("answer",)))
+            found.append(Issue(f"there is no step {options.answer!r}; {hint}", ("answer",)))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str | None:
         """Return the planner, if there is one."""
         return settings.read(ExpertOptions).planner
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step, if the plan is known."""
         steps = _known_steps(settings.read(ExpertOptions), members)
         return {f"{SCOPE}/{step.id}/{WORK}": step.execution_tokens + step.coordination_tokens for step in steps}
@@ -79,7 +79,7 @@ class Expert(Strategy):
             return ()
         return [ClosingAsk(bound[closer].agent.name, len(steps[closer].needs))]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the steps and their dependencies; with a planner, the roles that it can use."""
         options = settings.read(ExpertOptions)
         roles, steps = _roles_of(options, members), _known_steps(options, members)
@@ -88,7 +88,7 @@ class Expert(Strategy):
             planner = Node(id="planner", agent=options.planner or "", label="plan")
             nodes = [Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items()]
             arrows = [Arrow(source=planner.id, to=node.id) for node in nodes]
-            return Sketch(nodes=(planner, *nodes), arrows=tuple(arrows), notes=notes)
+            return Diagram(nodes=(planner, *nodes), arrows=tuple(arrows), notes=notes)
         return _plan_sketch(steps, bind_roles(steps, roles, members), notes)
 
     def example_reply(self, turn: Turn) -> JsonValue:
@@ -114,7 +114,7 @@ class ExpertRun:
         roles = _roles_of(self._options, self._members)
         plan = await make_plan(self._task, self._options, roles, self._members, ctx)
         if isinstance(plan, Reply):
-            talk = Talk(self._task)
+            talk = TeamConversation(self._task)
             talk.add(plan)
             return talk.ended("terminated").changed(status="completed")
         if isinstance(plan, MadePlan):
@@ -154,7 +154,7 @@ class ExpertRun:
         return bound if isinstance(bound, list) else []
 
 
-def _own_judge_flaws(options: ExpertOptions, members: Members) -> Iterator[Flaw]:
+def _own_judge_flaws(options: ExpertOptions, members: Members) -> Iterator[Issue]:
     """Yield each judge that is bound to the step that it judges, if the plan is known."""
     steps = _known_steps(options, members)
     bound = bind_roles(steps, _roles_of(options, members), members).by_step
@@ -170,7 +170,7 @@ def _known_steps(options: ExpertOptions, members: Members) -> Sequence[ExpertSte
     return () if known is None else known.steps
 
 
-def _role_flaws(options: ExpertOptions, names: set[str]) -> Iterator[Flaw]:
+def _role_flaws(options: ExpertOptions, names: set[str]) -> Iterator[Issue]:
     """Yield steps without a role, and a warning for each role that no step has."""
     roles, used = options.roles, set[str]()
     for index, step in enumerate(options.steps):
@@ -182,13 +182,13 @@ def _role_flaws(options: ExpertOptions, names: set[str]) -> Iterator[Flaw]:
         text = (
             f"the step {step.id!r} has no role: there is neither a role nor a member {name!r}; {nearest(name, known)}"
         )
-        yield Flaw(text, ("steps", index, at))
+        yield Issue(text, ("steps", index, at))
     for name in roles if options.steps else ():
         if name not in used:
-            yield Flaw(f"no step has the role {name!r}; remove it", ("roles", name), is_warning=True)
+            yield Issue(f"no step has the role {name!r}; remove it", ("roles", name), is_warning=True)
 
 
-def _plan_sketch(steps: Sequence[ExpertStep], binding: RoleBinding, notes: tuple[str, ...]) -> Sketch:
+def _plan_sketch(steps: Sequence[ExpertStep], binding: RoleBinding, notes: tuple[str, ...]) -> Diagram:
     by_id, graph = {step.id: step for step in steps}, StepGraph.from_nodes(nodes_of(steps))
     nodes: list[Node] = []
     for id_ in graph.order:
@@ -197,4 +197,4 @@ def _plan_sketch(steps: Sequence[ExpertStep], binding: RoleBinding, notes: tuple
         about = " · ".join(filter(None, (role, condition_label(step.when))))
         nodes.append(Node(id=id_, agent="" if bound is None else bound.agent.name, label=id_, about=about))
     arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
-    return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
+    return Diagram(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)

@@ -23,7 +23,7 @@ from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_sc
 from teamwright.strategies.plan.step_options import closing_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits
 from teamwright.values.results import Outcome
@@ -139,7 +139,7 @@ class PlanRun:
         return self._outcome(timed_out=timed_out)
 
     def _outcome(self, *, timed_out: bool) -> Outcome:
-        talk, results, answer = Talk(self._task), self._runner.results, self._options.answer
+        talk, results, answer = TeamConversation(self._task), self._runner.results, self._options.answer
         talk.warnings += (*self._plan.warnings, *self._board.warnings)
         order = sorted(self._runner.graph.order, key=lambda step: step not in self._earlier)
         if answer in results.replies:

@@ -28,12 +28,12 @@ from teamwright.experts.coordination.react_team import ReactTeam
 from teamwright.experts.coordination.risk import evaluation_of, evaluator_of_step, risk_flaws
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
-from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.parallel.parts import PartResults, part_turn
 from teamwright.strategies.plan.step_evaluation import EVALUATE
-from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.strategies.talk import BUDGET, Talk
+from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import Conversation, Message
@@ -55,12 +55,12 @@ class React(Strategy):
     unused = ("max_turns", "on_max_turns")
     interventions = (*STEERABLE, "add_member", "remove_member")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there is someone to work besides the lead, and the evaluation at the risk of the team."""
         options = settings.read(ReactOptions)
         found = [*risk_flaws(options, ()), *_own_judge_flaws(options, members)]
         if members and not any(one.name != options.lead for one in members):
-            found.append(Flaw(f"'react' needs a member besides {options.lead!r}, who leads", ("lead",)))
+            found.append(Issue(f"'react' needs a member besides {options.lead!r}, who leads", ("lead",)))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
@@ -71,7 +71,7 @@ class React(Strategy):
         """Return the answer of the lead."""
         return [ClosingAsk(settings.read(ReactOptions).lead)]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the lead and the roles that it can use."""
         options = settings.read(ReactOptions)
         lead = Node(id="lead", agent=options.lead, label="decide")
@@ -79,7 +79,7 @@ class React(Strategy):
         nodes = [Node(id=name, agent=role.agent or "", label=name) for name, role in roles.items()]
         arrows = [Arrow(source=lead.id, to=node.id) for node in nodes]
         notes = (f"{options.risk} risk", f"at most {options.max_steps} steps", options.time_note)
-        return Sketch(nodes=(lead, *nodes), arrows=tuple(arrows), notes=notes)
+        return Diagram(nodes=(lead, *nodes), arrows=tuple(arrows), notes=notes)
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a decision, if the turn asks for one."""
@@ -91,14 +91,14 @@ class React(Strategy):
         return await run_within(options.timeout, ReactRun(task, options, members, ctx), ctx)
 
 
-def _own_judge_flaws(options: ReactOptions, members: Members) -> Iterator[Flaw]:
+def _own_judge_flaws(options: ReactOptions, members: Members) -> Iterator[Issue]:
     """Yield each judge that may work on a step, or gives the answer."""
     declared, workers = evaluation_of(ExpertStep(id=ANSWER), options), Members(_workers(options, members))
     roles = effective_roles({} if options.create_roles else options.roles, workers)
     authors = {options.lead, *possible_members(roles, workers)}
     for name in declared.judges if declared.asks_judges else ():
         if name in authors:
-            yield Flaw(f"{name!r} would judge its own work; name another judge", (EVALUATE,))
+            yield Issue(f"{name!r} would judge its own work; name another judge", (EVALUATE,))
 
 
 def _workers(options: ReactOptions, members: Members) -> list[Agent]:
@@ -145,7 +145,7 @@ class ReactRun:
     async def finish(self, ctx: Context, *, timed_out: bool) -> Outcome:
         """Return the outcome: the answer, or what there is without one."""
         await self._board.settle(ctx, timed_out=timed_out)
-        talk, results = Talk(self._task), self._results
+        talk, results = TeamConversation(self._task), self._results
         talk.warnings += self._warnings
         talk.short_of_budget = self._is_short_of_budget
         order = [*(step.id for step in self._so_far.steps), ANSWER]

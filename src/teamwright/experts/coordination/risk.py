@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS, declaration_problems, evaluator_among
-from teamwright.strategies.protocol import Flaw, Members
+from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate
 
 
@@ -29,7 +29,7 @@ def evaluator_of_step(step: ExpertStep, options: CoordinationOptions, members: M
 
 def own_judge_flaws(
     options: CoordinationOptions, steps: Sequence[ExpertStep], authors: Mapping[str, Collection[str]]
-) -> Iterator[Flaw]:
+) -> Iterator[Issue]:
     """Yield each judge of a step that may be its author; `authors` are those who may work on a step, by its id."""
     for index, step in enumerate(steps):
         declared, own = evaluation_of(step, options), step.evaluate is not None
@@ -37,18 +37,18 @@ def own_judge_flaws(
         for name in declared.judges if declared.asks_judges else ():
             if name in authors.get(step.id, ()) and name not in reported:
                 text = f"the step {step.id!r}: {name!r} would judge its own work; name another judge"
-                yield Flaw(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
+                yield Issue(text, (STEPS, index, EVALUATE) if own else (EVALUATE,))
 
 
-def risk_flaws(options: CoordinationOptions, steps: Sequence[ExpertStep]) -> Iterator[Flaw]:
+def risk_flaws(options: CoordinationOptions, steps: Sequence[ExpertStep]) -> Iterator[Issue]:
     """Yield what is wrong with the evaluations at the risk of the team, and what a reader may not expect of them."""
     if options.evaluate is not None:
         declared = options.evaluate.at_risk(options.risk)
-        yield from (Flaw(text, (EVALUATE,)) for text in declaration_problems(declared))
-        yield from (Flaw(text, (EVALUATE,), is_warning=True) for text in declared.warnings())
+        yield from (Issue(text, (EVALUATE,)) for text in declaration_problems(declared))
+        yield from (Issue(text, (EVALUATE,), is_warning=True) for text in declared.warnings())
     for index, step in enumerate(steps):
         if step.evaluate is not None:
             at, declared = (STEPS, index, EVALUATE), step.evaluate.at_risk(options.risk)
             own = step.evaluate.problems()  # which are reported with the plan
-            yield from (Flaw(f"the step {step.id!r}: {text}", at) for text in declared.problems() if text not in own)
-            yield from (Flaw(f"the step {step.id!r}: {text}", at, is_warning=True) for text in declared.warnings())
+            yield from (Issue(f"the step {step.id!r}: {text}", at) for text in declared.problems() if text not in own)
+            yield from (Issue(f"the step {step.id!r}: {text}", at, is_warning=True) for text in declared.warnings())

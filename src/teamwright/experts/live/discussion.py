@@ -18,7 +18,7 @@ from teamwright.experts.live.prompts import (
 )
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.strategies.protocol import Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.live import TeamMessage
 from teamwright.values.events.team import TeamHandoff
 from teamwright.values.turns.artifacts import POINTER
@@ -35,7 +35,7 @@ class PhaseEnding(NamedTuple):
 class Discussion:
     """What members of one team ask of each other, phase by phase."""
 
-    def __init__(self, task: Task, ctx: Context, members: LiveMembers, talk: Talk, rounds: int) -> None:
+    def __init__(self, task: Task, ctx: Context, members: LiveMembers, talk: TeamConversation, rounds: int) -> None:
         self._task, self._ctx, self._members, self._talk, self._rounds = task, ctx, members, talk, rounds
         self._outbox = Outbox(ctx.workspace)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from teamwright.experts.collaboration.plan import Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws
 from teamwright.experts.profiles.lead import default_lead
-from teamwright.strategies.protocol import Flaw, Members, Settings
+from teamwright.strategies.protocol import Issue, Members, Settings
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
 
@@ -42,25 +42,25 @@ def live_roster(present: Sequence[str], lead: str, members: Members) -> Roster:
     return Roster(tuple(present), lead, tuple(name for name in members.names if name not in present))
 
 
-def live_flaws(settings: Settings, members: Members) -> Iterator[Flaw]:
+def live_flaws(settings: Settings, members: Members) -> Iterator[Issue]:
     """Yield every mistake in the options of a live team."""
     options, names = settings.read(LiveOptions), tuple(member.name for member in members)
     if settings.share == "output":
-        yield Flaw("'live' members talk to each other, so it needs  share: transcript  or  share: a2a_lite")
+        yield Issue("'live' members talk to each other, so it needs  share: transcript  or  share: a2a_lite")
     if len(set(names)) < len(names):
-        yield Flaw("'live' takes each member once, but one is listed twice")
+        yield Issue("'live' takes each member once, but one is listed twice")
     if members and options.steps:
         yield from phase_flaws(options.steps, live_roster(names, live_lead(settings, members), members))
         yield from not_carried_out(options.steps)
 
 
-def not_carried_out(phases: tuple[Phase, ...]) -> Iterator[Flaw]:
+def not_carried_out(phases: tuple[Phase, ...]) -> Iterator[Issue]:
     """Yield what a live team can't carry out: its members take turns, and all of them under the limits of the team."""
     for index, phase in enumerate(phases):
         if phase.parallel != "serial":
             text = f"the phase {phase.id!r} is {phase.parallel}; a live team works on one phase at a time"
-            yield Flaw(text, ("steps", index, "parallel"))
+            yield Issue(text, ("steps", index, "parallel"))
         for field in UNUSED:
             if field in phase.model_fields_set:
                 text = f"the phase {phase.id!r} has {field!r}, which a live team does not use"
-                yield Flaw(text, ("steps", index, field))
+                yield Issue(text, ("steps", index, field))

@@ -30,7 +30,7 @@ from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synth
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.protocol import Members, Task
-from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.live import LifeState, TeamLife
 from teamwright.values.events.plan import TeamPhase, TeamPlanChanged
 from teamwright.values.events.team import TeamReplyRejected
@@ -50,7 +50,7 @@ class LiveRun:
         self._options = task.settings.read(LiveOptions)
         self._lead, self._known = live_lead(task.settings, members), members
         self._results: dict[str, Reply] = {}
-        self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), Talk(task)
+        self._members, self._life, self._talk = LiveMembers(members), TeamLifeCycle(), TeamConversation(task)
         self._plan: CollaborationPlan | None = None
         self._versions: dict[int, CollaborationPlan] = {}
         if self._options.steps:

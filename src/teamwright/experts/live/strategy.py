@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from teamwright.agents.contract.context import Context
 from teamwright.experts.live.options import LiveOptions, live_flaws, live_lead
 from teamwright.experts.live.run import LiveRun
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.protocol import STEERABLE, Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
+from teamwright.strategies.protocol import STEERABLE, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import JsonValue
 from teamwright.values.results import Outcome
@@ -29,7 +29,7 @@ class Live(Strategy):
     peers = True
     interventions = (*STEERABLE, "edit_plan", "add_member", "remove_member")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check the lead and the plan."""
         return list(live_flaws(settings, members))
 
@@ -37,7 +37,7 @@ class Live(Strategy):
         """Return the member that leads when the team is formed."""
         return live_lead(settings, members) if members else None
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each phase, and the answer of the lead; unknown if the lead plans."""
         phases = settings.read(LiveOptions).steps
         return {f"turn-{number}": 0 for number in range(1, len(phases) + 2)} if phases else {}
@@ -46,13 +46,13 @@ class Live(Strategy):
         """Return the answer of the lead."""
         return [ClosingAsk(live_lead(settings, members))] if members else ()
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the lead and the members."""
         lead = live_lead(settings, members)
         nodes = [node for node in places(members) if node.agent != lead]
         top = Node(id="lead", agent=lead, about="plans, decides and answers")
         arrows = (Arrow(source=top.id, to=node.id) for node in nodes)
-        return Sketch(nodes=(top, *nodes), arrows=tuple(arrows))
+        return Diagram(nodes=(top, *nodes), arrows=tuple(arrows))
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a plan with one step."""

@@ -65,8 +65,8 @@ class Degradation:
         self._asks_person = team.degradation == "ask"
         self._thresholds = AGGRESSIVE if team.degradation == "aggressive" else AUTO
         closing = team.strategy.closing(team.settings, members)
-        outlook = team.strategy.outlook(team.settings, members)
-        self.forecast = Forecast(outlook, scope.path, len(closing), lambda: scope.charged)
+        expected_asks = team.strategy.expected_asks(team.settings, members)
+        self.forecast = Forecast(expected_asks, scope.path, len(closing), lambda: scope.charged)
         lead = team.strategy.lead(team.settings, members)
         closers = {one.member for one in closing}.intersection(members.names)
         self._closers = frozenset(name for name in closers if _has_cheaper_model(members.named(name)))

@@ -10,7 +10,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
-from teamwright.strategies.protocol import Outlook
+from teamwright.strategies.protocol import ExpectedAsks
 from teamwright.values.key import relative_key, root_key
 
 LEAST_FOR_TREND = 3
@@ -90,18 +90,18 @@ class Forecast:
 
     def __init__(
         self,
-        outlook: Outlook,
+        expected_asks: ExpectedAsks,
         path: str = "",
         closing: int = 0,
         charged: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self._path, self._closing, self._charged = path, closing, charged
         self._counted = [0, 0]
-        self._is_known = bool(outlook)
-        estimates = [tokens for tokens in outlook.values() if tokens]
+        self._is_known = bool(expected_asks)
+        estimates = [tokens for tokens in expected_asks.values() if tokens]
         self._is_estimated = bool(estimates)
         usual = sum(estimates) / len(estimates) if estimates else 1.0
-        self._expected = {key: float(tokens or usual) for key, tokens in outlook.items()}
+        self._expected = {key: float(tokens or usual) for key, tokens in expected_asks.items()}
         self._weight = sum(self._expected.values())
         self._others: tuple[int, int] = (0, 0)
         self._costs = CostSeries(), CostSeries()

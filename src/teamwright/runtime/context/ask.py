@@ -295,8 +295,8 @@ class Ask:
         """Return the member's reply, cleaned; any error becomes a failure."""
         member = self._member
         try:
-            if child.run.probe is not None:
-                await child.run.probe.turn(child.path, member, self.turn)
+            if child.run.observer is not None:
+                await child.run.observer.turn(child.path, member, self.turn)
             reply = await member.respond(self.turn, self.new_context(child))
             reply = checked_reply(reply, member)
         except (AgentError, LimitReached) as error:
@@ -401,8 +401,8 @@ def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scop
         if closing:
             forecast = ladder and ladder.forecast
             if forecast is None:
-                outlook = member.strategy.outlook(member.settings, members)
-                forecast = Forecast(outlook, path, len(closing), lambda: child.charged)
+                expected_asks = member.strategy.expected_asks(member.settings, members)
+                forecast = Forecast(expected_asks, path, len(closing), lambda: child.charged)
             child.holdback = Holdback(child.account, closing, ladder and ladder.tier_of, forecast)
     if policy.compact is not None:
         child.compact = policy.compact

@@ -19,7 +19,7 @@ from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.gate import pass_gate
 from teamwright.agents.evaluators.protocol import require_evaluator
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
-from teamwright.runtime.admission.counted_ask import CountedAsk
+from teamwright.runtime.admission.budgeted_ask import BudgetedAsk
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
@@ -88,7 +88,7 @@ class RunContext:
         # Teams are nested deeply, and Python bounds the depth of calls: no frame without need.
         counted = None
         if (scope.holdback is not None and not scope.in_agent) or scope.decides_degradation:
-            counted = CountedAsk(scope, turn, place)
+            counted = BudgetedAsk(scope, turn, place)
         try:
             if counted is not None:
                 await counted.begin()
@@ -143,7 +143,7 @@ class RunContext:
         call = EffectCall(scope, place, effect)
         if effect.cancel_run is not None:
             return call.resolve_run(effect.cancel_run)
-        return call.resolve() if scope.run.probe is None else call.resolve_observed(scope.run.probe)
+        return call.resolve() if scope.run.observer is None else call.resolve_observed(scope.run.observer)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end before the answer arrives."""

@@ -19,14 +19,14 @@ from teamwright.history.record.asks import RecordedCall, recorded_result, texts_
 from teamwright.history.record.charges import cost_of_run
 from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.admission.prompt_meter import PromptBound
-from teamwright.runtime.context.doubt import DoubtfulCall
+from teamwright.runtime.context.in_doubt import InDoubtCall
 from teamwright.runtime.context.part_stream import PartStream
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes, store_file
 from teamwright.runtime.driver.cancellation import ContainedTask
 from teamwright.runtime.driver.steady_clock import remaining_wait
 from teamwright.runtime.ordering.lane import waiting_for_provider
-from teamwright.runtime.probe import Probe
+from teamwright.runtime.replay_observer import ReplayObserver
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned, TextRef
 from teamwright.values.events.body import Body
@@ -105,11 +105,11 @@ class EffectCall:
             with waiting_for_provider(self._scope.lane):
                 await anyio.sleep(remaining_wait(recorded.retry_at, self._scope.run.wall(), recorded.retry_in))
 
-    async def resolve_observed(self, probe: Probe) -> Returned:
-        """Resolve the effect after a probe has looked at it."""
+    async def resolve_observed(self, observer: ReplayObserver) -> Returned:
+        """Resolve the effect after a observer has looked at it."""
         recorded = self._find_recorded()
         is_recorded = recorded is not None and recorded.outcome is not None
-        await probe.call(self._key, self._effect, is_recorded=is_recorded)
+        await observer.call(self._key, self._effect, is_recorded=is_recorded)
         return await self.resolve()
 
     async def resolve_run(self, cancel: Callable[[Attempt], None]) -> Returned:
@@ -273,8 +273,8 @@ class EffectCall:
     async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
         attempt = self._new_attempt(max_output, cut=cut)
         timeout, call = self._timeout, self._effect.call
-        if self._effect.doubt is not None:
-            call = DoubtfulCall(self._scope, self._effect, in_doubt=in_doubt).make
+        if self._effect.in_doubt is not None:
+            call = InDoubtCall(self._scope, self._effect, in_doubt=in_doubt).make
         try:
             if timeout is None:
                 return within_cap(await call(attempt), self._effect)

@@ -15,7 +15,7 @@ from teamwright.errors import ExpressionFailed
 from teamwright.strategies.diagram import Arrow, condition_label
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
-from teamwright.strategies.protocol import Flaw, Members, Task
+from teamwright.strategies.protocol import Issue, Members, Task
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -67,14 +67,14 @@ class Edge(Value):
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 
 
-def edge_flaws(edges: Sequence[Edge]) -> list[Flaw]:
+def edge_flaws(edges: Sequence[Edge]) -> list[Issue]:
     """Return the problems in the conditions and transforms of edges."""
-    found: list[Flaw] = []
+    found: list[Issue] = []
     for index, edge in enumerate(edges):
         if edge.when is not None and (problem := Condition(edge.when).problem(VARIABLES)):
-            found.append(Flaw(problem, ("edges", index, "when")))
+            found.append(Issue(problem, ("edges", index, "when")))
         if edge.transform is not None and (problem := Template(edge.transform).problem(VARIABLES)):
-            found.append(Flaw(problem, ("edges", index, "transform")))
+            found.append(Issue(problem, ("edges", index, "transform")))
     return found
 
 

@@ -12,11 +12,11 @@ from teamwright.agents.reference_cycles import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
-from teamwright.strategies.diagram import Sketch, places
+from teamwright.strategies.diagram import Diagram, places
 from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
@@ -56,21 +56,21 @@ class Graph(Strategy):
     options = GraphOptions
     takes_handoffs = True
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that every edge can be taken, every member can be reached and cycles have a limit."""
         options = settings.read(GraphOptions)
         edges, handoffs = options.edges, handoff_targets(members)
         found = edge_flaws(edges) + _never_taken(edges)
         if not edges and not handoffs:
-            return [*found, Flaw("'graph' needs edges, unless members have handoffs", ("edges",))]
+            return [*found, Issue("'graph' needs edges, unless members have handoffs", ("edges",))]
         if len({member.name for member in members}) < len(members):
-            found.append(Flaw("'graph' has one node for each member, but one is listed twice"))
+            found.append(Issue("'graph' has one node for each member, but one is listed twice"))
         if not members:
             return found
         reached, cycle = _explored(members[0].name, edges, handoffs)
         first, way = name_text(members[0].name), "edge or handoff" if handoffs else "edge"
         found += [
-            Flaw(
+            Issue(
                 f"no {way} leads to {name_text(member.name)}; the team begins with {first}, its first member",
                 is_warning=options.allow_unreachable,
             )
@@ -79,15 +79,15 @@ class Graph(Strategy):
         ]
         ways = "edges and handoffs" if handoffs else "its edges"
         if cycle and settings.max_turns is None:
-            found.append(Flaw(f"'graph' needs max_turns, since {ways} lead back: {' → '.join(cycle)}", ("edges",)))
+            found.append(Issue(f"'graph' needs max_turns, since {ways} lead back: {' → '.join(cycle)}", ("edges",)))
         return found
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the members and the edges between them."""
         arrows = (*arrows_of(settings.read(GraphOptions).edges), *handoff_arrows(members))
-        return Sketch(nodes=places(members), arrows=arrows)
+        return Diagram(nodes=places(members), arrows=arrows)
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each possible turn: without a cycle, each member has at most one."""
         turns = turn_estimate(settings.max_turns)
         if members and not _explored(members[0].name, settings.read(GraphOptions).edges, handoff_targets(members))[1]:
@@ -101,7 +101,7 @@ class Graph(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask members along the open edges until there is none."""
-        talk, edges = Talk(task, alone=len(members) == 1), task.settings.read(GraphOptions).edges
+        talk, edges = TeamConversation(task, alone=len(members) == 1), task.settings.read(GraphOptions).edges
         route, handoffs = RouteHistory(task, members, edges, ctx.workspace), Handoffs(members)
         member, edge, limit = members[0], None, task.settings.max_turns
         closer = _closer(task.settings, members)
@@ -111,7 +111,7 @@ class Graph(Strategy):
             try:
                 turn = talk.turn(number, closing=member.name == closer)
                 turn = edge.with_transform(turn, route.shared_variables) if edge else turn
-                reply = await ctx.ask(member, handoffs.offer(member, turn), key=f"turn-{number}/{member.name}")
+                reply = await ctx.ask(member, handoffs.with_targets(member, turn), key=f"turn-{number}/{member.name}")
                 if is_unaffordable(reply) and closer not in (None, member.name):
                     talk.cut_short(reply)
                     member, edge = members.named(closer), None
@@ -146,14 +146,14 @@ def _closer(settings: Settings, members: Members) -> str | None:
     return ends[0] if len(ends) == 1 and members[0].name != ends[0] else None
 
 
-def _never_taken(edges: Sequence[Edge]) -> list[Flaw]:
+def _never_taken(edges: Sequence[Edge]) -> list[Issue]:
     """Return a flaw for each edge after an unconditional one, unless it handles failures."""
-    found: list[Flaw] = []
+    found: list[Issue] = []
     always: set[str] = set()
     for index, edge in enumerate(edges):
         if edge.source in always and not edge.handles_failures:
             text = f"{edge.source!r} has more than one outgoing edge, and one before this is always taken; give that a"
-            found.append(Flaw(f"{text} condition with 'when'", ("edges", index)))
+            found.append(Issue(f"{text} condition with 'when'", ("edges", index)))
         if edge.when is None:
             always.add(edge.source)
     return found

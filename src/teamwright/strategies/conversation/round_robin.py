@@ -9,11 +9,11 @@ from pydantic import Field
 
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
-from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
+from teamwright.strategies.diagram import Arrow, Diagram, chain_arrows, places
 from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -41,26 +41,26 @@ class RoundRobin(Strategy):
     options = RoundRobinOptions
     takes_handoffs = True
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that the team has a limit or a member that can terminate, and lists each member once."""
-        found: list[Flaw] = []
+        found: list[Issue] = []
         bounded = settings.max_turns is not None or settings.read(RoundRobinOptions).turns is not None
         if not bounded and not any(map(can_terminate, members)):
-            found.append(Flaw("'round_robin' needs max_turns, unless a member has the 'terminate' tool"))
+            found.append(Issue("'round_robin' needs max_turns, unless a member has the 'terminate' tool"))
         elif not bounded:
             text = f"only 'terminate' ends it, so it stops after {MOST_TURNS} turns; set another limit: max_turns"
-            found.append(Flaw(text, is_warning=True))
+            found.append(Issue(text, is_warning=True))
         if len({member.name for member in members}) < len(members):
-            found.append(Flaw("'round_robin' takes each member once a round, but one is listed twice"))
+            found.append(Issue("'round_robin' takes each member once a round, but one is listed twice"))
         return found
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the members in a cycle."""
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
-        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), again, *handoff_arrows(members)))
+        return Diagram(nodes=nodes, arrows=(*chain_arrows(nodes), again, *handoff_arrows(members)))
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each possible turn; the default limit gives no estimate."""
         total = _turn_count(settings, len(members))
         if total is None or total > MOST_ESTIMATED:
@@ -77,7 +77,7 @@ class RoundRobin(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in turn; the warning at the end names the limit that was reached."""
-        talk = Talk(task, alone=len(members) == 1)
+        talk = TeamConversation(task, alone=len(members) == 1)
         limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
         option = f"turns: {turns}"
         if turns is None and limit is None:
@@ -97,7 +97,7 @@ class RoundRobin(Strategy):
             again = f"turn-{number + 1}/" if member.name in spoken else ""
             spoken.add(member.name)
             closing = number + 1 == total
-            turn = handoffs.offer(member, talk.turn(number + 1, closing=closing))
+            turn = handoffs.with_targets(member, talk.turn(number + 1, closing=closing))
             reply = await ctx.ask(member, turn, key=f"round-{round_ + 1}/{again}{member.name}")
             if is_unaffordable(reply) and total is not None and not closing:
                 talk.cut_short(reply)

@@ -13,11 +13,11 @@ from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, read_selection
 from teamwright.strategies.conversation.selector_prompt import PROMPT, SelectorPrompt, prompt_problem
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamSelected
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -53,39 +53,41 @@ class Selector(Strategy):
     options = SelectorOptions
     takes_handoffs = True
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that the team has a limit, an agent that chooses if one is needed, and a valid prompt."""
         options = settings.read(SelectorOptions)
         found = edge_flaws(options.edges)
         if settings.max_turns is None:
-            found.append(Flaw("'selector' needs max_turns, the number of turns after which it stops"))
+            found.append(Issue("'selector' needs max_turns, the number of turns after which it stops"))
         if len({member.name for member in members}) < len(members):
-            found.append(Flaw("'selector' chooses among members by name, but one is listed twice"))
+            found.append(Issue("'selector' chooses among members by name, but one is listed twice"))
         if options.agent is None and _needs_choice(options, members):
-            found.append(Flaw("'selector' needs an agent that chooses: declare one and write  selector: {agent: NAME}"))
+            found.append(
+                Issue("'selector' needs an agent that chooses: declare one and write  selector: {agent: NAME}")
+            )
         if problem := prompt_problem(options.prompt):
-            found.append(Flaw(problem, ("prompt",)))
+            found.append(Issue(problem, ("prompt",)))
         for index, edge in enumerate(options.edges):
             if edge.source == edge.to and not options.allow_repeat and len(members) > 1:
                 text = f"an edge from {edge.to!r} to itself is never taken without allow_repeat: true"
-                found.append(Flaw(text, ("edges", index)))
+                found.append(Issue(text, ("edges", index)))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str | None:
         """Return the agent that chooses."""
         return settings.read(SelectorOptions).agent
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the agent that chooses, the members, and the edges between them."""
         options = settings.read(SelectorOptions)
         nodes, arrows = places(members), (*arrows_of(options.edges), *handoff_arrows(members))
         if options.agent is None:
-            return Sketch(nodes=nodes, arrows=arrows)
+            return Diagram(nodes=nodes, arrows=arrows)
         chooser = Node(id="select", agent=options.agent, about="chooses who speaks next")
         chosen = (Arrow(source=chooser.id, to=node.id, label="chooses") for node in nodes)
-        return Sketch(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
+        return Diagram(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each possible turn."""
         return turn_estimate(settings.max_turns)
 
@@ -105,7 +107,7 @@ class Selector(Strategy):
                 if isinstance(chosen, Outcome):
                     return chosen
                 member = members.named(chosen)
-                turn = handoffs.offer(member, run.turn(number, edges[chosen]))
+                turn = handoffs.with_targets(member, run.turn(number, edges[chosen]))
                 reply = await ctx.ask(member, turn, key=f"turn-{number}/{chosen}")
                 if ended := run.record(chosen, reply):
                     return ended
@@ -119,7 +121,7 @@ class SelectorRun:
     """The state of one run: the conversation, the candidates and the choices."""
 
     def __init__(self, task: Task, members: Members, workspace: Workspace) -> None:
-        self.talk = Talk(task, alone=len(members) == 1)
+        self.talk = TeamConversation(task, alone=len(members) == 1)
         self._options = task.settings.read(SelectorOptions)
         self._members = members
         self._names = [member.name for member in members]

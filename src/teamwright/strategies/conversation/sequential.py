@@ -7,10 +7,10 @@ from itertools import count, islice
 
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
-from teamwright.strategies.diagram import Sketch, chain_arrows, places
+from teamwright.strategies.diagram import Diagram, chain_arrows, places
 from teamwright.strategies.handoffs import Handoffs, handoff_arrows, handoff_targets
-from teamwright.strategies.protocol import Flaw, Members, NoOptions, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk, is_unaffordable
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, NoOptions, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 
@@ -27,7 +27,7 @@ class Sequential(Strategy):
     unused = ("max_turns", "on_max_turns")
     takes_handoffs = True
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that handoffs that lead back have a limit."""
         if settings.max_turns is not None:
             return []
@@ -40,16 +40,16 @@ class Sequential(Strategy):
             if to in names and _jump(names, place, to) < place
         )
         return [
-            Flaw(f"'sequential' needs max_turns, since {name!r} may hand back to {to!r}")
+            Issue(f"'sequential' needs max_turns, since {name!r} may hand back to {to!r}")
             for name, to in islice(back, 1)
         ]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the members in a line."""
         nodes = places(members)
-        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), *handoff_arrows(members)))
+        return Diagram(nodes=nodes, arrows=(*chain_arrows(nodes), *handoff_arrows(members)))
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each member."""
         return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
 
@@ -60,7 +60,7 @@ class Sequential(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask the members in order, until one fails or terminates."""
-        talk, handoffs = Talk(task, alone=len(members) == 1), Handoffs(members)
+        talk, handoffs = TeamConversation(task, alone=len(members) == 1), Handoffs(members)
         limit = task.settings.max_turns if handoffs else None
         names, place = [member.name for member in members], 0
         for number in count(1):
@@ -69,7 +69,7 @@ class Sequential(Strategy):
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             member, last = members[place], place == len(members) - 1
-            turn = handoffs.offer(member, talk.turn(number, closing=last))
+            turn = handoffs.with_targets(member, talk.turn(number, closing=last))
             reply = await ctx.ask(member, turn, key=f"step-{number}")
             if is_unaffordable(reply) and not last:
                 talk.cut_short(reply)

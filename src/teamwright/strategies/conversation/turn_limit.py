@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.strategies.protocol import Settings
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure
 
@@ -14,7 +14,7 @@ def can_terminate(member: Agent) -> bool:
     return member.policy.can_terminate
 
 
-def stop_at_limit(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:
+def stop_at_limit(talk: TeamConversation, settings: Settings, limit: str, option: str = "") -> Outcome:
     """Return the outcome of a team that reached a limit; a warning names the limit and the option that sets it."""
     text = limit_text(limit, option or f"max_turns: {settings.max_turns}")
     if settings.on_max_turns == "stop":

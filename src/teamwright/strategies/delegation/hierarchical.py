@@ -24,12 +24,12 @@ from teamwright.strategies.delegation.decisions import (
     example_decision,
     read_decision,
 )
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamDecided, TeamReplyRejected
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.people.questions import Answer, Question
@@ -60,17 +60,17 @@ class Hierarchical(Strategy):
     version = 1
     options = HierarchicalOptions
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there are specialists besides the orchestrator, each with a name of its own."""
         orchestrator = settings.read(HierarchicalOptions).orchestrator
         names = [member.name for member in members if member.name != orchestrator]
-        found: list[Flaw] = []
+        found: list[Issue] = []
         if members and not names:
-            found.append(Flaw(f"'hierarchical' needs a specialist besides {orchestrator!r}", ("orchestrator",)))
+            found.append(Issue(f"'hierarchical' needs a specialist besides {orchestrator!r}", ("orchestrator",)))
         if len(set(names)) < len(names):
-            found.append(Flaw("'hierarchical' takes each specialist once, but one is listed twice"))
+            found.append(Issue("'hierarchical' takes each specialist once, but one is listed twice"))
         if settings.max_turns is not None:
-            found.append(Flaw("'hierarchical' counts decisions: set max_iterations in its options, not max_turns"))
+            found.append(Issue("'hierarchical' counts decisions: set max_iterations in its options, not max_turns"))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
@@ -85,7 +85,7 @@ class Hierarchical(Strategy):
         """Return a decision: the first delegates to every specialist, any other synthesizes."""
         return None if turn.output_schema is None else example_decision(turn.output_schema, turn.number)
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the orchestrator and the specialists."""
         options = settings.read(HierarchicalOptions)
         lead = Node(id="decide", agent=options.orchestrator, about="delegates, asks a person, or answers")
@@ -93,7 +93,7 @@ class Hierarchical(Strategy):
         down = (Arrow(source=lead.id, to=node.id, label="delegates to") for node in nodes)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
         notes = (f"at most {options.max_iterations} decisions", f"{options.limit} at once")
-        return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
+        return Diagram(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask for decisions and execute them, until one ends the team."""
@@ -126,7 +126,7 @@ class HierarchicalRun:
 
     def __init__(self, task: Task, members: Members) -> None:
         self.options = task.settings.read(HierarchicalOptions)
-        self.talk = Talk(task)
+        self.talk = TeamConversation(task)
         self._task = task
         self._orchestrator = members.named(self.options.orchestrator)
         self._specialists = {one.name: one for one in members if one.name != self._orchestrator.name}

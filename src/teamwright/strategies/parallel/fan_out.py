@@ -14,13 +14,13 @@ from typing_extensions import TypedDict
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.placement import PlacedParts
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName
@@ -84,13 +84,13 @@ class FanOut(Strategy):
     options = FanOutOptions
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check the task template of the workers."""
         template = settings.read(FanOutOptions).task
         problem = None if template is None else Template(template).problem(CHUNK_VARIABLES)
-        return [] if problem is None else [Flaw(problem, ("task",))]
+        return [] if problem is None else [Issue(problem, ("task",))]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the chunks, the workers and the aggregator."""
         options = settings.read(FanOutOptions)
         if options.splitter is not None:
@@ -103,9 +103,9 @@ class FanOut(Strategy):
         if options.aggregator is not None:
             nodes.append(last := Node(id="aggregate", agent=options.aggregator, about="puts the results together"))
             arrows += [Arrow(source=worker.id, to=last.id) for worker in workers]
-        return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
+        return Diagram(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each known chunk, and one for the aggregator."""
         options = settings.read(FanOutOptions)
         chunks = dict.fromkeys(_names(options.chunks or ()), 0)
@@ -121,7 +121,7 @@ class FanOut(Strategy):
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split the task, process all chunks within the limit, and aggregate the results."""
-        options, talk = task.settings.read(FanOutOptions), Talk(task)
+        options, talk = task.settings.read(FanOutOptions), TeamConversation(task)
         chunks = options.chunks
         if options.splitter is not None:
             split_chunks = await _split(task, talk, members.named(options.splitter), options.max_chunks, ctx)
@@ -142,7 +142,9 @@ class FanOut(Strategy):
         return talk.receive(reply) or talk.ended("done")
 
 
-async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
+async def _split(
+    task: Task, talk: TeamConversation, splitter: Agent, most: int, ctx: Context
+) -> Sequence[JsonValue] | Outcome:
     """Return the chunks from the splitter; the outcome if it fails, terminates or returns invalid chunks."""
     turn = Turn(
         task.text, task.history, purpose="coordinate", output_schema=CHUNKS_SCHEMA, attachments=task.attachments

@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
-from teamwright.strategies.talk import BUDGET, Talk
+from teamwright.strategies.team_conversation import BUDGET, TeamConversation
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import History, Message
@@ -105,7 +105,7 @@ class PartResults:
         return failure is not None and self._policy.on_failure == "fail" and not failure.optional
 
     def finish(
-        self, talk: Talk, order: Iterable[str], *, need_one: bool = True, closes: bool = False
+        self, talk: TeamConversation, order: Iterable[str], *, need_one: bool = True, closes: bool = False
     ) -> Outcome | None:
         """Add the replies to the conversation in this order; return the outcome if the team ends here.
 

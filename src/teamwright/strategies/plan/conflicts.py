@@ -18,7 +18,7 @@ from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.parallel.parts import WORK
-from teamwright.strategies.plan.hub import Hub
+from teamwright.strategies.plan.briefed_rounds import BriefedRounds
 from teamwright.strategies.plan.lead import forwarded_limits
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
@@ -62,8 +62,8 @@ class Conflict(NamedTuple):
 class ConflictResolver:
     """Resolves the conflicts of one team; each of two workers may speak `rounds` times."""
 
-    def __init__(self, task: Task, hub: Hub, steps: Sequence[Step], rounds: int) -> None:
-        self._task, self._hub, self._rounds = task, hub, rounds
+    def __init__(self, task: Task, briefed: BriefedRounds, steps: Sequence[Step], rounds: int) -> None:
+        self._task, self._briefed, self._rounds = task, briefed, rounds
         self._steps = {step.id: step for step in steps}
         self._owners = {key: step.id for step in steps for key in step.owns}
 
@@ -73,7 +73,7 @@ class ConflictResolver:
         if conflict is None:
             return
         messages = await self._discuss(conflict, ctx) if ctx.cutback.peers and self._rounds else []
-        lead = self._hub.lead
+        lead = self._briefed.lead
         if lead.ended is not None:
             return
         lead.add_messages((conflict.message, *messages))
@@ -84,7 +84,7 @@ class ConflictResolver:
         found = read_answer(reply, _ruling())
         note = self._limit_note(reply.text if isinstance(found, ParseFailure) else found.note, ctx)
         notes = [*messages, Message(name=lead.agent.name, content=note)] if note else messages
-        self._hub.notes[step.id] = notes
+        self._briefed.notes[step.id] = notes
         lead.add_messages(notes[len(messages) :])
         if not isinstance(found, ParseFailure) and found.decision == "again":
             await self._redo(conflict, ctx)
@@ -94,12 +94,12 @@ class ConflictResolver:
         return limits_of(self._task.settings.envelope, ctx.cutback.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
-        last = self._hub.runner.results.replies[step.id].messages[-1:]
+        last = self._briefed.runner.results.replies[step.id].messages[-1:]
         if not last or not isinstance(message := last[0], EnvelopeMessage) or message.envelope.status not in STOPPED:
             return None
-        lead = self._hub.lead.agent.name
+        lead = self._briefed.lead.agent.name
         for id_ in self._blocking_steps(step, message.envelope):
-            other = self._hub.runner.workers.get(id_)
+            other = self._briefed.runner.workers.get(id_)
             if other is not None and other.name not in (author.name, lead) and author.name != lead:
                 return Conflict(step, author, id_, other, message)
         return None
@@ -134,7 +134,7 @@ class ConflictResolver:
     async def _ask_peer(
         self, conflict: Conflict, speaker: Agent, listener: Agent, messages: Sequence[Message], ctx: Context, key: str
     ) -> Reply | None:
-        runner = self._hub.runner
+        runner = self._briefed.runner
         other_step = [runner.message_of(conflict.other_step)] if conflict.other_step in runner.results.replies else []
         text = TALK.format(
             author=conflict.author.name,
@@ -154,19 +154,19 @@ class ConflictResolver:
         )
         reply = await ctx.ask(speaker, turn, key=key)
         if isinstance(reply, Failure):
-            self._hub.lead.note_failure(reply)
+            self._briefed.lead.note_failure(reply)
             return None
-        self._hub.lead.note_warnings(reply)
-        if self._hub.lead.note_termination(reply) or not reply.messages:
+        self._briefed.lead.note_warnings(reply)
+        if self._briefed.lead.note_termination(reply) or not reply.messages:
             return None
         return reply
 
     async def _record_message(self, conflict: Conflict, by: Agent, to: Agent, ctx: Context) -> None:
-        await ctx.emit(TeamMessageSent(by=by.name, to=(to.name,), round=self._hub.round_number(conflict.step.id)))
+        await ctx.emit(TeamMessageSent(by=by.name, to=(to.name,), round=self._briefed.round_number(conflict.step.id)))
 
     async def _redo(self, conflict: Conflict, ctx: Context) -> None:
         """Let the author redo its step; if that fails, the first result remains."""
-        step, runner, lead = conflict.step, self._hub.runner, self._hub.lead
+        step, runner, lead = conflict.step, self._briefed.runner, self._briefed.lead
         first = runner.results.replies[step.id]
         await self._record_message(conflict, lead.agent, conflict.author, ctx)
         try:

@@ -10,7 +10,7 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
-from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
+from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph
@@ -23,8 +23,8 @@ from teamwright.strategies.plan.step_options import (
     turn_per_step,
 )
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.names import NAME
 from teamwright.values.results import Outcome
@@ -53,7 +53,7 @@ class Dag(Strategy):
     options = DagOptions
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that the steps form a graph without cycles and each has an agent."""
         options = settings.read(DagOptions)
         found = [
@@ -63,10 +63,10 @@ class Dag(Strategy):
             *_idle(options.steps, members),
         ]
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
-            found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
+            found.append(Issue(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
         return found
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step."""
         return turn_per_step(self, settings)
 
@@ -76,7 +76,7 @@ class Dag(Strategy):
         closer = next((step for step in options.steps if step.id == closing_step(options.steps, options.answer)), None)
         return () if closer is None else [ClosingAsk(closer.agent or closer.id, len(closer.needs))]
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the steps and their dependencies."""
         options = settings.read(DagOptions)
         steps = {step.id: step for step in options.steps}
@@ -86,11 +86,11 @@ class Dag(Strategy):
             for id_ in graph.order
         ]
         arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
-        return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
+        return Diagram(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the steps; the messages of the outcome are in topological order, the answer last."""
-        options, talk = task.settings.read(DagOptions), Talk(task)
+        options, talk = task.settings.read(DagOptions), TeamConversation(task)
         workers, closer = NamedWorkers(task, members), closing_step(options.steps, options.answer)
         runner = StepRunner(task, options.steps, options, workers, closing=closer)
         runner.evaluate_steps(members)
@@ -136,17 +136,17 @@ def _about(step: Step, answer: str | None) -> str:
     return " · ".join(filter(None, (condition_label(step.when), owns, "gives the answer" if step.id == answer else "")))
 
 
-def _idle(steps: Sequence[Step], members: Members) -> Iterator[Flaw]:
+def _idle(steps: Sequence[Step], members: Members) -> Iterator[Issue]:
     """Yield a warning for each member that no step names."""
     busy = {step.agent or step.id for step in steps}
     for name in dict.fromkeys(member.name for member in members):
         if name not in busy:
             text = f"no step is assigned to the member {name!r}; assign one, or remove the member"
-            yield Flaw(text, is_warning=True)
+            yield Issue(text, is_warning=True)
 
 
-def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:
+def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Issue]:
     for index, step in enumerate(steps):
         if step.agent is None and step.id not in names and NAME.fullmatch(step.id):
             text = f"the step {step.id!r} names no agent, and no member has its name; {nearest(step.id, names)}"
-            yield Flaw(text, ("steps", index, "id"))
+            yield Issue(text, ("steps", index, "id"))

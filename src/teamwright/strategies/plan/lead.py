@@ -16,8 +16,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Task
-from teamwright.strategies.talk import BUDGET, Talk, is_unaffordable
+from teamwright.strategies.protocol import Issue, Members, Task
+from teamwright.strategies.team_conversation import BUDGET, TeamConversation, is_unaffordable
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, JsonSchema
@@ -51,7 +51,7 @@ class LeadOptions(ShapeOptions):
         """Return the answer of the lead."""
         return [ClosingAsk(self.lead_of(members).name)]
 
-    def flaws(self, name: str, members: Members, least: int) -> list[Flaw]:
+    def flaws(self, name: str, members: Members, least: int) -> list[Issue]:
         """Return the problems in the steps and members; `least` members are needed besides the lead."""
         found = [*plan_flaws(self.steps), *template_flaws(self.steps)]
         if not members:
@@ -59,9 +59,9 @@ class LeadOptions(ShapeOptions):
         workers = self.workers_of(members)
         if len(workers) < least:
             needed = "a member" if least == 1 else f"{least} members"
-            found.append(Flaw(f"{name!r} needs {needed} besides {self.lead_of(members).name!r}, who leads"))
+            found.append(Issue(f"{name!r} needs {needed} besides {self.lead_of(members).name!r}, who leads"))
         if len({worker.name for worker in workers}) < len(workers):
-            found.append(Flaw(f"{name!r} takes each member once, but one is listed twice"))
+            found.append(Issue(f"{name!r} takes each member once, but one is listed twice"))
         return found
 
 
@@ -142,7 +142,7 @@ class Lead:
 
     async def finish(self, runner: StepRunner, ctx: Context) -> Outcome:
         """Let the lead compose the answer from the results of the steps; return the outcome."""
-        talk = Talk(self._task)
+        talk = TeamConversation(self._task)
         ended = runner.results.finish(talk, runner.graph.order, closes=True)
         talk.warnings += self.warnings
         talk.short_of_budget = talk.short_of_budget or self.short_of_budget

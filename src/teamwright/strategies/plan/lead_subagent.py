@@ -8,13 +8,13 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.diagram import Arrow, Diagram, Node
+from teamwright.strategies.plan.briefed_rounds import BriefedRounds, Round
 from teamwright.strategies.plan.graph import StepGraph
-from teamwright.strategies.plan.hub import Hub, Round
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
@@ -42,19 +42,19 @@ class LeadSubagent(Strategy):
     share = "a2a_lite"
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there are a lead and another member that works."""
         options = settings.read(LeadSubagentOptions)
         found = options.flaws(self.name, members, 1)
         if members and options.worker is not None and options.worker == options.lead_of(members).name:
-            found.append(Flaw(f"{options.worker!r} leads, so another member has to work", ("worker",)))
+            found.append(Issue(f"{options.worker!r} leads, so another member has to work", ("worker",)))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
         """Return the lead."""
         return settings.read(LeadSubagentOptions).lead_of(members).name
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step, and the answer of the lead."""
         return turn_per_step(self, settings, ANSWER_KEY)
 
@@ -62,13 +62,13 @@ class LeadSubagent(Strategy):
         """Return the answer of the lead."""
         return settings.read(LeadSubagentOptions).closing(members)
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the lead and the worker."""
         options = settings.read(LeadSubagentOptions)
         lead = Node(id="lead", agent=options.lead_of(members).name, about="hands over each step, and answers")
         worker = Node(id="worker", agent=options.worker_of(members).name)
         arrows = (Arrow(source="lead", to="worker", label="hands over"), Arrow(source="worker", to="lead"))
-        return Sketch(nodes=(lead, worker), arrows=arrows, notes=(f"{len(options.steps)} steps, one at a time",))
+        return Diagram(nodes=(lead, worker), arrows=arrows, notes=(f"{len(options.steps)} steps, one at a time",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Brief and run one step after the other, then let the lead answer."""
@@ -88,8 +88,8 @@ class LeadSubagent(Strategy):
                 reason=options.reason,
             )
         )
-        hub = Hub(task, options, lead, WorkerPool([worker], 1), rounds)
-        hub.runner.evaluate_steps(members)
-        await hub.runner.run(1, ctx)
-        hub.report_to_lead()
-        return await lead.finish(hub.runner, ctx)
+        briefed = BriefedRounds(task, options, lead, WorkerPool([worker], 1), rounds)
+        briefed.runner.evaluate_steps(members)
+        await briefed.runner.run(1, ctx)
+        briefed.report_to_lead()
+        return await lead.finish(briefed.runner, ctx)

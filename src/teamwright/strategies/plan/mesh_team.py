@@ -12,13 +12,13 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.plan.hub import Round
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
+from teamwright.strategies.plan.briefed_rounds import Round
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamMessageSent
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
@@ -52,7 +52,7 @@ class MeshTeam(Strategy):
     peers = True
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there are two members besides the lead."""
         return settings.read(MeshOptions).flaws(self.name, members, 2)
 
@@ -60,7 +60,7 @@ class MeshTeam(Strategy):
         """Return the lead."""
         return settings.read(MeshOptions).lead_of(members).name
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step, and the answer of the lead."""
         return turn_per_step(self, settings, ANSWER_KEY)
 
@@ -68,14 +68,14 @@ class MeshTeam(Strategy):
         """Return the answer of the lead."""
         return settings.read(MeshOptions).closing(members)
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the workers, connected to each other and to the lead."""
         options = settings.read(MeshOptions)
         nodes = places(options.workers_of(members))
         lead = Node(id="lead", agent=options.lead_of(members).name, about="puts the answer together")
         among = (Arrow(source=one.id, to=other.id) for one in nodes for other in nodes if one is not other)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        return Sketch(nodes=(*nodes, lead), arrows=(*among, *up), notes=options.notes_for(members))
+        return Diagram(nodes=(*nodes, lead), arrows=(*among, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the rounds, let the workers exchange messages after each, and let the lead answer."""

@@ -8,14 +8,14 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_label
+from teamwright.strategies.diagram import Diagram, Node, chain_arrows, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
@@ -44,12 +44,12 @@ class Single(Strategy):
     options = SingleOptions
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that the steps form a graph without cycles, with valid tasks and conditions."""
         steps = settings.read(SingleOptions).steps
         return [*plan_flaws(steps), *template_flaws(steps)]
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step."""
         return turn_per_step(self, settings)
 
@@ -58,17 +58,17 @@ class Single(Strategy):
         steps = settings.read(SingleOptions).steps
         return [ClosingAsk(_worker(settings.read(SingleOptions), members).name)] if len(steps) > 1 else ()
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the steps in a line."""
         options = settings.read(SingleOptions)
         steps, name = {step.id: step for step in options.steps}, _worker(options, members).name
         order = StepGraph.from_nodes(nodes_of(options.steps)).order
         nodes = tuple(Node(id=id_, agent=name, label=id_, about=condition_label(steps[id_].when)) for id_ in order)
-        return Sketch(nodes=nodes, arrows=chain_arrows(nodes), notes=(f"all by {name}",))
+        return Diagram(nodes=nodes, arrows=chain_arrows(nodes), notes=(f"all by {name}",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the steps; the last one gives the answer."""
-        options, talk = task.settings.read(SingleOptions), Talk(task)
+        options, talk = task.settings.read(SingleOptions), TeamConversation(task)
         worker = _worker(options, members)
         runner = SingleWorker(task, options, worker).runner
         runner.evaluate_steps(members)

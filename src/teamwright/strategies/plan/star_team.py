@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.diagram import Arrow, Diagram, Node, places
+from teamwright.strategies.plan.briefed_rounds import BriefedRounds
 from teamwright.strategies.plan.conflicts import ConflictResolver
-from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.results import Outcome
 
@@ -41,7 +41,7 @@ class StarTeam(Strategy):
     peers = True
     unused = ("max_turns", "on_max_turns")
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that there is a member besides the lead."""
         return settings.read(StarOptions).flaws(self.name, members, 1)
 
@@ -49,7 +49,7 @@ class StarTeam(Strategy):
         """Return the lead."""
         return settings.read(StarOptions).lead_of(members).name
 
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
+    def expected_asks(self, settings: Settings, members: Members) -> ExpectedAsks:
         """Return one ask for each step, and the answer of the lead."""
         return turn_per_step(self, settings, ANSWER_KEY)
 
@@ -57,14 +57,14 @@ class StarTeam(Strategy):
         """Return the answer of the lead."""
         return settings.read(StarOptions).closing(members)
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the lead and its workers."""
         options = settings.read(StarOptions)
         lead = Node(id="lead", agent=options.lead_of(members).name, about="hands out rounds, rules, and answers")
         nodes = places(options.workers_of(members))
         down = (Arrow(source=lead.id, to=node.id, label="hands out to") for node in nodes)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=options.notes_for(members))
+        return Diagram(nodes=(lead, *nodes), arrows=(*down, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Run the rounds, resolve conflicts, and let the lead answer."""
@@ -72,9 +72,9 @@ class StarTeam(Strategy):
         schedule = options.schedule_for(members)
         await ctx.emit(options.planned_event(self.name, members, schedule))
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
-        hub = Hub(task, options, lead, workers, rounds_of(schedule, options, lead.agent, task, ctx))
-        hub.on_result = ConflictResolver(task, hub, options.steps, options.peer_rounds).resolve
-        hub.runner.evaluate_steps(members)
-        await hub.runner.run(workers.size, ctx)
-        hub.report_to_lead()
-        return await lead.finish(hub.runner, ctx)
+        briefed = BriefedRounds(task, options, lead, workers, rounds_of(schedule, options, lead.agent, task, ctx))
+        briefed.on_result = ConflictResolver(task, briefed, options.steps, options.peer_rounds).resolve
+        briefed.runner.evaluate_steps(members)
+        await briefed.runner.run(workers.size, ctx)
+        briefed.report_to_lead()
+        return await lead.finish(briefed.runner, ctx)

@@ -15,7 +15,7 @@ from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.schedule.planner import plan_faults
 from teamwright.strategies.plan.step_evaluation import evaluation_problems
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES
-from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy
+from teamwright.strategies.protocol import ExpectedAsks, Issue, Settings, Strategy
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
@@ -38,7 +38,7 @@ class ShapeOptions(StepOptions):
     reason: str = Field(default="", description="why this topology was chosen, for the record")
 
 
-def turn_per_step(strategy: Strategy, settings: Settings, *others: str) -> Outlook:
+def turn_per_step(strategy: Strategy, settings: Settings, *others: str) -> ExpectedAsks:
     """Return one ask for each step, with its expected tokens, and those with other keys."""
     options = settings.read(cast("type[StepOptions]", strategy.options))
     steps = {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
@@ -62,16 +62,16 @@ def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
     return [key for step in steps if isinstance(step, Step) for key in step.owns]
 
 
-def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
+def plan_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
     """Yield the faults of the plan, each with its path in the options."""
     for one in plan_faults(steps):
-        yield Flaw(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
+        yield Issue(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
     for index, step in enumerate(steps):
         for text in evaluation_problems(step):
-            yield Flaw(text, (STEPS, index, "evaluate"))
+            yield Issue(text, (STEPS, index, "evaluate"))
 
 
-def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
+def template_flaws(steps: Sequence[Step]) -> Iterator[Issue]:
     """Yield invalid conditions and tasks, and those that read steps whose output they never see."""
     ids = {step.id for step in steps}
     suggestions = 0
@@ -84,14 +84,14 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
             texts.append(("task", Template(step.task)))
         for field, text in texts:
             if problem := text.problem(STEP_VARIABLES):
-                yield Flaw(problem, (STEPS, index, field))
+                yield Issue(problem, (STEPS, index, field))
                 continue
             for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
                 if key in needs:
                     continue
                 suggestions += key not in ids
                 known = step.needs if suggestions <= MOST_SUGGESTIONS else ()
-                yield Flaw(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
+                yield Issue(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
 
 
 def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:

@@ -30,7 +30,7 @@ from teamwright.strategies.plan.key_locks import Claim, LockTable
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_evaluation import step_evaluators
 from teamwright.strategies.protocol import Members, Task
-from teamwright.strategies.talk import is_unaffordable
+from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pydantic import Field, JsonValue
 
-from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
+from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import FailurePolicy
-from teamwright.strategies.protocol import Flaw
+from teamwright.strategies.protocol import Issue
 from teamwright.strategies.reactive.events import EventType, OwnEventType
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName
@@ -53,7 +53,7 @@ class ReactiveOptions(FailurePolicy):
     max_depth: int = Field(default=20, ge=1, description="how long a chain of events may be")
 
 
-def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
+def subscription_sketch(options: ReactiveOptions, start: str) -> Diagram:
     """Return the events and the members that react to them; events that members name themselves are not known yet."""
     events = dict.fromkeys((start, *(one.on for one in options.subscriptions)))
     events |= dict.fromkeys(emission.type for one in options.subscriptions for emission in one.emits)
@@ -73,10 +73,10 @@ def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
     notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
     if options.goal is not None:
         notes.append(f"until {options.goal}")
-    return Sketch(nodes=tuple(nodes.values()), arrows=tuple(dict.fromkeys(arrows)), notes=tuple(notes))
+    return Diagram(nodes=tuple(nodes.values()), arrows=tuple(dict.fromkeys(arrows)), notes=tuple(notes))
 
 
-def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:
+def condition_flaws(options: ReactiveOptions) -> Iterator[Issue]:
     """Yield a flaw for each condition that is invalid or reads an unknown variable."""
     for index, one in enumerate(options.subscriptions):
         yield from _flaws(one.when, OF_AN_EVENT, ("subscriptions", index, "when"))
@@ -85,7 +85,7 @@ def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:
     yield from _flaws(options.goal, OF_THE_GOAL, ("goal",))
 
 
-def _flaws(condition: str | None, known: tuple[str, ...], at: tuple[str | int, ...]) -> Iterator[Flaw]:
+def _flaws(condition: str | None, known: tuple[str, ...], at: tuple[str | int, ...]) -> Iterator[Issue]:
     problem = None if condition is None else Condition(condition).problem(known)
     if problem is not None:
-        yield Flaw(problem, at)
+        yield Issue(problem, at)

@@ -16,11 +16,11 @@ from pydantic import JsonValue
 from teamwright.agents.contract.context import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.turn_limit import limit_text, stop_at_limit
-from teamwright.strategies.diagram import Sketch
+from teamwright.strategies.diagram import Diagram
 from teamwright.strategies.envelopes.context import limits_of, shorten_texts
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import result_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.events import (
     ERROR,
     REACTION_SCHEMA,
@@ -32,7 +32,7 @@ from teamwright.strategies.reactive.events import (
 )
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamReplyRejected
 from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import EMPTY, History
@@ -48,23 +48,23 @@ class Reactive(Strategy):
     version = 1
     options = ReactiveOptions
 
-    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+    def problems(self, settings: Settings, members: Members) -> list[Issue]:
         """Check that conditions are valid, a member reacts to the start, and every member reacts to something."""
         options = settings.read(ReactiveOptions)
         found = list(condition_flaws(options))
         if not any(one.on == STARTED for one in options.subscriptions):
-            found.append(Flaw(f"no member reacts to {STARTED!r}, so no work would ever start", ("subscriptions",)))
+            found.append(Issue(f"no member reacts to {STARTED!r}, so no work would ever start", ("subscriptions",)))
         idle = {member.name for member in members} - {one.member for one in options.subscriptions}
-        found += [Flaw(f"the member {name!r} reacts to nothing", ("subscriptions",)) for name in sorted(idle)]
+        found += [Issue(f"the member {name!r} reacts to nothing", ("subscriptions",)) for name in sorted(idle)]
         if settings.max_turns is not None:
-            found.append(Flaw("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
+            found.append(Issue("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
         return found
 
     def example_reply(self, turn: Turn) -> JsonValue:
         """Return a reaction without events, so that a simulated team ends."""
         return {"events": []} if turn.output_schema == REACTION_SCHEMA else None
 
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
+    def diagram(self, settings: Settings, members: Members) -> Diagram:
         """Return the events, the members that react to them, and the events they cause."""
         return subscription_sketch(settings.read(ReactiveOptions), STARTED)
 
@@ -104,7 +104,7 @@ class ReactiveRun:
     """The state of one run. It changes only when a result is received, so replay computes the same state."""
 
     def __init__(self, task: Task, members: Members, ctx: Context) -> None:
-        self.talk = Talk(task)
+        self.talk = TeamConversation(task)
         self._options = task.settings.read(ReactiveOptions)
         self._task, self._members, self._ctx = task, members, ctx
         self._state = dict(self._options.state)

@@ -29,7 +29,7 @@ HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text
 MOST_PREPARED = 64
 
 
-class PreparedOffer(NamedTuple):
+class PreparedTemplate(NamedTuple):
     """What preparing a request gave; it depends on the parameters and on the settings without the output cap."""
 
     given: ModelRequestParameters
@@ -47,7 +47,7 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         self.url = url
         self.is_guided = False
         """Whether the server takes grammars of llguidance, besides JSON schemas."""
-        self._prepared: dict[int, PreparedOffer] = {}
+        self._prepared: dict[int, PreparedTemplate] = {}
 
     @property
     def http(self) -> httpx2.AsyncClient:
@@ -143,7 +143,7 @@ class ChatCompletionsModel(Model[httpx2.AsyncClient]):
         last = self._prepared.get(id(parameters))
         if last is None or last.given is not parameters or last.given_settings != rest:
             prepared, customized = self.prepare_request(cast("ModelSettings", rest), parameters)
-            last = PreparedOffer(parameters, rest, cast("dict[str, Any]", dict(prepared or {})), customized)
+            last = PreparedTemplate(parameters, rest, cast("dict[str, Any]", dict(prepared or {})), customized)
             if len(self._prepared) >= MOST_PREPARED:
                 self._prepared.clear()
             self._prepared[id(parameters)] = last

@@ -30,7 +30,7 @@ from teamwright.strategies.options import (
     valid_options,
 )
 from teamwright.strategies.plan.step_options import owned_keys
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
+from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.manifests.checks.cycles import AskGraph
 from teamwright.teams.manifests.checks.handoffs import check_lone_handoffs, check_team_handoffs, declared_handoffs
@@ -172,7 +172,7 @@ class _TeamChecks:
         agent = self.declared.agents.get(name)
         return agent is not None and bool(declared_handoffs(agent))
 
-    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
+    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Issue]) -> None:
         """Report options that do not match the strategy's schema, once for each place."""
         model, before = strategy.options, len(self.report.problems)
         if model is None:
@@ -246,7 +246,7 @@ class _TeamChecks:
                 members.append(one.name)
         return replace(settings, options=options)
 
-    def _note(self, team: Declaration, flaw: Flaw) -> None:
+    def _note(self, team: Declaration, flaw: Issue) -> None:
         fields, text = team.fields, flaw.text
         options = fields.get(OPTIONS)
         key = "max_turns" if "max_turns" in text and fields.has("max_turns") else "strategy"
@@ -257,7 +257,7 @@ class _TeamChecks:
         note = self.report.warning if flaw.is_warning else self.report.problem
         note(place, f"{team.words}: {text}")
 
-    def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
+    def _note_twice(self, team: Declaration, flaw: Issue) -> None:
         """Report a flaw that is caused by a repeated member at the place of the repetition."""
         seen: set[str] = set()
         for name, place in team.fields.texts("members"):

@@ -15,7 +15,7 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, NotDone
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.context.doubt import ALREADY_DONE
+from teamwright.runtime.context.in_doubt import ALREADY_DONE
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from tests.kit.records import cut
 

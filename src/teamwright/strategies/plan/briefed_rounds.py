@@ -44,7 +44,7 @@ class Round:
     briefing: Message | None = None
 
 
-class Hub:
+class BriefedRounds:
     """The hooks of a lead and its workers."""
 
     def __init__(

@@ -9,8 +9,15 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
-from teamwright.agents.model.offer import ANSWER_TOOL, Offer, OutputMode, answer_modes, make_offer, output_mode_of
 from teamwright.agents.model.output import AnswerSchema
+from teamwright.agents.model.request_template import (
+    ANSWER_TOOL,
+    OutputMode,
+    RequestTemplate,
+    answer_modes,
+    make_request_template,
+    output_mode_of,
+)
 from teamwright.agents.tools.protocol import ToolDefinition
 from teamwright.values.specs.manifest import JsonSchema
 
@@ -55,7 +62,7 @@ def test_data_that_is_only_preferred_is_no_reason_for_a_prompt_of_its_own() -> N
 
 
 def test_each_mode_has_its_own_parameters_and_all_have_one_digest() -> None:
-    offer = make_offer("Be short.", [ADD], ModelSettings(), NEEDED, ("native", "tool", "prompt"))
+    offer = make_request_template("Be short.", [ADD], ModelSettings(), NEEDED, ("native", "tool", "prompt"))
     native, tool, prompt = map(offer.parameters, offer.modes)
     assert (native.output_mode, tool.output_mode, prompt.output_mode) == ("native", "tool", "text")
     assert [one.content.partition(":")[0] for one in prompt.instruction_parts or ()] == [
@@ -72,7 +79,7 @@ def test_each_mode_has_its_own_parameters_and_all_have_one_digest() -> None:
 def test_the_digest_has_everything_that_is_sent_but_the_cap() -> None:
     def digest(text: str = "Be short.", temperature: float = 0.0, cap: int = 1, answer: AnswerSchema = NEEDED) -> str:
         settings = ModelSettings(temperature=temperature, max_tokens=cap)
-        return make_offer(text, [ADD], settings, answer, ("tool",)).digest
+        return make_request_template(text, [ADD], settings, answer, ("tool",)).digest
 
     other = AnswerSchema("a", {**NUMBER, "required": []})
     assert len({digest(), digest("Be long."), digest(temperature=1.0), digest(answer=other)}) == 4
@@ -80,8 +87,10 @@ def test_the_digest_has_everything_that_is_sent_but_the_cap() -> None:
 
 
 def test_the_last_offer_is_used_again_only_if_the_same_would_be_made() -> None:
-    def make(tool: ToolDefinition = ADD, seed: int = 1, last: Offer | None = None, text: str = "Be short.") -> Offer:
-        return make_offer(text, [tool], ModelSettings(seed=seed), None, ("text",), last=last)
+    def make(
+        tool: ToolDefinition = ADD, seed: int = 1, last: RequestTemplate | None = None, text: str = "Be short."
+    ) -> RequestTemplate:
+        return make_request_template(text, [tool], ModelSettings(seed=seed), None, ("text",), last=last)
 
     last = make()
     assert make(last=last) is last

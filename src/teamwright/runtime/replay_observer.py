@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from teamwright.values.turns.turn import Turn
 
 
-class Probe(Protocol):
+class ReplayObserver(Protocol):
     """Sees each open turn and each call of a replay first. One that does not return keeps it from happening."""
 
     async def turn(self, key: str, member: Agent, turn: Turn) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.strategies.protocol import Settings, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply
@@ -13,8 +13,8 @@ from teamwright.values.turns.turn import Failure, Reply
 HISTORY = History.of([Message(name="user", content="before", role="user")])
 
 
-def talk(share: Share = "transcript") -> Talk:
-    return Talk(Task("the task", HISTORY, Settings(share=share)))
+def talk(share: Share = "transcript") -> TeamConversation:
+    return TeamConversation(Task("the task", HISTORY, Settings(share=share)))
 
 
 def test_with_the_transcript_all_members_receive_everything_and_the_task_last() -> None:

@@ -18,7 +18,7 @@ ENVELOPE_CHARACTERS = 512
 """The size of an envelope besides its summary, about."""
 
 
-class CountedAsk:
+class BudgetedAsk:
     """One ask in a team with a holdback or a ladder. An ask that was stopped has no `ending`."""
 
     __slots__ = ("_charged", "_holdback", "_is_counted", "_ladder", "_place", "_scope", "_turn", "ending")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import structs
 from pydantic import JsonValue
 
-from teamwright.agents.contract.effect import Attempt, DoubtPolicy, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.errors import ToolError
 from teamwright.runtime.driver.actions import ActionLedger
 from teamwright.runtime.scope import Scope
@@ -17,13 +17,13 @@ from teamwright.values.key import escape_place, join_key
 ALREADY_DONE = "This action was made before. It was not made again; this is the recorded result."
 
 
-class DoubtfulCall:
-    """One attempt of an effect that has a `DoubtPolicy`."""
+class InDoubtCall:
+    """One attempt of an effect that has a `InDoubtPolicy`."""
 
     def __init__(self, scope: Scope, effect: Effect, *, in_doubt: bool) -> None:
-        assert effect.doubt is not None
+        assert effect.in_doubt is not None
         self._scope, self._effect, self._in_doubt = scope, effect, in_doubt
-        self._policy: DoubtPolicy = effect.doubt
+        self._policy: InDoubtPolicy = effect.in_doubt
         self._forgotten = False
         """Whether the run was deleted that knew who had made the action."""
 

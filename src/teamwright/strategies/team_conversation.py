@@ -18,7 +18,7 @@ def is_unaffordable(ending: Reply | Failure | None) -> TypeIs[Failure]:
     return not (ending is None or isinstance(ending, Reply)) and ending.error == BUDGET and not ending.optional
 
 
-class Talk:
+class TeamConversation:
     """The conversation of a running team.
 
     With `share: transcript` each turn contains the whole conversation, then the task. With `share: output` it contains

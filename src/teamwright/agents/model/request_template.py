@@ -1,4 +1,4 @@
-"""What a model is offered in every request of a turn: instructions, tools, settings, and how it may give its answer."""
+"""What every request of a turn has in common: instructions, tools, settings, and how the model may give its answer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RECORDED_MODES: tuple[OutputMode, ...] = ("native", "tool", "json", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RequestTemplate:
     """The part of a request that is the same throughout a turn, with its digest and its size in bytes.
 
     The digest does not depend on the mode of the answer: a server that refuses one mode is asked in the next one.
@@ -66,7 +66,7 @@ class Offer:
     digest: str
     prompt_bytes: int
     texts: tuple[str, ...]
-    """The texts of the offer, to be counted by a tokenizer."""
+    """The texts of the template, to be counted by a tokenizer."""
     has_instructions: bool
     requires_json: bool
     """Whether an answer that is no JSON can't be used."""
@@ -77,10 +77,10 @@ class Offer:
     _schema: Mapping[str, JsonValue]
     _inputs: tuple[object, ...]
     _same: tuple[object, ...]
-    """What the offer was made from: values to compare, and objects that have to be the same."""
+    """What the template was made from: values to compare, and objects that have to be the same."""
 
     def is_made_from(self, inputs: tuple[object, ...], same: tuple[object, ...]) -> bool:
-        """Whether the offer was made from these values and these very objects."""
+        """Whether the template was made from these values and these very objects."""
         return inputs == self._inputs and len(same) == len(self._same) and all(map(is_, same, self._same))
 
     @property
@@ -111,18 +111,18 @@ class Offer:
         return replace(self._plain, output_mode="native" if mode == "native" else "prompted", output_object=answer)
 
 
-def make_offer(
+def make_request_template(
     instructions: str,
     tools: Sequence[ToolDefinition],
     settings: ModelSettings,
     answer: AnswerSchema | None,
     modes: tuple[OutputMode, ...],
     prescribed: PrescribedMode | None = None,
-    last: Offer | None = None,
-) -> Offer:
-    """Make the offer of a turn whose model can answer in these modes, the first of which is tried first.
+    last: RequestTemplate | None = None,
+) -> RequestTemplate:
+    """Make the template of a turn whose model can answer in these modes, the first of which is tried first.
 
-    A mode that is `prescribed` is part of the digest, since recorded responses are in that mode. The `last` offer of
+    A mode that is `prescribed` is part of the digest, since recorded responses are in that mode. The `last` template of
     the agent is returned if it was made from the same: making one takes 80 µs, and few turns need another.
     """
     inputs = (instructions, repr(settings), answer is not None and answer.preferred, modes, prescribed)
@@ -141,7 +141,7 @@ def make_offer(
         ],
         instruction_parts=[InstructionPart(content=instructions)] if instructions else None,
     )
-    return Offer(
+    return RequestTemplate(
         settings=settings,
         modes=modes,
         digest=digest(instructions, schemas, _json(sent), *([prescribed] if prescribed else [])),
