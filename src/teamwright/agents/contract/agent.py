@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "teamwright."
 NEVER_IGNORED = ("limits", "approve", "recovery")
-"""Settings that have to be in the policy: an agent without the bound or approval that its author meant would do harm."""
+"""Settings that belong in the policy: an agent without the bound or approval that its author meant would do harm."""
 
 T = TypeVar("T")
 
