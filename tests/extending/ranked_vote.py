@@ -11,12 +11,12 @@ from teamwright.strategies import (
     Outcome,
     ParseFailure,
     Settings,
+    Strategy,
     Task,
     TeamConversation,
     Value,
     read_answer,
 )
-from teamwright.strategies.protocol import Strategy
 
 
 class Ballot(Value):
