@@ -35,7 +35,6 @@ from teamwright.values.results import FINAL
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
     from dbos import DBOSClient, EnqueueOptions, WorkflowStatus
 
 NOW = "extract(epoch FROM clock_timestamp())::float8"
@@ -87,17 +86,22 @@ class QueueClient:
 
         run_id, drive = batch.run_id, None if delay > 0 else _new_drive(batch.run_id)
         first, parameters = first_commit(batch)
-        entry = f"INSERT INTO {self._table} (run, queue, priority, drive, due) VALUES (%s, %s, %s, %s, {NOW} + %s)"
+        entry = f"""
+            WITH entry AS (
+                INSERT INTO {self._table} (run, queue, priority, drive, due) VALUES (%s, %s, %s, %s, {NOW} + %s)
+            ) SELECT pg_notify(%s, %s)
+        """
+        values = (run_id, queue, priority, drive, delay if delay > 0 else None, *self._added(queue))
         self.queues.ensure(queue)
 
         def work(client: DBOSClient) -> None:
             with self.database.engine.begin() as connection:
                 connection.exec_driver_sql(f'SET LOCAL search_path = "{self.address.schema}"')
                 connection.exec_driver_sql(first, tuple(parameters))
-                connection.exec_driver_sql(entry, (run_id, queue, priority, drive, delay if delay > 0 else None))
+                connection.exec_driver_sql(entry, values)
                 if drive is not None:
                     options = _options(drive, run_id, queue, stored_priority(priority, has_begun=False))
-                    self._enqueue(client, connection, options)
+                    client.enqueue_in_transaction(connection, options, run_id, queue)
 
         try:
             self.database.call(work)
@@ -112,12 +116,9 @@ class QueueClient:
             self.database.call(work)
         return True
 
-    def _enqueue(self, client: DBOSClient, connection: sa.Connection, options: EnqueueOptions) -> None:
-        """Enqueue a drive within a transaction, and notify the workers of its queue."""
-        queue = options["queue_name"]
-        client.enqueue_in_transaction(connection, options, options.get("deduplication_id", ""), queue)
-        added = f"queue {queue_watch(queue)}"
-        connection.exec_driver_sql("SELECT pg_notify(%s, %s)", (self.address.channel, added))
+    def _added(self, queue: str) -> tuple[str, str]:
+        """What to notify, and of what, when a drive is added to a queue."""
+        return self.address.channel, f"queue {queue_watch(queue)}"
 
     def _forget(self, client: DBOSClient, run_id: str) -> None:
         """Cancel the drives of a run, and delete its entry."""
@@ -214,7 +215,8 @@ class QueueClient:
             with self.database.engine.begin() as connection:
                 if connection.exec_driver_sql(statement, (drive, worker, entry.run_id)).rowcount == 0:
                     return None
-                self._enqueue(client, connection, options)
+                client.enqueue_in_transaction(connection, options, entry.run_id, entry.queue)
+                connection.exec_driver_sql("SELECT pg_notify(%s, %s)", self._added(entry.queue))
         except dbos_errors.DBOSQueueDeduplicatedError:
             return None  # a drive from before is about to begin or to end; the next look sees what became of it
         return drive
