@@ -53,7 +53,6 @@ COVERED_BY = {
     "cluster/commands/worker.py": "cluster/worker/test_worker.py",
     "cluster/journal.py": "cluster/commands/test_submit.py",
     "cluster/progress.py": "cluster/commands/test_submit.py",
-    "journal/postgres/queued_runs.py": "cluster/queue/test_client.py",
     "cluster/submission/resubmission.py": "cluster/worker/test_worker.py",
     "cluster/commands/resubmit.py": "cluster/worker/test_worker.py",
     "cluster/queue/settings.py": "cluster/queue/test_client.py",

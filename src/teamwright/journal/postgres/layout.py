@@ -16,8 +16,7 @@ from teamwright.errors import JournalTooNew
 from teamwright.journal.postgres.budgets import BUDGET_TABLES
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.paces import PACE_TABLES
-from teamwright.journal.postgres.queued_runs import QUEUE_TABLES
-from teamwright.journal.postgres.stores import SCHEDULE_TABLES, TOKEN_RATE_TABLES, WORKER_TABLES
+from teamwright.journal.postgres.stores import QUEUE_TABLES, SCHEDULE_TABLES, TOKEN_RATE_TABLES, WORKER_TABLES
 
 
 class Version(NamedTuple):

@@ -1,4 +1,4 @@
-"""Tables beside the runs: notes, token rates, the schedules of runs, and the workers of a cluster.
+"""Tables beside the runs: notes, token rates, queued runs, schedules, and the workers of a cluster.
 
 A memory is small, so a search ranks all its notes here. What a schedule starts is text here, and what a worker says of
 itself is JSON.
@@ -141,6 +141,18 @@ class PostgresTokenRates:
 
         await self._use(work)
 
+
+QUEUE_TABLES: LiteralString = """
+    -- The runs that were submitted to queues. The package `cluster` reads and writes its rows.
+    -- `drive` is the workflow that drives the run, or is about to; only `worker` may claim it, if there is a name.
+    -- A run without a drive gets one at `due`, or else when there is something to do for it; `reason` says why not now.
+    CREATE TABLE queued_runs (
+        run text PRIMARY KEY, queue text NOT NULL, priority bigint NOT NULL, drive text,
+        worker text NOT NULL DEFAULT '', since float8 NOT NULL DEFAULT extract(epoch FROM clock_timestamp()),
+        due float8, reason text NOT NULL DEFAULT '', waits boolean NOT NULL DEFAULT false
+    );
+    CREATE INDEX runs_to_enqueue ON queued_runs (due) WHERE drive IS NULL OR worker <> '';
+"""
 
 SCHEDULE_TABLES: LiteralString = """
     -- `run` is what each run of the schedule begins with. `next` is the time of the next run, which only grows.
