@@ -13,7 +13,7 @@ from teamwright.server.page.schema import page_schema
 from tools import page_events
 from tools.page_samples import FIXTURES, SAMPLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_schema_of_the_docs_is_that_of_the_values() -> None:
