@@ -9,8 +9,7 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.strategies.diagram import Arrow, Diagram, Node, places
-    from teamwright.strategies.expressions.condition import Condition
-    from teamwright.strategies.expressions.template import Template
+    from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
     from teamwright.strategies.protocol import (
         ExpectedAsks,
         Issue,
@@ -78,8 +77,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.strategies.diagram": "Arrow Node Diagram places",
-        "teamwright.strategies.expressions.condition": "Condition",
-        "teamwright.strategies.expressions.template": "Template",
+        "teamwright.strategies.expressions.conditions_and_templates": "Condition Template",
         "teamwright.strategies.protocol": "Issue Members NoOptions ExpectedAsks Settings Strategy Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",

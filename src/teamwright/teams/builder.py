@@ -23,7 +23,7 @@ from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.file_roots import checked_file, checked_root

@@ -11,7 +11,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.errors import ManifestError
 from teamwright.experts.collaboration.plan import Roster
 from teamwright.experts.live.plan import one_phase_each
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.teams.team import Team
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, run

@@ -8,9 +8,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.expressions.parser import MOST_TEMPLATE
-from teamwright.strategies.expressions.template import Template
 from tests.growth import assert_linear, assert_linear_calls, count_calls
 
 WORK = 200_000

@@ -25,7 +25,7 @@ from teamwright.experts.collaboration.plan import Phase
 from teamwright.experts.collaboration.planner import plan_again, split_again, split_phase, undivided
 from teamwright.experts.collaboration.state import CollaborationState
 from teamwright.experts.collaboration.versions import PlanVersions
-from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.plan import TeamPlanProposed
 from teamwright.values.events.step import StepSkipped

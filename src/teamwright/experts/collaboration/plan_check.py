@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from teamwright.errors import nearest
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
-from teamwright.strategies.expressions.condition import Condition
-from teamwright.strategies.expressions.template import Template, literal_template
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template, literal_template
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.step_options import BY_STEP, plan_flaws
 from teamwright.strategies.plan.step_runner import STEP_VARIABLES

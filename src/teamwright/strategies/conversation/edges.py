@@ -13,8 +13,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from teamwright.agents.contract.context import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.diagram import Arrow, condition_label
-from teamwright.strategies.expressions.condition import Condition
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.protocol import Issue, Members, Task
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName

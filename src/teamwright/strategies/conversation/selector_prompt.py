@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from teamwright.strategies.conversation.selector_answer import selection_schema
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.member_introduction import introduction
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message

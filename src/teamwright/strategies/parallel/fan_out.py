@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Diagram, Node, places
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.placement import PlacedParts
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task

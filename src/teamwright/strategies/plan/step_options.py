@@ -8,8 +8,7 @@ from typing import cast
 from pydantic import Field
 
 from teamwright.errors import nearest
-from teamwright.strategies.expressions.condition import Condition
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.schedule.planner import plan_faults

@@ -21,8 +21,7 @@ from teamwright.agents.contract.context import Branches, Context
 from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.strategies.expressions.condition import Condition
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parallel.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
 from teamwright.strategies.plan.critical_path import critical_path_lengths
 from teamwright.strategies.plan.graph import StepGraph

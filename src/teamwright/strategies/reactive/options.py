@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field, JsonValue
 
 from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
-from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.protocol import Issue
 from teamwright.strategies.reactive.events import EventType, OwnEventType

@@ -18,7 +18,7 @@ from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.turn_limit import limit_text, stop_at_limit
 from teamwright.strategies.diagram import Diagram
 from teamwright.strategies.envelopes.context import limits_of, shorten_texts
-from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.conditions_and_templates import Condition
 from teamwright.strategies.parallel.parts import result_of
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.events import (

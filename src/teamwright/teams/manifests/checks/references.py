@@ -16,7 +16,7 @@ from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport
 from teamwright.documents.reader import forward_slashes
 from teamwright.documents.schema_check import check_import_path, check_secrets, check_web_address
 from teamwright.errors import UsageError
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.teams.manifests.checks.agent_tools import agent_named_in, inline_agents
 from teamwright.teams.manifests.checks.evaluations import check_evaluation
 from teamwright.teams.manifests.checks.judges import check_criteria, check_judges, step_evaluations

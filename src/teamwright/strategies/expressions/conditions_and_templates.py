@@ -1,6 +1,7 @@
-"""Templates: texts with values, written in Jinja. They read JSON values and nothing else.
+"""Conditions and templates as they are written: Jinja over JSON values, which only reads.
 
-ARK writes some of them in Go syntax: known Go fields are translated, other Go actions are rejected.
+A condition that can't be evaluated is an error with a reason, never silently true or false. ARK writes some templates
+in Go syntax: known Go fields are translated, other Go actions are rejected.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
+from teamwright.values.text.display import cut
+
+MOST_SHOWN = 80
 
 _FIELD = re.compile(r"\{\{(-?)\s*+\.(\w++)\s*+(-?)\}\}")
 _ACTION = re.compile(r"\{\{([^{}]*+)(\}\})?")
@@ -19,10 +23,55 @@ _ACTION = re.compile(r"\{\{([^{}]*+)(\}\})?")
 _GO_WORD = re.compile(r"-?\s*+(?:\$|/\*|(?:if|else|end|range|with|define|template|block)\b)")
 _GO_DOT = re.compile(r"(?:\A-?|[\s(|])\.(?:\w|\s|-?\Z)")
 """Go syntax: a dot that follows nothing, a `$`, a comment, or a keyword."""
-
-
 _OPENING = re.compile(r"\{[{%#]")
 """What begins an expression, a statement or a comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as written, for example  data.score >= 8 and 'LGTM' in text."""
+
+    text: str
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The variables it reads; empty if it is invalid."""
+        from teamwright.strategies.expressions.parser import free_names, parse_expression
+
+        try:
+            return free_names(parse_expression(self.text))
+        except ExpressionFailed:
+            return frozenset()
+
+    def keys(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Return the literal keys that it looks up in these variables, as (name, key). It must be valid."""
+        from teamwright.strategies.expressions.parser import literal_keys, parse_expression
+
+        return literal_keys(parse_expression(self.text), names)
+
+    def problem(self, known: Collection[str]) -> str | None:
+        """Return what is wrong with it, given the known variables. Called before a run."""
+        from teamwright.strategies.expressions.parser import parse_expression, unknown_name
+
+        if not self.text.strip():
+            return "the condition is empty"
+        try:
+            found = unknown_name(parse_expression(self.text), known)
+        except ExpressionFailed as error:
+            found = str(error)
+        return None if found is None else f"the condition {cut(self.text, MOST_SHOWN)!r}: {found}"
+
+    def holds(self, names: Mapping[str, JsonValue]) -> bool:
+        """Return whether it is true for these values; raise `ExpressionFailed` if it cannot be evaluated."""
+        from teamwright.strategies.expressions.evaluator import ExpressionEvaluation
+        from teamwright.strategies.expressions.parser import parse_expression
+
+        try:
+            return ExpressionEvaluation(names).truth(parse_expression(self.text))
+        except (ExpressionFailed, ArithmeticError, RecursionError) as error:
+            raise ExpressionFailed(
+                f"the condition {cut(self.text, MOST_SHOWN)!r} can't be evaluated: {error}"
+            ) from error
 
 
 def literal_template(text: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.expressions.conditions_and_templates import Template
 
 FIELDS = {"Participants": "participants", "Roles": "roles", "History": "history"}
 NAMES: dict[str, JsonValue] = {

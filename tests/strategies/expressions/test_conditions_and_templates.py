@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.conditions_and_templates import Condition
 
 NAMES: dict[str, JsonValue] = {
     "text": "Looks good to me. LGTM",
