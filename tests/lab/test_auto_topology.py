@@ -9,14 +9,17 @@ from hypothesis import given
 from pydantic import JsonValue
 
 from teamwright import Engine, load_team
-from teamwright.errors import UsageError
+from teamwright.errors import PlanError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import advise
-from teamwright.lab.auto_topology import auto_source, auto_team, choose, plan_of
+from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchestrate, plan_of, settings_for
 from teamwright.lab.topology.decision import OwnRuns
-from teamwright.lab.topology.model import EvaluationSettings
+from teamwright.lab.topology.model import EvaluationSettings, evaluate
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
+from teamwright.strategies.plan.prepared_plan import prepare
+from teamwright.strategies.plan.schedule.envelopes import envelopes_tokens
 from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.strategies.plan.schedule.schedule import validate_schedule
 from teamwright.teams.load import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits
@@ -26,7 +29,7 @@ from tests.kit.members import FakeMembers
 from tests.kit.records import cut
 from tests.kit.runs import RUN_ID, TASK, run
 from tests.paths import EXAMPLES
-from tests.strategies.plan.plans import plans
+from tests.strategies.plan.plans import plan, plans
 
 ONE_AGENT_WAS_BETTER: dict[Topology, OwnRuns] = {
     "single": OwnRuns(900, 900, TOPOLOGIES["single"]._replace(pass_rate=0.99)),
@@ -198,3 +201,57 @@ def test_tasks_without_agents_are_for_a_star_of_all_agents(tmp_path: Path) -> No
         team = load_team(tmp_path / "tasks.yaml", tmp_path / "agents.yaml")
         assert team.strategy.name == strategy
         assert [member.name for member in team.members] == names.split()
+
+
+FOUR = Plan(
+    steps=(
+        Step(id="A", owns=("core",), execution_tokens=1200, coordination_tokens=20),
+        Step(id="B", needs=("A",), owns=("module-x",), execution_tokens=1000, coordination_tokens=20),
+        Step(id="C", needs=("A",), owns=("module-y",), execution_tokens=900, coordination_tokens=20),
+        Step(id="D", needs=("B", "C"), owns=("api",), execution_tokens=800, coordination_tokens=20),
+    )
+)
+
+
+def test_a_bundle_holds_the_choice_and_all_that_follows_from_it() -> None:  # Z-09
+    bundle = orchestrate(FOUR, EvaluationSettings(), run_id="run-e2e")
+    assert bundle.evaluation == evaluate(EvaluationSettings())
+    assert bundle.evaluation.chosen.topology == "star_team"
+    prepared = bundle.prepared
+    assert prepared.settings == PlannerSettings(max_parallel=4, run_budget=3980, coordination_floor=10)
+    assert [batch.tasks for batch in prepared.schedule.batches] == [("A",), ("B", "C"), ("D",)]
+    assert prepared.diagnostics.critical_path == ("A", "B", "D")
+    assert {envelope.run_id for envelope in prepared.envelopes} == {"run-e2e"}
+    assert prepared.envelope_tokens == envelopes_tokens(prepared.envelopes)
+
+
+def test_the_data_of_a_bundle_is_that_of_the_schedule_with_two_parts_more() -> None:  # Z-09
+    bundle = orchestrate(FOUR)
+    own = ["order", "batches", "budgets", "total_tokens", "diagnostics", "envelopes", "envelope_tokens"]
+    assert list(bundle.prepared.to_json()) == own
+    assert list(bundle.to_json()) == [*own, "evaluation", "planner_settings"]
+
+
+def test_without_settings_the_topologies_are_evaluated_for_this_plan() -> None:
+    assert (settings_for(FOUR).tasks, settings_for(FOUR).average_tokens) == (4, 975)
+    assert settings_for(plan(a="", b="")).average_tokens == EvaluationSettings().average_tokens
+    assert orchestrate(FOUR).evaluation == evaluate(settings_for(FOUR))
+
+
+def test_what_the_caller_sets_stands() -> None:
+    narrow = orchestrate(FOUR, planner=PlannerSettings(max_parallel=1)).prepared
+    assert narrow.settings.max_parallel == narrow.diagnostics.max_parallelism == 1
+    assert narrow.settings.coordination_floor == 10
+
+
+def test_a_plan_with_faults_is_refused() -> None:
+    with pytest.raises(PlanError, match="circle"):
+        orchestrate(plan(a="b", b="a"))
+
+
+@given(plans())
+def test_every_plan_can_be_orchestrated_and_always_the_same_way(plan: Plan) -> None:  # Z-09
+    bundle = orchestrate(plan)
+    assert validate_schedule(bundle.prepared.schedule, plan) == []
+    assert bundle.to_json() == orchestrate(plan).to_json()
+    assert prepare(plan, bundle.prepared.settings) == bundle.prepared

@@ -1,24 +1,33 @@
 """Puts a team into the topology that is decided for its plan, among those that its members allow.
 
-The decision, its reason and the whole bundle are recorded with the run; a resume uses the record.
+The topologies are evaluated and the plan is scheduled for the chosen one: deterministic, and nothing is started. The
+decision, its reason and the whole bundle are recorded with the run; a resume uses the record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
-from teamwright.lab.topology.bundle import Bundle, orchestrate, settings_for
-from teamwright.lab.topology.decision import NO_RUNS, Decision, OwnRuns, decide
-from teamwright.lab.topology.model import EvaluationSettings
+from teamwright.lab.topology.decision import NO_RUNS, Decision, OwnRuns, average_tokens, decide, plan_work
+from teamwright.lab.topology.model import (
+    EvaluationSettings,
+    Recommendation,
+    Score,
+    TopologyReport,
+    evaluate,
+    planner_settings,
+)
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
-from teamwright.lab.topology.work import plan_work
-from teamwright.strategies.plan.schedule.planner import USUAL, PlannerSettings
+from teamwright.strategies.plan.prepared_plan import UNNAMED, Prepared, prepare
+from teamwright.strategies.plan.schedule.envelopes import USUAL as USUAL_ENVELOPES
+from teamwright.strategies.plan.schedule.planner import USUAL as USUAL_PLANNER
+from teamwright.strategies.plan.schedule.planner import PlannerSettings
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
 from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
@@ -26,7 +35,75 @@ from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import Manifest, Share, Source, TeamSpec
 from teamwright.values.specs.plan import Plan
-from teamwright.values.turns.envelope import BudgetLevel, EnvelopeSettings
+from teamwright.values.turns.envelope import BudgetLevel, EnvelopeLimits, EnvelopeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A prepared plan, and the evaluation of topologies that determined its settings.
+
+    With a `decision`, the evaluation's recommendation is what was decided.
+    """
+
+    evaluation: TopologyReport
+    prepared: Prepared
+    decision: Decision | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it as JSON."""
+        return {
+            **self.prepared.to_json(),
+            "evaluation": self.evaluation.to_json(),
+            "planner_settings": self.prepared.settings.model_dump(mode="json"),
+            **({} if self.decision is None else {"decision": self.decision.to_json()}),
+        }
+
+
+def orchestrate(
+    plan: Plan,
+    settings: EvaluationSettings | None = None,
+    *,
+    planner: PlannerSettings = USUAL_PLANNER,
+    profiles: TopologyProfiles = TOPOLOGIES,
+    run_id: str = UNNAMED,
+    policy: EnvelopeLimits = USUAL_ENVELOPES,
+    decision: Decision | None = None,
+) -> Bundle:
+    """Choose the topology for a plan, unless it was decided, and prepare the plan for it.
+
+    By default the topologies are evaluated for as many tasks as the plan has steps, of their average size. Fields that
+    are set in `planner` take precedence over those derived from the topology. `profiles` are the figures of the
+    topologies.
+    """
+    evaluation = evaluate(settings or settings_for(plan), profiles)
+    if decision is not None:
+        evaluation = replace(evaluation, recommendation=_recommendation(decision, evaluation.settings))
+    derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
+    chosen = derived.model_copy(update=planner.model_dump(exclude_unset=True))
+    return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy), decision)
+
+
+def _recommendation(decision: Decision, settings: EvaluationSettings) -> Recommendation:
+    within = [one for one in decision.shapes if one.within_gates]
+    return Recommendation(
+        preference=settings.recommendation,
+        topology=decision.topology,
+        pool="passing" if within else "all",
+        scores=tuple(
+            Score(topology=one.topology, score=one.score, passed=one.within_gates) for one in within or decision.shapes
+        ),
+    )
+
+
+def settings_for(plan: Plan, usual_tokens: int | None = None) -> EvaluationSettings:
+    """Return the default settings with the number and average size of a plan's steps.
+
+    `usual_tokens` is the size of a step if the plan estimates none.
+    """
+    tokens = average_tokens(plan) or usual_tokens
+    usual = EvaluationSettings(tasks=len(plan.steps))
+    return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual
+
 
 KEPT_OPTIONS = ("on_failure", "cancel_others", "peer_rounds")
 """Options that a team keeps when its topology changes."""
@@ -50,7 +127,7 @@ def choose(
     members: Sequence[str],
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings = USUAL,
+    planner: PlannerSettings = USUAL_PLANNER,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     skill: float | None = None,
@@ -106,7 +183,7 @@ def auto_team(
     settings: EvaluationSettings | None = None,
     *,
     name: str = "auto",
-    planner: PlannerSettings = USUAL,
+    planner: PlannerSettings = USUAL_PLANNER,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     lead: str | None = None,
@@ -138,7 +215,7 @@ def auto_source(
     source: Source,
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings = USUAL,
+    planner: PlannerSettings = USUAL_PLANNER,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
 ) -> tuple[Source, ChosenTopology]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from teamwright.lab.calibration.advise import advise
-from teamwright.lab.parameter_sweep.sweep import sweep
+from teamwright.lab.advice import advise
+from teamwright.lab.evaluation.sweep import sweep
 from teamwright.lab.simulation.simulate import simulate
-from teamwright.lab.simulation.topologies import spec_of
+from teamwright.lab.simulation.trials import spec_of
 from teamwright.server.catalogue import Catalogue
 from teamwright.strategies.plan.prepared_plan import prepare
 from teamwright.teams.plan_preview import preview_plan

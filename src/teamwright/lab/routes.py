@@ -103,7 +103,7 @@ async def sweep_dimensions(
     server: Server, request: Request, visitor: Reader, options: SweepRequest
 ) -> dict[str, JsonValue]:
     """Evaluate every combination of the given values, as rows for heat maps."""
-    from teamwright.lab.parameter_sweep.sweep import sweep_axes
+    from teamwright.lab.evaluation.sweep import sweep_axes
 
     given = options.model_dump(exclude_none=True)
     cells = sweep_axes(given).cells  # pyright: ignore[reportArgumentType] - checked by the model

@@ -9,8 +9,8 @@ WING = Wing(
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",
         "plan_bundle": "teamwright.lab.commands.plan_bundle:bundle_plan",
-        "check_plot": "teamwright.lab.drawing.svg:check_file",
-        "plot_kpis": "teamwright.lab.drawing.kpi_bars:plot_kpis",
+        "check_plot": "teamwright.lab.evaluation.plots:check_file",
+        "plot_kpis": "teamwright.lab.evaluation.plots:plot_kpis",
         "routes": "teamwright.lab.routes:router",
         "forecast": "teamwright.lab.simulation.forecast:forecast_run",
     },

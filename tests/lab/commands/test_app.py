@@ -133,7 +133,7 @@ def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list
 def test_a_sweep_that_is_refused_as_json_is_not_computed(
     call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("teamwright.lab.parameter_sweep.sweep.compute_cells")
+    monkeypatch.delattr("teamwright.lab.evaluation.sweep.compute_cells")
     assert call("lab", "sweep", "--json", *arguments).code == 2
 
 
@@ -153,7 +153,7 @@ def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.lab.drawing.svg.find_spec", lambda name: None)
+    monkeypatch.setattr("teamwright.lab.evaluation.plots.find_spec", lambda name: None)
     done = call("lab", "evaluate", "--plot", "plot.png")
     assert (done.code, done.out) == (2, "")
     assert install_command("lab") in done.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.lab.calibration.calibrate import Calibration, Fit
+from teamwright.lab.calibration import Calibration, Fit
 from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 

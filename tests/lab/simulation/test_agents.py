@@ -20,12 +20,13 @@ from teamwright.lab.simulation.agents import (
     USUAL_FUNCTION,
     USUAL_MEMBER,
     WRONG,
+    FakeData,
     Learnt,
     SimulatedAgent,
     Simulator,
     declared_behaviour,
+    pad_text,
 )
-from teamwright.lab.simulation.fake_replies import FakeData, pad_text
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.conversation.selector_answer import selection_schema

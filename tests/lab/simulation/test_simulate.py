@@ -15,8 +15,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.lab import simulate
 from teamwright.lab.simulation.agents import Learnt, Simulator
 from teamwright.lab.simulation.simulate import Spread, summarise
-from teamwright.lab.simulation.topologies import in_topology
-from teamwright.lab.simulation.trials import OWN, Trial
+from teamwright.lab.simulation.trials import OWN, Trial, in_topology
 from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
@@ -245,7 +244,7 @@ teams:
 SCRIPT = """
 from teamwright import load_team
 from teamwright.lab import simulate
-from teamwright.lab.simulation import worker_pool
+from teamwright.lab.simulation import simulate as worker_pool
 
 worker_pool.WORTH_A_PROCESS = 1
 print(simulate(load_team("plan.yaml"), runs=4{more}).runs)

@@ -12,7 +12,7 @@ import pytest
 from teamwright.agents.scripted.agent import Script
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, UsageError
-from teamwright.lab.calibration.profile_file import read_profile
+from teamwright.lab.calibration import read_profile
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.teams.manifests.load import load
 from teamwright.teams.manifests.schema import manifest_schema

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from teamwright.lab.calibration.advise import Advice
+    from teamwright.lab.advice import Advice
     from teamwright.teams.team import Team
 
 
@@ -49,8 +49,8 @@ def advise(
     manifest names is listed, not loaded.
     """
     from teamwright.cli.run import read_task
-    from teamwright.lab.calibration.advise import advise as advice
-    from teamwright.lab.calibration.profile_file import read_profile
+    from teamwright.lab.advice import advise as advice
+    from teamwright.lab.calibration import read_profile
 
     check_out(out)
     found = advice(

@@ -23,10 +23,9 @@ from teamwright.lab.commands import advise, calibrate, simulate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from teamwright.lab.evaluation.compare import Comparison
     from teamwright.lab.evaluation.options import Options
-    from teamwright.lab.evaluation.report import Report
-    from teamwright.lab.parameter_sweep.sweep import Sweep, SweepOptions
+    from teamwright.lab.evaluation.report import Comparison, Report
+    from teamwright.lab.evaluation.sweep import Sweep, SweepOptions
 
 MOST_JSON_CELLS = 100_000
 
@@ -109,7 +108,7 @@ def evaluate(
         topologies=topologies, workload=workload, protocol=protocol, degradation=degradation, recommend=recommend,
         max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate, max_p95_latency=max_p95_latency,
     )  # fmt: skip
-    from teamwright.lab.calibration.profile_file import profiles_of
+    from teamwright.lab.calibration import profiles_of
     from teamwright.lab.evaluation.report import evaluate as evaluated
 
     check_files(out, plot)
@@ -146,8 +145,8 @@ def compare(
         topologies=topologies, workload=workload, degradation=degradation, recommend=recommend,
         max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate, max_p95_latency=max_p95_latency,
     )  # fmt: skip
-    from teamwright.lab.calibration.profile_file import profiles_of
-    from teamwright.lab.evaluation.compare import compare as compared
+    from teamwright.lab.calibration import profiles_of
+    from teamwright.lab.evaluation.report import compare as compared
 
     check_files(out, plot)
     found = compared(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
@@ -201,9 +200,9 @@ def sweep(
         recommend=recommend, max_coordination_ratio=max_coordination_ratio, min_pass_rate=min_pass_rate,
         max_p95_latency=max_p95_latency,
     )  # fmt: skip
-    from teamwright.lab.calibration.profile_file import profiles_of
-    from teamwright.lab.parameter_sweep.heatmap import USUAL_VALUE, check_map
-    from teamwright.lab.parameter_sweep.sweep import sweep as swept
+    from teamwright.lab.calibration import profiles_of
+    from teamwright.lab.evaluation.heatmap import USUAL_VALUE, check_map
+    from teamwright.lab.evaluation.sweep import sweep as swept
 
     check_files(out, plot)
     check_map(value or USUAL_VALUE, x, y)
@@ -243,7 +242,7 @@ def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Pat
 def _check_form(options: SweepOptions, json: bool, csv: bool) -> None:
     """Reject a sweep that is too large for JSON, before it is computed."""
     from teamwright.errors import UsageError
-    from teamwright.lab.parameter_sweep.sweep import sweep_axes
+    from teamwright.lab.evaluation.sweep import sweep_axes
 
     if json and csv:
         raise UsageError("--json and --csv are two forms of one result; use one of them.")

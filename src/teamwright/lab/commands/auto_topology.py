@@ -12,7 +12,7 @@ from teamwright.cli.terminal.options import Profile
 from teamwright.cli.terminal.output import say
 
 if TYPE_CHECKING:
-    from teamwright.lab.calibration.calibrate import Calibration
+    from teamwright.lab.calibration import Calibration
     from teamwright.lab.topology.model import EvaluationSettings
     from teamwright.lab.topology.profiles import Topology
     from teamwright.values.limits.limits import Limits
@@ -44,7 +44,7 @@ class TopologyChange:
     def apply(self, source: Source, limits: Limits | None) -> Source:
         """Return the source with its team in the chosen topology, and print the choice with its reason."""
         from teamwright.lab.auto_topology import auto_source, plan_of
-        from teamwright.lab.calibration.profile_file import read_profile
+        from teamwright.lab.calibration import read_profile
         from teamwright.strategies.plan.schedule.planner import PlannerSettings
 
         spec = source.manifest.teams.get(source.team)
@@ -102,8 +102,7 @@ AUTO = AutoOptions()
 
 def _settings(spec: TeamSpec, plan: Plan, change: TopologyChange, learnt: Calibration | None) -> EvaluationSettings:
     """The evaluation settings for a team and its plan, with the user's options."""
-    from teamwright.lab.auto_topology import settings_of
-    from teamwright.lab.topology.bundle import settings_for
+    from teamwright.lab.auto_topology import settings_for, settings_of
 
     usual = settings_for(plan, learnt.average_tokens if learnt else None)
     settings = settings_of(spec, usual, change.level)

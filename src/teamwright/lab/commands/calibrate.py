@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from teamwright.journal.protocol import Journal
-    from teamwright.lab.calibration.calibrate import CalibrationReport, Gap
+    from teamwright.lab.calibration import CalibrationReport, Gap
 
 MOST_RUNS = 1000
 
@@ -57,8 +57,8 @@ def calibrate(
 
     async def work(journal: Journal) -> int:
         from teamwright.cli.interactive.find_run import find_run
-        from teamwright.lab.calibration.calibrate import calibrate as fitted
-        from teamwright.lab.calibration.observations import observe
+        from teamwright.lab.calibration import calibrate as fitted
+        from teamwright.lab.observations import observe
 
         found = (
             [(await find_run(journal, run)).id for run in runs]
@@ -76,7 +76,7 @@ def calibrate(
 
 def _save_and_report(report: CalibrationReport, name: str, out: Path | None, *, as_json: bool) -> int:
     from teamwright.errors import UsageError
-    from teamwright.lab.calibration.profile_file import profile_text, save_profile
+    from teamwright.lab.calibration import profile_text, save_profile
 
     learnt = report.calibration.learnt.members
     for run, reason in list(report.left_out.items())[:10]:
@@ -95,7 +95,7 @@ def _save_and_report(report: CalibrationReport, name: str, out: Path | None, *, 
 def calibration_text(report: CalibrationReport) -> str:
     """The fitted numbers, and the errors of the predictions before and after."""
     from teamwright.cli.text.table import columns
-    from teamwright.lab.calibration.calibrate import FITTED
+    from teamwright.lab.calibration import FITTED
     from teamwright.lab.topology.profiles import TOPOLOGIES
     from teamwright.values.text.display import NOTHING
 

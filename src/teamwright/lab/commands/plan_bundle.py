@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from teamwright.lab.auto_topology import orchestrate
 from teamwright.lab.evaluation.report import section_of
-from teamwright.lab.evaluation.text import section_table
-from teamwright.lab.topology.bundle import orchestrate
+from teamwright.lab.evaluation.tables import section_table
 from teamwright.lab.topology.model import TopologyReport
 from teamwright.strategies.plan.prepared_plan import Prepared
 from teamwright.strategies.plan.schedule.planner import PlannerSettings

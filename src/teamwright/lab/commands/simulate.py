@@ -176,7 +176,7 @@ def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
         return _from_runs(runs)
     if profile is None:
         return None
-    from teamwright.lab.calibration.profile_file import read_profile
+    from teamwright.lab.calibration import read_profile
 
     return read_profile(profile).learnt
 
@@ -184,7 +184,7 @@ def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
 def _from_runs(runs: Sequence[str]) -> Learnt:
     from teamwright.cli.interactive.find_run import find_run
     from teamwright.errors import UsageError
-    from teamwright.lab.calibration.behaviour import learn
+    from teamwright.lab.observations import learn
 
     async def read(journal: Journal) -> Learnt:
         return learn([await journal.read((await find_run(journal, run)).id) for run in runs])

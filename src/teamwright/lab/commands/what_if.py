@@ -15,7 +15,7 @@ from teamwright.values.text.display import NOTHING, number_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from teamwright.lab.replay.report import Compared, RunFigures, WhatIfReport
+    from teamwright.lab.simulation.what_if import Compared, RunFigures, WhatIfReport
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunSummary
 
@@ -54,8 +54,7 @@ def what_if(
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.lab.replay.changes import RunChanges
-        from teamwright.lab.replay.what_if import what_if
+        from teamwright.lab.simulation.what_if import RunChanges, what_if
 
         history = await engine.runs.history(found.id)
         report = await what_if(engine.journal, history, RunChanges(models, limits, at_once, topology))

@@ -1,7 +1,8 @@
 """An event loop whose clock jumps to the next timer, so that hours pass at once and deterministically.
 
 Timers, sleeps and deadlines work as usual. A result from a thread or from outside has no place in virtual time: waiting
-for one raises an error instead of hanging.
+for one raises an error instead of hanging. The length of a simulated run is bounded: a team may be allowed a billion
+turns.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
 
-from teamwright.errors import VirtualTimeStuck
+from teamwright.errors import UsageError, VirtualTimeStuck
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
+
 
 T = TypeVar("T")
 RESOLUTION = 1e-6
@@ -124,3 +129,58 @@ def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 def virtual_now() -> float:
     """The time of the running loop, for use as the wall clock of an engine on it."""
     return asyncio.get_running_loop().time()
+
+
+MOST_TURNS = 50_000
+MOST_CHARACTERS = 4_000_000_000
+"""The total input of all members: every turn of a long conversation receives all of it again."""
+
+
+@dataclass(slots=True)
+class RunBound:
+    """Counts the turns and the input characters of one run, and stops the run when either is too large."""
+
+    stop: Callable[[], None] | None = None
+    turns: int = 0
+    characters: int = 0
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the run is longer than a simulation may be."""
+        return self.turns > MOST_TURNS or self.characters > MOST_CHARACTERS
+
+    def count(self, characters: int) -> None:
+        """Count one turn with so many characters of input."""
+        self.turns += 1
+        self.characters += characters
+        if self.is_passed and self.stop is not None:
+            self.stop()
+
+    def check(self) -> None:
+        """Raise if the run was stopped."""
+        if self.is_passed:
+            raise UsageError(
+                f"A simulated run was stopped after {self.turns} turns with {self.characters} characters of input; the"
+                f" maximum is {MOST_TURNS} turns and {MOST_CHARACTERS} characters. Lower max_turns, or set a limit with"
+                " --max-calls."
+            )
+
+
+_BOUND: ContextVar[RunBound | None] = ContextVar("teamwright_simulated_run", default=None)
+
+
+@contextmanager
+def bounded_run() -> Generator[RunBound]:
+    """Count the turns of all simulated members within the block against one bound."""
+    bound = RunBound()
+    before = _BOUND.set(bound)
+    try:
+        yield bound
+    finally:
+        _BOUND.reset(before)
+
+
+def count_turn(characters: int) -> None:
+    """Count a turn of the enclosing simulated run, if there is one."""
+    if (bound := _BOUND.get()) is not None:
+        bound.count(characters)

@@ -1,33 +1,131 @@
-"""Plots cost against quality: a point for each topology, the limits of its gates, and the recommended one.
+"""Plots as SVG: cost against quality of topologies, KPIs of runs as bars, and the parts that all drawings share.
 
-Each budget level has a panel with the same axes, so that the panels can be compared.
+The SVG is written with the standard library alone; resvg (the extra `lab`) converts it to PNG. Panels with the same
+axes and bars with the same scale can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
-from teamwright.lab.drawing.svg import (
-    COLOURS,
-    FAINT,
-    INK,
-    PAPER,
-    document,
-    label,
-    line,
-    short,
-    text_width,
-    ticks,
-    vertical_label,
-)
-from teamwright.lab.evaluation.text import report_line, work_line
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.lab.evaluation.tables import report_line, work_line
 from teamwright.lab.topology.profiles import Topology
+from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
-    from teamwright.lab.evaluation.compare import Comparison
-    from teamwright.lab.evaluation.report import Report, Section
+    from teamwright.history.kpis import Kpis
+    from teamwright.lab.evaluation.report import Comparison, Report, Section
+
+
+FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
+INK, FAINT, LINE, PAPER = "#0f172a", "#64748b", "#e2e8f0", "#ffffff"
+COLOURS: dict[Topology, str] = {
+    "single": "#64748b",
+    "lead_subagent": "#2563eb",
+    "star_team": "#0f766e",
+    "mesh_team": "#c2410c",
+}
+FORMATS = (".svg", ".png")
+PNG_ZOOM = 2.0
+CHARACTER = 0.58
+"""The average width of a character as a share of the font size."""
+
+
+def document(width: float, height: float, parts: Iterable[str], defs: str = "") -> str:
+    """A complete SVG document."""
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} font-family="{FONT}">'
+    return "\n".join([opening, *([defs] if defs else []), f'<rect {size} fill="{PAPER}"/>', *parts, "</svg>\n"])
+
+
+def label(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    size: float = 11,
+    weight: int = 400,
+    fill: str = INK,
+    anchor: str = "start",
+    halo: bool = False,
+) -> str:
+    """A line of text; a halo keeps it readable across lines."""
+    style = f'font-size="{size:g}" font-weight="{weight}" fill="{fill}" text-anchor="{anchor}"'
+    around = f' paint-order="stroke" stroke="{PAPER}" stroke-width="4" stroke-linejoin="round"' if halo else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}{around}>{escape(content)}</text>'
+
+
+def vertical_label(x: float, y: float, content: str, *, size: float = 11, fill: str = FAINT) -> str:
+    """A centred line of text that runs upwards."""
+    return (
+        f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" font-size="{size:g}" fill="{fill}" '
+        f'text-anchor="middle">{escape(content)}</text>'
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = LINE, width: float = 1, dashes: str = "") -> str:
+    """A straight line."""
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"{dashed}/>'
+
+
+def text_width(content: str, size: float) -> float:
+    """The approximate width of a line of text."""
+    return len(content) * size * CHARACTER
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """About so many round numbers, at least two, that enclose the range from `low` to `high`."""
+    rough = max((high - low) or abs(high), 1e-6) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(place * step, 10) for place in range(first, max(last, first + 1) + 1)]
+
+
+def short(value: float) -> str:
+    """A number in few characters: 950, 32k, 1.2M, 0.15."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size * 0.9995 and (unit != "k" or abs(value) >= 9999.5):
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def save(svg: str, file: str | Path) -> None:
+    """Write a drawing to a file, as SVG or PNG by its extension."""
+    path = check_file(file)
+    content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} can't be written: {error.strerror}; name another file.") from error
+
+
+def check_file(file: str | Path) -> Path:
+    """Return the path of a drawing; reject an unknown format or one whose extra is missing."""
+    path = Path(file)
+    if path.suffix.lower() not in FORMATS:
+        raise UsageError(f"{str(path)!r} is not a valid name for a plot; use one that ends in {' or '.join(FORMATS)}.")
+    if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
+        raise MissingExtra("lab", f"A plot as PNG ({path.name!r}; SVG needs nothing)")
+    return path
+
+
+def png(svg: str) -> bytes:
+    """Convert a drawing to PNG, at twice its size in pixels."""
+    import resvg_py
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=PNG_ZOOM))
+
 
 LEFT, TOP, RIGHT, BOTTOM, GAP = 66, 92, 24, 78, 44
 WIDE, NARROW, HEIGHT = 620, 330, 380
@@ -237,3 +335,104 @@ def _legend(y: float) -> Iterator[str]:
         x += 46 + text_width(text, 11)
     yield line(x, y - 4, x + 22, y - 4, stroke=BOUND, dashes="5 4")
     yield label(x + 28, y, "limits of tokens and pass rate", fill=FAINT)
+
+
+WORK, TALK, JUDGE, PLAIN = "#0f766e", "#c2410c", "#7c3aed", "#2563eb"
+BARS_LEFT, BARS_TOP, BARS_BOTTOM, BARS_GAP, BELOW = 24, 104, 24, 40, 56
+COLUMNS = 3
+PANEL, ROW, BAR = 190, 34, 18
+BARS_LABEL, LONGEST = 12, 28
+ROOM = 48
+"""The space to the right of the longest bar, for its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarPanel:
+    """One figure of every run: a bar consists of coloured parts; None for a run without that figure."""
+
+    title: str
+    bars: Sequence[Sequence[tuple[float, str]] | None]
+    unit: str = ""
+    whole: float | None = None
+
+    @property
+    def longest(self) -> float:
+        """The end of the scale."""
+        sums = (sum(value for value, _ in bar) for bar in self.bars if bar is not None)
+        return max((*sums, self.whole or 0.0)) or 1.0
+
+
+def plot_kpis(runs: Sequence[Kpis], file: Path) -> None:
+    """Draw the KPIs of these runs to a file."""
+    save(kpi_plot(runs), file)
+
+
+def kpi_plot(runs: Sequence[Kpis]) -> str:
+    """Draw the KPIs of these runs, and return the SVG."""
+    names = [cut(one.run_id, LONGEST) for one in runs]
+    start = BARS_LEFT + max(text_width(name, BARS_LABEL) for name in names) + 16
+    panels = [panel for panel in _panels(runs) if any(bar is not None for bar in panel.bars)]
+    parts = [label(BARS_LEFT, 32, "Runs side by side", size=18, weight=600), *_bars_legend(runs)]
+    height = len(runs) * ROW
+    for place, panel in enumerate(panels):
+        row, column = divmod(place, COLUMNS)
+        top = BARS_TOP + row * (height + BELOW)
+        if not column:
+            parts += [
+                label(BARS_LEFT, _middle(top, at) + 4, name, size=BARS_LABEL, weight=600)
+                for at, name in enumerate(names)
+            ]
+        parts += _draw_panel(panel, start + column * (PANEL + BARS_GAP), top)
+    width = start + COLUMNS * PANEL + (COLUMNS - 1) * BARS_GAP + BARS_LEFT
+    return document(width, BARS_TOP + -(-len(panels) // COLUMNS) * (height + BELOW) - BELOW + BARS_BOTTOM, parts)
+
+
+def _panels(runs: Sequence[Kpis]) -> Iterator[BarPanel]:
+    yield BarPanel("tokens", [_tokens(one) for one in runs])
+    yield BarPanel("messages", [_plain(one.messages) for one in runs])
+    yield BarPanel("turns", [_plain(one.asks) for one in runs])
+    yield BarPanel("seconds in all", [_plain(one.seconds) for one in runs], " s")
+    yield BarPanel("p95 of a turn", [_plain(one.p95_latency_s) for one in runs], " s")
+    yield BarPanel(
+        "steps that pass", [_plain(None if one.pass_rate is None else 100 * one.pass_rate) for one in runs], "%", 100
+    )
+
+
+def _tokens(run: Kpis) -> Sequence[tuple[float, str]]:
+    return (run.work_tokens, WORK), (run.coordination_tokens, TALK), (run.judge_tokens, JUDGE)
+
+
+def _plain(value: float | None) -> Sequence[tuple[float, str]] | None:
+    return None if value is None else ((value, PLAIN),)
+
+
+def _draw_panel(panel: BarPanel, left: float, top: float) -> Iterator[str]:
+    yield label(left, top - 14, panel.title, size=13, weight=600)
+    yield line(left, top - 4, left, top + len(panel.bars) * ROW + 4, stroke=FAINT)
+    for place, bar in enumerate(panel.bars):
+        middle = _middle(top, place)
+        yield line(left, middle + ROW / 2, left + PANEL, middle + ROW / 2, stroke=LINE, width=0.5)
+        if bar is None:
+            yield label(left + 6, middle + 4, "–", fill=FAINT)
+            continue
+        x = left
+        for value, colour in bar:
+            width = value / panel.longest * (PANEL - ROOM)
+            yield f'<rect x="{x:.1f}" y="{middle - BAR / 2:.1f}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>'
+            x += width
+        yield label(x + 6, middle + 4, f"{short(sum(value for value, _ in bar))}{panel.unit}", fill=INK)
+
+
+def _bars_legend(runs: Sequence[Kpis]) -> Iterator[str]:
+    x = float(BARS_LEFT)
+    kinds = [("work", WORK), ("coordination", TALK)]
+    if any(one.judge_tokens for one in runs):
+        kinds.append(("judging", JUDGE))
+    for name, colour in kinds:
+        yield f'<rect x="{x:.1f}" y="49" width="11" height="11" fill="{colour}"/>'
+        yield label(x + 17, 59, name, size=BARS_LABEL, fill=FAINT)
+        x += 17 + text_width(name, BARS_LABEL) + 20
+
+
+def _middle(top: float, place: int) -> float:
+    return top + (place + 0.5) * ROW

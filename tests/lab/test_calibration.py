@@ -1,19 +1,33 @@
-"""Calibration: numbers that journals were made with come back, and predictions with them hit what was."""
+"""Calibration: numbers that journals were made with come back, and files are read as they were written."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.errors import InvalidName, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import calibrate, observe
-from teamwright.lab.calibration.calibrate import Calibration, CalibrationReport, Fit, tokens_per_task
-from teamwright.lab.calibration.observations import Observation
+from teamwright.lab.calibration import (
+    Calibration,
+    CalibrationReport,
+    Fit,
+    profile_names,
+    profile_text,
+    profiles_of,
+    read_profile,
+    save_profile,
+    tokens_per_task,
+)
+from teamwright.lab.observations import Observation
+from teamwright.lab.simulation.agents import Learnt
 from teamwright.lab.topology.model import EvaluationSettings, evaluate
 from teamwright.lab.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
+from teamwright.values.specs.simulation import Data, Simulation
 from tests.lab.journals import Record
 
 SETTINGS = EvaluationSettings(workload="debugging", protocol="transcript")
@@ -177,3 +191,51 @@ def test_what_is_fitted_is_never_far_off_from_the_runs_it_was_fitted_to(
             for a, one in zip(told, runs, strict=True)
         ]
         assert sum(off) / len(off) <= 0.51 or max(one.seconds for one in runs) < 0.1
+
+
+CALIBRATION = Calibration(
+    runs=("r1", "r2"),
+    average_tokens=1200,
+    topologies={"star_team": Fit(runs=2, steps=20, execution=1.1)},
+    learnt=Learnt(members={"a": Simulation(skill=0.5, latency=Data(data=(1.0, 2.0)))}),
+)
+
+
+def test_a_profile_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    save_profile(CALIBRATION)
+    save_profile(CALIBRATION, "mine")
+    file = tmp_path / "mine.json"
+    file.write_text(profile_text(CALIBRATION), encoding="utf-8")
+    assert read_profile("default") == read_profile("mine") == read_profile(str(file)) == CALIBRATION
+    assert profile_names() == ["default", "mine"]
+
+
+def test_without_a_profile_the_numbers_are_those_built_in() -> None:
+    assert profiles_of(None) is TOPOLOGIES
+    save_profile(CALIBRATION)
+    assert profiles_of("default")["star_team"].execution == 1.1
+
+
+def test_a_profile_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
+    save_profile(CALIBRATION, "mine")
+    with pytest.raises(UnknownName, match=r"no profile 'mind'.*mine"):
+        read_profile("mind")
+    with pytest.raises(UsageError, match="create it with  teamwright lab calibrate --out"):
+        read_profile(str(tmp_path / "no.json"))
+    with pytest.raises(InvalidName):
+        save_profile(CALIBRATION, "../mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no json", "is not a calibration"),
+        ('{"topologies": {"ring": {"runs": 1, "steps": 1}}}', r"is not a calibration: topologies\.ring"),
+        ('{"version": 99}', "newer version"),
+    ],
+)
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=words):
+        read_profile(str(file))

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from teamwright.errors import UsageError
 from teamwright.lab import Sweep, evaluate, sweep
-from teamwright.lab.parameter_sweep.axes import AXES
-from teamwright.lab.parameter_sweep.cells import COLUMNS
-from teamwright.lab.parameter_sweep.sweep import COMMON, SweepOptions
+from teamwright.lab.evaluation.options import AXES
+from teamwright.lab.evaluation.sweep import COLUMNS, COMMON, SweepOptions
 from teamwright.lab.topology.profiles import (
     TOPOLOGIES,
     BudgetLevel,

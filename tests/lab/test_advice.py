@@ -9,8 +9,8 @@ import pytest
 from teamwright import ModelAgent, Team
 from teamwright.errors import UsageError
 from teamwright.lab import advise
-from teamwright.lab.calibration.advise import Advice, work_of
-from teamwright.lab.calibration.calibrate import Calibration, Fit
+from teamwright.lab.advice import Advice, work_of
+from teamwright.lab.calibration import Calibration, Fit
 from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.lab.topology.profiles import TOPOLOGIES, Protocol, TopologyProfiles
 from teamwright.lab.topology.published import MEASURED

@@ -2,20 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice, product, repeat
+from operator import attrgetter
 from pathlib import Path
 from typing import Unpack, cast
 
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.lab.evaluation.options import Options, inputs_of, settings_from
-from teamwright.lab.parameter_sweep.axes import AXES, OPTIONS, Axes, Dimensions, axes_from
-from teamwright.lab.parameter_sweep.cells import COLUMNS, FIGURES, Cell, Cells, compute_cells
-from teamwright.lab.topology.model import EvaluationSettings
-from teamwright.lab.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
+from teamwright.lab.evaluation.options import (
+    AXES,
+    OPTIONS,
+    Axes,
+    Dimensions,
+    Options,
+    axes_from,
+    inputs_of,
+    settings_from,
+)
+from teamwright.lab.evaluation.report import Row, row_of
+from teamwright.lab.topology.model import EvaluationSettings, evaluate_topology, recommend
+from teamwright.lab.topology.profiles import (
+    TOPOLOGIES,
+    BudgetLevel,
+    Degradation,
+    Preference,
+    Protocol,
+    Topology,
+    TopologyProfiles,
+    Workload,
+)
+
+Cell = str | int | float | bool | None
+
+FIGURES = (
+    "participants", "model_tier", "tasks_per_worker", "degradation_applied", "degradation_actions",
+    "execution_tokens", "coordination_tokens", "cache_savings_tokens", "total_tokens", "coordination_ratio",
+    "estimated_pass_rate", "estimated_defect_escape", "estimated_p95_latency_s", "estimated_throughput_tpd",
+    "budget_limit_tokens", "budget_headroom_tokens", "coordination_ratio_ok", "quality_ok", "latency_ok", "budget_ok",
+    "gate_pass", "score", "recommended",
+)  # fmt: skip
+"""The figures of a cell. `score` is empty outside the pool that the recommendation was made from."""
+_ACTIONS = FIGURES.index("degradation_actions")
+_figures = attrgetter(*(name if name in Row.__struct_fields__ else f"gates.{name}" for name in FIGURES[:-2]))
+"""Reads the figures of a row; each gate has a column."""
+COLUMNS = (*AXES, *FIGURES)
+NUMBERS = frozenset(FIGURES) - {"model_tier", "degradation_actions"}
+"""The columns with a mean; for a gate, it is the share of the cells that pass it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cells as columns of plain values, in the order of their axes."""
+
+    axes: Axes
+    columns: Mapping[str, Sequence[Cell]]
+
+    def column_slice(self, name: str, start: int, stop: int) -> list[Cell]:
+        """The values of a column from `start` to `stop`."""
+        return list(self.columns[name][start:stop])
+
+    def means(self, name: str, over: Sequence[str]) -> list[float | None]:
+        """The mean of a column for each combination of the values of some dimensions, in their order."""
+        keys = zip(*(self.columns[axis] for axis in over), strict=True) if over else repeat((), self.axes.cells)
+        found: dict[tuple[Cell, ...], list[float]] = {key: [] for key in product(*(self.axes.values(a) for a in over))}
+        for key, value in zip(keys, self.columns[name], strict=True):
+            if value is not None:
+                found[key].append(float(value))
+        return [math.fsum(values) / len(values) if values else None for values in found.values()]
+
+
+def compute_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> Cells:
+    """Compute every cell, with the gates and the preference of the settings."""
+    combinations = product(*(axes.values(name) for name in AXES[:-1]))
+    rows = [row for one in combinations for row in _rows(one, axes.topology, settings, profiles)]
+    return Cells(axes, dict(zip(COLUMNS, zip(*rows, strict=True), strict=True)))
+
+
+def _rows(
+    combination: tuple[str | int, ...],
+    topologies: Sequence[Topology],
+    settings: EvaluationSettings,
+    profiles: TopologyProfiles,
+) -> Iterator[tuple[Cell, ...]]:
+    budget, workload, protocol, degradation, tasks, tokens, rounds = combination
+    here = settings.model_copy(
+        update={
+            "budget": cast("BudgetLevel", budget),
+            "workload": cast("Workload", workload),
+            "protocol": cast("Protocol", protocol),
+            "degradation": cast("Degradation", degradation),
+            "tasks": tasks,
+            "average_tokens": tokens,
+            "rounds": rounds,
+        }
+    )
+    evaluations = [evaluate_topology(topology, here, profiles) for topology in topologies]
+    choice = recommend(evaluations, here.recommendation)
+    scores = {one.topology: one.score for one in choice.scores}
+    for one in evaluations:
+        figures = list(_figures(row_of(one, here.tasks)))
+        figures[_ACTIONS] = ";".join(one.actions)
+        yield (*combination, one.topology, *figures, scores.get(one.topology), one.topology == choice.topology)
+
 
 BLOCK = 50_000
 """The number of cells that are formatted at once, which bounds the memory for text."""
@@ -82,23 +174,23 @@ class Sweep:
 
     def svg(self, value: str | None = None, x: str | None = None, y: str | None = None) -> str:
         """A heat map of the mean of a column over two dimensions, with a panel for each topology, as SVG."""
-        from teamwright.lab.parameter_sweep.heatmap import heat_map
+        from teamwright.lab.evaluation.heatmap import heat_map
 
         return heat_map(self, value, x, y)
 
     def plot(self, file: str | Path, value: str | None = None, x: str | None = None, y: str | None = None) -> None:
         """Write the heat map to a file that ends in .svg or .png."""
-        from teamwright.lab.drawing.svg import save
+        from teamwright.lab.evaluation.plots import save
 
         save(self.svg(value, x, y), file)
 
     def __str__(self) -> str:
-        from teamwright.lab.parameter_sweep.text import sweep_text
+        from teamwright.lab.evaluation.tables import sweep_text
 
         return sweep_text(self)
 
     def _repr_html_(self) -> str:
-        from teamwright.lab.parameter_sweep.text import sweep_html
+        from teamwright.lab.evaluation.tables import sweep_html
 
         return sweep_html(self)
 

@@ -13,13 +13,21 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.errors import UsageError
 from teamwright.lab.auto_topology import declared_lead, declared_skill, plan_in, possible_topologies, settings_of
-from teamwright.lab.calibration.calibrate import Calibration
-from teamwright.lab.simulation.topologies import ONE_AFTER_ANOTHER, spec_of
-from teamwright.lab.topology.decision import PRIOR_RUNS, Confidence, Decision, ShapeFigures, decide
+from teamwright.lab.calibration import Calibration
+from teamwright.lab.simulation.trials import ONE_AFTER_ANOTHER, spec_of
+from teamwright.lab.topology.decision import (
+    PRIOR_RUNS,
+    Confidence,
+    Decision,
+    KnownWork,
+    ShapeFigures,
+    assumed_work,
+    decide,
+    plan_work,
+)
 from teamwright.lab.topology.model import EvaluationSettings
 from teamwright.lab.topology.profiles import BudgetLevel, Preference, Topology, Workload
 from teamwright.lab.topology.published import Prior, priors, validation_reason
-from teamwright.lab.topology.work import KnownWork, assumed_work, plan_work
 from teamwright.teams.team import Team, require_team
 
 UNKNOWN_SHARE = 0.5

@@ -12,10 +12,8 @@ from teamwright.agents import Attachment, as_tool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.history import RunHistory
 from teamwright.journal.memory import MemoryJournal
-from teamwright.lab.replay.changes import RunChanges
-from teamwright.lab.replay.recorded_turns import RecordedTurn, TimedCall
-from teamwright.lab.replay.report import WhatIfReport
-from teamwright.lab.replay.what_if import what_if
+from teamwright.lab.simulation.recorded_turns import RecordedTurn, TimedCall
+from teamwright.lab.simulation.what_if import RunChanges, WhatIfReport, what_if
 from teamwright.teams.load import load_team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, ToolCall
 from teamwright.testing.model_server import ModelServer

@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from teamwright.errors import UsageError
-from teamwright.lab.drawing.svg import FAINT, INK, PAPER, document, label, short, text_width, vertical_label
-from teamwright.lab.parameter_sweep.axes import AXES
-from teamwright.lab.parameter_sweep.cells import NUMBERS
+from teamwright.lab.evaluation.options import AXES
+from teamwright.lab.evaluation.plots import FAINT, INK, PAPER, document, label, short, text_width, vertical_label
+from teamwright.lab.evaluation.sweep import NUMBERS
 
 if TYPE_CHECKING:
-    from teamwright.lab.parameter_sweep.sweep import Sweep
+    from teamwright.lab.evaluation.sweep import Sweep
 
 USUAL_VALUE = "coordination_ratio"
 LEFT, TOP, BOTTOM, RIGHT, GAP, TITLE = 84, 92, 112, 30, 34, 22

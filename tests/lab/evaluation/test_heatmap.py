@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import UsageError
 from teamwright.lab import sweep
-from teamwright.lab.parameter_sweep.heatmap import MOST_FIELDS, colour
+from teamwright.lab.evaluation.heatmap import MOST_FIELDS, colour
 
 
 def texts(svg: str) -> list[str]:

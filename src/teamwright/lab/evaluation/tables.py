@@ -1,20 +1,56 @@
-"""Reports as text: tables, and the recommendation with its reason. Pure: values in, text out."""
+"""Reports and sweeps as tables: text for a terminal, HTML for a notebook. Pure: values in, text out."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from teamwright.lab.drawing.table import Table, list_text
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
-    from teamwright.lab.evaluation.compare import Comparison, Difference, FigureChange
-    from teamwright.lab.evaluation.report import Report, Row, Section
+    from teamwright.lab.evaluation.report import Comparison, Difference, FigureChange, Report, Row, Section
+    from teamwright.lab.evaluation.sweep import Sweep
     from teamwright.lab.topology.model import EvaluationSettings
-    from teamwright.lab.topology.profiles import BudgetLevel
+    from teamwright.lab.topology.profiles import BudgetLevel, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows of cells; the columns with an index in `left` are left-aligned, all others right-aligned."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[int] = (0,)
+
+    def text(self) -> str:
+        """The table as text with aligned columns."""
+        lines = [self.heads, *self.rows]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        return "\n".join("  ".join(self._aligned(line, widths)).rstrip() for line in lines)
+
+    def html(self) -> str:
+        """The table as HTML."""
+        heads = "".join(self._cell("th", place, head) for place, head in enumerate(self.heads))
+        rows = ("".join(self._cell("td", place, cell) for place, cell in enumerate(row)) for row in self.rows)
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        pairs = enumerate(zip(line, widths, strict=True))
+        return [cell.ljust(width) if place in self.left else cell.rjust(width) for place, (cell, width) in pairs]
+
+    def _cell(self, kind: str, place: int, text: str) -> str:
+        side = "left" if place in self.left else "right"
+        return f'<{kind} style="text-align: {side}">{escape(text)}</{kind}>'
+
+
+def list_text(names: Sequence[str]) -> str:
+    """A list in a sentence: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
 
 WIDTH = 80
 GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass rate", "latency_ok": "p95", "budget_ok": "tokens"}
@@ -197,3 +233,85 @@ def _cells(row: Row, score: str) -> tuple[str, ...]:
         score,
         ", ".join(failed) or NOTHING,
     )
+
+
+MOST_VALUES = 12
+"""A dimension with more values is abbreviated."""
+
+
+def sweep_text(sweep: Sweep) -> str:
+    """A sweep for a terminal."""
+    head, tail = (textwrap.fill(line, WIDTH) for line in (_sweep_head(sweep), _sweep_choices(sweep)))
+    return f"{head}\n\n{summary_table(sweep).text()}\n\n{tail}"
+
+
+def sweep_html(sweep: Sweep) -> str:
+    """A sweep for a notebook."""
+    return f"<p>{escape(_sweep_head(sweep))}</p>\n{summary_table(sweep).html()}\n<p>{escape(_sweep_choices(sweep))}</p>"
+
+
+def summary_table(sweep: Sweep) -> Table:
+    """A row for each value of the dimensions that vary."""
+    heads = ("MEAN", "TOKENS", "TALK", "PASS", "P95", "GATES", "RECOMMENDED")
+    rows = [row for name in sweep.axes.swept or ("topology",) for row in _sweep_rows(sweep, name)]
+    return Table(heads, rows, left=(0, 6))
+
+
+def _sweep_rows(sweep: Sweep, name: str) -> Iterator[tuple[str, ...]]:
+    values = sweep.axes.values(name)
+    columns = [
+        sweep.cells.means(column, (name,))
+        for column in (
+            "total_tokens", "coordination_ratio", "estimated_pass_rate", "estimated_p95_latency_s", "gate_pass",
+        )
+    ]  # fmt: skip
+    best = _sweep_recommended(sweep, name)
+    shown = _shown(len(values))
+    yield (name, *[""] * 6)
+    for place, value in enumerate(values):
+        if place in shown:
+            cells = [cast("float", column[place]) for column in columns]
+            yield (f"  {value}", *_sweep_figures(*cells), best[place])
+        elif place - 1 in shown:
+            yield ("  …", *[""] * 6)
+
+
+def _sweep_figures(tokens: float, ratio: float, passes: float, time: float, gates: float) -> tuple[str, ...]:
+    return number_text(round(tokens)), f"{ratio:.1%}", f"{passes:.1%}", f"{time:.1f} s", f"{gates:.0%}"
+
+
+def _sweep_recommended(sweep: Sweep, name: str) -> list[str]:
+    """The topology that is recommended most often at each value, with its share; for a topology, its own share."""
+    topologies: tuple[Topology, ...] = sweep.axes.topology
+    if name == "topology":
+        return [f"in {share or 0:.0%}" for share in sweep.cells.means("recommended", (name,))]
+    shares = sweep.cells.means("recommended", (name, "topology"))
+    found: list[str] = []
+    for at in range(0, len(shares), len(topologies)):
+        here = [share or 0.0 for share in shares[at : at + len(topologies)]]
+        most = max(here)
+        found.append(f"{topologies[here.index(most)]} {most:.0%}" if most else NOTHING)
+    return found
+
+
+def _shown(count: int) -> set[int]:
+    """The indexes of the values that are shown: all, or the first ones and the last."""
+    return set(range(count)) if count <= MOST_VALUES else {*range(MOST_VALUES - 1), count - 1}
+
+
+def _sweep_head(sweep: Sweep) -> str:
+    axes = sweep.axes
+    sizes = " × ".join(f"{len(axes.values(name))} {name}" for name in axes.swept)
+    fixed = ", ".join(f"{name} {axes.values(name)[0]}" for name in axes.__dataclass_fields__ if name not in axes.swept)
+    return count_text(len(sweep), "cell") + (f": {sizes}" if sizes else "") + (f" ({fixed})" if fixed else "")
+
+
+def _sweep_choices(sweep: Sweep) -> str:
+    axes = sweep.axes
+    passing = sweep.cells.means("gate_pass", ())[0] or 0
+    # Each combination of the other dimensions has one recommendation.
+    shares = zip(axes.topology, sweep.cells.means("recommended", ("topology",)), strict=True)
+    ranked = sorted(((share or 0.0, topology) for topology, share in shares), key=lambda one: -one[0])
+    named = ", ".join(f"{topology} in {share:.1%}" for share, topology in ranked if share)
+    combinations = count_text(len(sweep) // len(axes.topology), "combination")
+    return f"{passing:.1%} of the cells pass their gates. Of {combinations}, recommended: {named}."

@@ -1,1 +1,0 @@
-"""Calibration: profiles fitted to the user's runs, and advice from them and from published findings."""

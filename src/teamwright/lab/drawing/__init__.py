@@ -1,1 +1,0 @@
-"""SVG and tables for the lab's reports."""

@@ -1,1 +1,0 @@
-"""Many evaluations at once: a grid of settings."""

@@ -1,1 +1,0 @@
-"""What-if: a recorded run again on virtual time, with other prices, limits or widths. No model or tool is called."""
