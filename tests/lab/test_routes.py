@@ -30,6 +30,13 @@ async def test_topologies_are_compared_and_swept(tmp_path: Path) -> None:
         assert (await client.post("/api/lab/evaluate", json={"tasks": 0})).status_code == 422
 
 
+PAIR = """\
+agents:
+  a: {scripted: replies.yaml}
+  b: {scripted: replies.yaml}
+teams:
+  pair: {members: [a, b]}
+"""
 STEPS = """\
 agents:
   a: {scripted: replies.yaml}
@@ -38,7 +45,9 @@ teams:
 """
 
 
-async def test_a_team_is_simulated_planned_and_advised(tmp_path: Path, teams: Path) -> None:
+async def test_a_team_is_simulated_planned_and_advised(tmp_path: Path) -> None:
+    teams = tmp_path / "teams"
+    write_team(teams / "pair", PAIR, "rules:\n  - {reply: one}\n")
     write_team(teams / "steps", STEPS, "rules:\n  - {reply: one}\n")
     async with serving(MemoryJournal(), tmp_path, [teams]) as server:
         client = server.client("read")
