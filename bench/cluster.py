@@ -32,7 +32,7 @@ from bench.offline import quiet_environment
 from bench.postgres_server import new_database, serving
 from bench.rounds import ROOT
 from teamwright import Engine
-from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue_client import QueueClient
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.teams.load import load_team
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.cluster import started
 from bench.postgres_server import new_database, serving
 from teamwright import Engine
-from teamwright.cluster.placement.worker_placement import WorkerPlacement
+from teamwright.cluster.placement import WorkerPlacement
 from teamwright.teams.load import load_team
 
 WIDTH, WORKERS = 16, 2

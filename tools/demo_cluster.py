@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 
 from teamwright import Engine
 from teamwright.cli.text.table import columns
-from teamwright.cluster.progress import follow_queued
-from teamwright.cluster.queue.client import QueueClient
-from teamwright.cluster.submission.prepared_team import prepare_team
+from teamwright.cluster.queue_client import QueueClient
+from teamwright.cluster.status import follow_queued
+from teamwright.cluster.submission import prepare_team
 from teamwright.events import AgentCalled, AgentReturned, Delta, Event, RunEnded
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.teams.load import source_of

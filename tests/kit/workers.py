@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import psycopg
 
-from teamwright.cluster.queue.client import QueueClient
+from teamwright.cluster.queue_client import QueueClient
 from teamwright.events import AgentReturned, RunEnded
 from teamwright.journal.postgres.connection import DatabaseAddress
 from teamwright.journal.postgres.journal import PostgresJournal
@@ -229,7 +229,7 @@ def _serve() -> None:
     from dbos import DBOS
 
     from teamwright.cli.main import main
-    from teamwright.cluster.worker.worker import Worker
+    from teamwright.cluster.worker import Worker
 
     assert all((DBOS, main, Worker)), "imported once, before the forks"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.cluster.limits.limits import ClusterLimits
-    from teamwright.cluster.placement.worker_placement import WorkerPlacement
+    from teamwright.cluster.limits import ClusterLimits
+    from teamwright.cluster.placement import WorkerPlacement
 
 __all__ = ["ClusterLimits", "WorkerPlacement"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.cluster.limits.limits": "ClusterLimits",
-        "teamwright.cluster.placement.worker_placement": "WorkerPlacement",
+        "teamwright.cluster.limits": "ClusterLimits",
+        "teamwright.cluster.placement": "WorkerPlacement",
     },
 )

@@ -52,9 +52,9 @@ async def submit_run(server: Server, request: Request, queue: str, new: QueuedRu
     belongs to a run of another team or task is an error with the code `run_exists`.
     """
     journal = _cluster_journal(server.engine.journal)
-    from teamwright.cluster.queue.client import QueueClient
-    from teamwright.cluster.queue.settings import check_own_queue
-    from teamwright.cluster.submission.prepared_team import prepare_team
+    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.queue_entries import check_own_queue
+    from teamwright.cluster.submission import prepare_team
     from teamwright.runtime.admission.same_run import require_same_run
 
     check_own_queue(queue)

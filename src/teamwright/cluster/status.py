@@ -1,19 +1,26 @@
-"""What a cluster does at this moment: its workers, queues and models, read from the database alone."""
+"""A cluster as its journal shows it: its workers, queues and models at this moment, and the events of a queued run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from teamwright.cluster.queue.client import QueueClient
-from teamwright.cluster.queue.settings import QueueLimits, QueueLoad
-from teamwright.cluster.worker.presence import LOST_SECONDS
+from teamwright.cluster.queue_client import QueueClient
+from teamwright.cluster.queue_entries import QueueLimits, QueueLoad
+from teamwright.cluster.worker_report import LOST_SECONDS
+from teamwright.errors import UsageError
+from teamwright.journal.location import JOURNAL_VARIABLE, resolve_journal
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.journal.postgres.paces import ModelPace
 from teamwright.journal.postgres.stores import WorkerRow
+from teamwright.runtime.engine import Engine
+from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.results import FINAL
 
 WorkerState = Literal["ready", "draining", "lost"]
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +140,30 @@ def _queue(load: QueueLoad, limits: QueueLimits) -> QueueStatus:
 
 def _number(value: object) -> int:
     return int(value) if isinstance(value, int | float) else 0
+
+
+def cluster_journal(journal: str | None = None) -> PostgresJournal:
+    """Return the journal that the machines of a cluster share, not yet open; raises `UsageError` if it is a file."""
+    found = resolve_journal(journal)
+    if not isinstance(found, PostgresJournal):
+        raise UsageError(
+            "Queues and workers need a journal in Postgres: give its address with --journal URL, or set"
+            f" {JOURNAL_VARIABLE}=postgresql://…"
+        )
+    return found
+
+
+async def follow_queued(engine: Engine, run_id: str, after: int = 0) -> AsyncGenerator[Event | AnyDelta]:
+    """Yield the events of a run until it has ended or is paused: while it is queued, and on each worker in turn.
+
+    Where processes share a transport, pieces of replies come in between.
+    """
+    while True:
+        async for item in engine.runs.follow(run_id, after, parts=True):
+            if isinstance(item, Event):
+                after = item.number
+            yield item
+        found = await engine.runs.find(run_id)
+        if found is None or found.status in FINAL or found.status == "paused":
+            return
+        await asyncio.sleep(POLL_SECONDS)

@@ -11,7 +11,7 @@ WING = Wing(
         "cluster": "teamwright.cluster.commands.app:app",
     },
     hooks={
-        "shared_engine": "teamwright.cluster.shared_engine:engine_parts",
+        "shared_engine": "teamwright.cluster.placement:engine_parts",
         "resubmit_run": "teamwright.cluster.commands.resubmit:resubmit_run",
         "leave_queue": "teamwright.cluster.commands.resubmit:leave_queue",
         "routes": "teamwright.cluster.routes:router",

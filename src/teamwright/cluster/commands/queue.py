@@ -10,7 +10,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
-    from teamwright.cluster.queue.settings import QueueLimits
+    from teamwright.cluster.queue_entries import QueueLimits
 
 
 def queue(
@@ -32,7 +32,7 @@ def queue(
     import anyio
 
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.queue.settings import QueueLimits, is_branch_queue
+        from teamwright.cluster.queue_entries import QueueLimits, is_branch_queue
     from teamwright.errors import UsageError
 
     check_out(out)
@@ -57,9 +57,9 @@ def queue(
 
 async def _queues(change: QueueLimits | None, unlimited: bool) -> list[QueueLimits]:
     """Change the limits of one queue, where wanted, and return all queues."""
-    from teamwright.cluster.journal import cluster_journal
-    from teamwright.cluster.queue.client import QueueClient
-    from teamwright.cluster.queue.settings import QueueLimits
+    from teamwright.cluster.queue_client import QueueClient
+    from teamwright.cluster.queue_entries import QueueLimits
+    from teamwright.cluster.status import cluster_journal
 
     client = QueueClient(cluster_journal().address)
     await client.open()

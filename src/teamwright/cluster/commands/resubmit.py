@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, out: Path | None) -> int:
     """Put a run back into its queue, and print its id like `submit`."""
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.journal import cluster_journal
-        from teamwright.cluster.queue.client import QueueClient
-        from teamwright.cluster.submission.resubmission import resubmit
+        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.status import cluster_journal
+        from teamwright.cluster.submission import resubmit
 
     client = QueueClient(cluster_journal().address)
     await client.open()
@@ -43,8 +43,8 @@ async def leave_queue() -> None:
     if database_url() is None:  # a copy in a file has no queue
         return
     with suppress(JournalError, MissingExtra), WING.needed("A queue with workers"):
-        from teamwright.cluster.journal import cluster_journal
-        from teamwright.cluster.queue.client import QueueClient
+        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.status import cluster_journal
 
         client = QueueClient(cluster_journal().address)
         try:

@@ -57,7 +57,7 @@ def _with_schedules(work: Callable[[PostgresSchedules], Awaitable[None]]) -> Non
     import anyio
 
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.journal import cluster_journal
+        from teamwright.cluster.status import cluster_journal
 
     async def opened() -> None:
         journal = cluster_journal()

@@ -36,9 +36,8 @@ def status(
 
     async def show() -> int:
         with WING.needed("A queue with workers"):
-            from teamwright.cluster.journal import cluster_journal
-            from teamwright.cluster.queue.client import QueueClient
-            from teamwright.cluster.status import read_set_aside, read_status
+            from teamwright.cluster.queue_client import QueueClient
+            from teamwright.cluster.status import cluster_journal, read_set_aside, read_status
         journal = cluster_journal()
         client = QueueClient(journal.address)
         await journal.open()
@@ -71,7 +70,7 @@ def _fields(found: ClusterStatus) -> dict[str, JsonValue]:
 
 def _lines(found: ClusterStatus) -> Iterator[str]:
     from teamwright.cli.text.table import columns
-    from teamwright.cluster.queue.settings import is_branch_queue
+    from teamwright.cluster.queue_entries import is_branch_queue
     from teamwright.values.text.display import NOTHING, count_text, seconds_text
 
     waiting = "" if found.oldest is None else f", the oldest waits for {seconds_text(found.oldest)}"

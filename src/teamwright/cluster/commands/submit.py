@@ -37,7 +37,7 @@ from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
     from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.cluster.submission.prepared_team import PreparedTeam
+    from teamwright.cluster.submission import PreparedTeam
     from teamwright.journal.postgres.stores import PostgresSchedules
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
@@ -181,10 +181,9 @@ def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
 
 async def _submit(submission: Submission, shown: ViewOptions) -> int:
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.journal import cluster_journal
-        from teamwright.cluster.queue.client import QueueClient
-        from teamwright.cluster.queue.settings import check_own_queue, check_priority
-        from teamwright.cluster.status import has_worker
+        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.queue_entries import check_own_queue, check_priority
+        from teamwright.cluster.status import cluster_journal, has_worker
     from teamwright.cli.interactive.sys_path import extend_sys_path
     from teamwright.runtime.admission.same_run import require_same_run
     from teamwright.runtime.engine import Engine
@@ -247,8 +246,8 @@ async def _place_of(engine: Engine, run_id: str) -> QueuePlace:
 
 async def _team_and_task(engine: Engine, submission: Submission) -> tuple[PreparedTeam, str]:
     """Load the team as workers will, and find the task: that of the arguments, or the manifest's query."""
-    from teamwright.cluster.submission.code_folder import CodeFolder
-    from teamwright.cluster.submission.prepared_team import prepare_team
+    from teamwright.cluster.needs import CodeFolder
+    from teamwright.cluster.submission import prepare_team
     from teamwright.errors import UsageError
     from teamwright.teams.builder import SCRIPTED
     from teamwright.teams.load import source_of
@@ -290,8 +289,7 @@ async def _schedule(
     schedules: PostgresSchedules, submission: Submission, batch: Batch, team: str, shown: ViewOptions
 ) -> None:
     """Make a schedule whose runs begin with this batch, and print its name."""
-    from teamwright.cluster.submission.cron import Cron
-    from teamwright.cluster.submission.schedule import run_id_at, template_of
+    from teamwright.cluster.schedules import Cron, run_id_at, template_of
     from teamwright.errors import UsageError
     from teamwright.journal.postgres.stores import ScheduleRow
 
@@ -342,7 +340,7 @@ async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptio
 
     from teamwright.cli.interactive.drive import report_end
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
-    from teamwright.cluster.progress import follow_queued
+    from teamwright.cluster.status import follow_queued
 
     view = shown.view(engine)
     try:

@@ -17,8 +17,8 @@ from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints,
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
-    from teamwright.cluster.worker.log import WorkerLog
-    from teamwright.cluster.worker.worker import Worker
+    from teamwright.cluster.worker import Worker
+    from teamwright.cluster.worker_report import WorkerLog
 
 END_SECONDS = 5.0
 """How long a worker that has stopped may need to hand its runs back and to close its connections."""
@@ -87,11 +87,11 @@ def worker(
     worker that dies are taken over by others within seconds. The journal must be in Postgres.
     """
     with WING.needed("A queue with workers"):
-        from teamwright.cluster.journal import cluster_journal
-        from teamwright.cluster.submission.code_folder import CodeFolder
-        from teamwright.cluster.submission.permissions import Permissions
-        from teamwright.cluster.worker.log import WorkerLog, silence_libraries
-        from teamwright.cluster.worker.worker import Worker
+        from teamwright.cluster.needs import CodeFolder
+        from teamwright.cluster.permissions import Permissions
+        from teamwright.cluster.status import cluster_journal
+        from teamwright.cluster.worker import Worker
+        from teamwright.cluster.worker_report import WorkerLog, silence_libraries
         from teamwright.teams.file_cache import FileCache
     from anyio.to_thread import run_sync
 
@@ -124,7 +124,7 @@ def worker(
 
 async def _work(worker: Worker, report: WorkerLog, metrics: str | None, stop: _Stop) -> int:
     """Let the worker drive runs until a signal, and hand them back."""
-    from teamwright.cluster.worker.monitor import monitoring
+    from teamwright.cluster.monitor import monitoring
 
     stop.listen(worker)
     async with AsyncExitStack() as stack:

@@ -1,1 +1,0 @@
-"""Limits of the whole cluster: rates of models, and budgets of tenants across runs."""

@@ -1,1 +1,0 @@
-"""Placement: branches of a team as child runs, which workers drive."""

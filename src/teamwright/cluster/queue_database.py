@@ -1,0 +1,173 @@
+"""The connections of a process to the queue, DBOS's client over them, and the list of queues with their limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from teamwright.cluster.queue_entries import APPLICATION, QueueLimits, check_queue, queue_schema
+from teamwright.errors import JournalError, JournalUnavailable, MissingExtra, UsageError
+from teamwright.journal.postgres.budgets import refused_budget
+from teamwright.journal.postgres.connection import DURABLE, DatabaseAddress, settings_of
+
+if TYPE_CHECKING:
+    import psycopg
+    import sqlalchemy as sa
+    from dbos import DBOSClient, Queue
+    from sqlalchemy.exc import DBAPIError
+
+T = TypeVar("T")
+MOST_CONNECTIONS = 10
+"""The most connections of a process to the queue; each opens when it is needed first."""
+POLL_SECONDS = 0.5
+"""How often an idle worker looks for new drives; of most it is notified."""
+
+
+def _make_engine(address: DatabaseAddress, name: str) -> sa.Engine:
+    """A pool of connections to the database of the journal, which notice a dead peer."""
+    try:
+        import sqlalchemy as sa
+        from sqlalchemy.event import listen
+    except ModuleNotFoundError as error:
+        raise MissingExtra("cluster", "A queue with workers") from error
+    settings = settings_of(address, name)
+    del settings["autocommit"], settings["options"]
+    url = sa.make_url(address.url).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(
+        url, connect_args=settings, pool_size=MOST_CONNECTIONS, max_overflow=0, pool_pre_ping=True
+    )
+    listen(engine, "connect", _make_durable)
+    return engine
+
+
+def _make_durable(connection: psycopg.Connection, _record: object) -> None:
+    """Let each commit wait for the disk: a run that was submitted is not lost."""
+    connection.execute(DURABLE)
+    connection.commit()
+
+
+class QueueDatabase:
+    """The queue in the database of a journal. Methods wait in threads, since DBOS's own database is synchronous."""
+
+    def __init__(self, address: DatabaseAddress, name: str = "teamwright-queue") -> None:
+        self.address = address
+        self.engine = _make_engine(address, name)
+        self._opened: DBOSClient | None = None
+
+    async def open(self) -> None:
+        """Connect; create or upgrade the tables of DBOS first where needed. Those of the journal must exist."""
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
+        from sqlalchemy.exc import SQLAlchemyError
+
+        schema = queue_schema(self.address)
+        try:
+            DBOS.migrate(self.engine.url.render_as_string(hide_password=False), schema=schema)
+            self._opened = DBOSClient(
+                system_database_engine=self.engine,
+                dbos_system_schema=schema,
+                serializer=DBOSPortableJSONSerializer(),
+                application_name=APPLICATION,
+                retry_connection_errors=False,
+            )
+        except SQLAlchemyError as error:
+            raise self.unavailable(error) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        client, self._opened = self._opened, None
+        if client is not None:
+            await asyncio.to_thread(client.destroy)
+        await asyncio.to_thread(self.engine.dispose)
+
+    async def run(self, work: Callable[[DBOSClient], T]) -> T:
+        """Do work with the client in a thread; errors of the database and of DBOS become errors of the journal."""
+        return await asyncio.to_thread(self.call, work)
+
+    def call(self, work: Callable[[DBOSClient], T]) -> T:
+        """Do work with the client; errors of the database and of DBOS become errors of the journal."""
+        from dbos import error as dbos_errors
+        from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+
+        if self._opened is None:
+            raise JournalUnavailable(f"The queue in {self.address.shown} is not open: call open() before using it.")
+        try:
+            return work(self._opened)
+        except (DataError, IntegrityError, dbos_errors.DBOSException) as error:
+            raise JournalError(f"The queue in {self.address.shown} reports an error: {_text(error)}") from error
+        except SQLAlchemyError as error:
+            if isinstance(error, DBAPIError) and (refused := refused_budget(error.orig)) is not None:
+                raise refused from error
+            raise self.unavailable(error) from error
+
+    def unavailable(self, error: BaseException) -> JournalUnavailable:
+        """The error in words of a queue that can't be used."""
+        return JournalUnavailable(f"The queue in {self.address.shown} can't be used: {_text(error)}")
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Execute one statement as a transaction of its own, and return its rows."""
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            result = connection.exec_driver_sql(statement, values)
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+
+class Queues:
+    """The queues of a cluster, by name, with their limits."""
+
+    def __init__(self, database: QueueDatabase) -> None:
+        self._database = database
+        self._registered: set[str] = set()
+
+    async def list(self) -> list[QueueLimits]:
+        """Return all queues with their limits, by name."""
+        found = await self._database.run(lambda client: [*map(_limits_of, client.list_queues())])
+        return sorted(found, key=lambda one: one.name)
+
+    async def limit(self, limits: QueueLimits) -> None:
+        """Set the limits of a queue, for the whole cluster; a queue that does not exist is made."""
+        name = check_queue(limits.name)
+        for value in (limits.at_once, limits.per_minute):
+            if value is not None and value < 1:
+                raise UsageError(f"A limit of the queue {name!r} can't be {value}; use 1 or more, or none.")
+
+        def work(client: DBOSClient) -> None:
+            client.register_queue(
+                name,
+                global_concurrency=limits.at_once,
+                limiter=None if limits.per_minute is None else {"limit": limits.per_minute, "period": 60.0},
+                polling_interval_sec=POLL_SECONDS,
+            )
+
+        await self._database.run(work)
+
+    async def register(self, queue: str) -> None:
+        """Make a queue without limits, unless it exists."""
+        await asyncio.to_thread(self.ensure, check_queue(queue))
+
+    def ensure(self, queue: str) -> None:
+        """Make a queue without limits, unless it exists; waits for the database."""
+        if queue in self._registered:
+            return
+        self._database.call(
+            lambda client: client.register_queue(queue, polling_interval_sec=POLL_SECONDS, on_conflict="never_update")
+        )
+        self._registered.add(queue)
+
+
+def table_of(error: DBAPIError) -> str | None:
+    """The table whose constraint a statement has violated."""
+    import psycopg
+
+    return error.orig.diag.table_name if isinstance(error.orig, psycopg.Error) else None
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(str(getattr(error, "orig", None) or error).split())
+
+
+def _limits_of(queue: Queue) -> QueueLimits:
+    limiter = queue.limiter
+    return QueueLimits(queue.name, queue.global_concurrency, None if limiter is None else limiter["limit"])
