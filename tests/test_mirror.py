@@ -186,7 +186,7 @@ COVERED_BY = {
     "testing/journal.py": "journal/test_protocol.py",
     "testing/sample_facts.py": "journal/test_protocol.py",
     "testing/transport.py": "transports/test_in_process.py",
-    "transports/protocol.py": "transports/test_wire.py",
+    "transports/protocol.py": "transports/test_in_process.py",
     "testing/strategy.py": "strategies/test_conformance.py",
     "testing/agent_trial.py": "testing/test_agent.py",
     "testing/strategy_trial.py": "strategies/test_conformance.py",

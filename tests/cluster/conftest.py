@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.kit.postgres import postgres_server, schema_url
+from tests.kit.redis import redis_url, shared_redis
 from tests.kit.workers import Cluster, opened_cluster, worker_server
 
-__all__ = ["postgres_server"]
+__all__ = ["postgres_server", "redis_url", "shared_redis"]
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,13 @@
 """The wing of many machines: queues, workers, shared limits, and live text over Redis."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from teamwright.wings import Wing
+
+if TYPE_CHECKING:
+    from teamwright.transports.protocol import Transport
 
 WING = Wing(
     name="cluster",
@@ -14,6 +21,14 @@ WING = Wing(
         "shared_engine": "teamwright.cluster.placement:engine_parts",
         "resubmit_run": "teamwright.cluster.commands.resubmit:resubmit_run",
         "leave_queue": "teamwright.cluster.commands.resubmit:leave_queue",
+        "live_transport": "teamwright.cluster.wing:open_redis",
         "routes": "teamwright.cluster.routes:router",
     },
 )
+
+
+def open_redis(url: str) -> Transport:
+    """Return the transport over a Redis server; it connects when it is first used."""
+    with WING.needed("Live text over Redis"):
+        from teamwright.cluster.redis_transport import RedisTransport
+    return RedisTransport(url)

@@ -1,4 +1,4 @@
-"""Finds the transport of an engine: a given one, or Redis at a URL or at that of `TEAMWRIGHT_REDIS`."""
+"""Finds the transport of an engine: a given one, or the one that a wing brings for the URL of a Redis server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from teamwright.errors import MissingExtra
+from teamwright.wings import required_hook
 
 if TYPE_CHECKING:
     from teamwright.transports.protocol import Transport
@@ -18,17 +18,6 @@ REDIS_VARIABLE = "TEAMWRIGHT_REDIS"
 def named_redis() -> str | None:
     """The URL of the user's Redis server, if there is one."""
     return os.environ.get(REDIS_VARIABLE) or None
-
-
-def open_redis(url: str) -> Transport:
-    """Return the transport over a Redis server; it connects when it is first used."""
-    try:
-        from teamwright.transports.redis import RedisTransport
-    except ModuleNotFoundError as error:
-        if error.name != "redis":
-            raise
-        raise MissingExtra("cluster", "Live text over Redis") from error
-    return RedisTransport(url)
 
 
 @asynccontextmanager
@@ -42,7 +31,7 @@ async def opened_transport(given: Transport | str | None, *, by_default: bool) -
     if not isinstance(given, str):
         yield given
         return
-    transport = open_redis(given)
+    transport: Transport = required_hook("live_transport", "Live text over Redis")(given)
     try:
         yield transport
     finally:

@@ -16,16 +16,12 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.relay import relay as relay_module
-from teamwright.runtime.relay import remote_run
 from teamwright.runtime.relay.relay import Relay, followers_channel
-from teamwright.transports import redis
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import LiveSignal, Traffic, Transport
-from teamwright.transports.redis import RedisTransport
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.turn import Reply, Turn
-from tests.kit.redis import redis_server
 
 USAGE = Usage(requests=1, input_tokens=5, output_tokens=5)
 FOLLOW = LiveSignal(type="follow", run_id="r")
@@ -229,53 +225,6 @@ async def test_a_long_piece_travels_in_several(tmp_path: Path) -> None:  # A-09
         speaker.say(None)
         await result
         await following
-
-
-async def test_a_redis_server_that_is_killed_in_the_middle_of_a_run_costs_live_words_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # A-09
-    monkeypatch.setattr(redis, "BACKOFF_SECONDS", (0.01, 0.05))
-    monkeypatch.setattr(remote_run, "ASK_SECONDS", 0.05)
-    speakers = [Speaker("one"), Speaker("two")]
-    with redis_server() as server:
-        one, other = RedisTransport(server.url), RedisTransport(server.url)
-        async with two_engines(tmp_path, one, other) as (driver, elsewhere):
-            handle = await driver.start(Team("t", members=speakers), "go", run_id="r")
-            follower = Follower(elsewhere)
-            following = asyncio.create_task(follower.follow())
-            await is_followed(driver)
-            speakers[0].say("before ")
-            await follower.sees(lambda: follower.text == "before ")
-            server.kill()
-            speakers[0].say(*["lost "] * 50, None)
-            await follower.sees(lambda: any(one.kind == "agent.replied" for one in follower.seen))
-            server.start()
-            await reaches(one, other)
-            await reaches(other, one)
-            speakers[1].say("back")
-            await follower.sees(lambda: follower.text.endswith("back"))
-            speakers[1].say(None)
-            result = await handle.result()
-            await following
-            assert result.output == "back"
-            assert follower.numbers == [event.number for event in await driver.journal.read("r")]
-        await one.close()
-        await other.close()
-
-
-async def reaches(one: RedisTransport, other: RedisTransport) -> None:
-    """Wait until signals pass from one process to another."""
-    heard = asyncio.Event()
-
-    async def hear(signal: LiveSignal) -> None:
-        heard.set()
-
-    remove = other.register("probe", hear)
-    async with asyncio.timeout(20):
-        while not heard.is_set():
-            await one.send("probe", FOLLOW)
-            await asyncio.sleep(0.01)
-    remove()
 
 
 async def test_a_journal_in_memory_uses_no_redis(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.cluster.redis_transport import (
+    LARGEST_MESSAGE,
+    WireMessage,
+    decode_message,
+    encode_message,
+    wire_channel,
+)
 from teamwright.transports.protocol import LiveSignal
-from teamwright.transports.wire import LARGEST_MESSAGE, WireMessage, decode_message, encode_message, wire_channel
 from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Delta, ThinkingDelta
 
 WAKE = LiveSignal(type="wake", run_id="r", number=3)

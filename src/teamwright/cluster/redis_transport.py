@@ -1,11 +1,10 @@
 """The transport between processes, over publish and subscribe of a Redis (or Valkey) server.
 
-It never holds up a run: a sender only puts a message into a bounded queue. While the server is away, slow or
-hostile, signals to other processes are dropped and counted; those within this process arrive as before.
+It never holds up a run: a sender only puts a message into a bounded queue. While the server is away, slow or hostile,
+signals to other processes are dropped and counted; those within this process arrive as before. Signals are JSON with
+the name of who sent them, and names of channels show nothing of a run. What arrives was written by anyone who may write
+to the server: it is data, bounded in size, and dropped if it is invalid.
 """
-
-# pyright: reportUnknownMemberType=false
-# Some methods of the library have arguments without types.
 
 from __future__ import annotations
 
@@ -15,11 +14,14 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from random import uniform
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import msgspec
+from msgspec import Meta, Struct
 from redis._parsers.resp2 import _AsyncRESP2Parser  # pyright: ignore[reportPrivateUsage]
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.client import PubSub
@@ -32,10 +34,11 @@ from typing_extensions import override
 from teamwright.errors import UsageError
 from teamwright.transports.in_process import InProcessTransport
 from teamwright.transports.protocol import MOST_QUEUED, LiveSignal, SignalHandler, Traffic, Transport
-from teamwright.transports.wire import LARGEST_MESSAGE, PREFIX, decode_message, encode_message, wire_channel
 from teamwright.values.secrets.patterns import mask_text
 
-LOG = logging.getLogger("teamwright")
+LARGEST_MESSAGE: Final = 64 * 1024
+"""Bytes of one message; a larger one is neither sent nor read."""
+PREFIX: Final = "teamwright:"
 CONNECT_SECONDS: Final = 3.0
 PING_SECONDS: Final = 3.0
 SILENCE_SECONDS: Final = 8.0
@@ -47,6 +50,46 @@ AT_ONCE: Final = 64
 """How many messages go into one packet."""
 MOST_FIELDS: Final = 16
 SCHEMES = ("redis", "rediss", "unix")
+
+
+class WireMessage(Struct, frozen=True):
+    """A signal and its sender, a random name for each transport."""
+
+    sender: Annotated[str, Meta(max_length=64)]
+    signal: LiveSignal
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(WireMessage)
+
+
+def encode_message(sender: str, signal: LiveSignal) -> bytes | None:
+    """Return a message as JSON; `None` if it is too large."""
+    data = _ENCODER.encode(WireMessage(sender, signal))
+    return data if len(data) <= LARGEST_MESSAGE else None
+
+
+def decode_message(data: object) -> WireMessage | None:
+    """Return what arrived as a message; `None` if it is none."""
+    if not isinstance(data, bytes) or len(data) > LARGEST_MESSAGE:
+        return None
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def wire_channel(namespace: str, channel: str) -> str:
+    """Return the name of a channel on the server: a digest, which has the same length for every name."""
+    name = blake2b(f"{namespace}\0{channel}".encode("utf-8", "surrogatepass"), digest_size=16)
+    return PREFIX + name.hexdigest()
+
+
+# pyright: reportUnknownMemberType=false
+# Some methods of the library have arguments without types.
+
+
+LOG = logging.getLogger("teamwright")
 
 
 @dataclass(frozen=True, slots=True)

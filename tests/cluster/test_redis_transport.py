@@ -12,12 +12,11 @@ from typing import cast
 import pytest
 from redis.asyncio import Redis
 
+from teamwright.cluster import redis_transport as redis
+from teamwright.cluster.redis_transport import LARGEST_MESSAGE, RedisAddress, RedisTransport, wire_channel
 from teamwright.errors import UsageError
 from teamwright.testing.transport import TransportConformance, signal, take
-from teamwright.transports import redis
 from teamwright.transports.protocol import MOST_QUEUED, LiveSignal
-from teamwright.transports.redis import RedisAddress, RedisTransport
-from teamwright.transports.wire import LARGEST_MESSAGE, wire_channel
 from tests.kit.proxy import SocketProxy
 from tests.kit.redis import redis_server
 
