@@ -55,7 +55,7 @@ COVERED_BY = {
     "server/feeds/feed.py": "server/routes/test_sockets.py",
     "server/feeds/overview.py": "server/routes/test_sockets.py",
     "server/feeds/projection.py": "server/routes/test_sockets.py",
-    "server/security/json_lines.py": "server/security/test_audit.py",
+    "server/security/private_files.py": "server/security/test_audit.py",
     "server/routes/audit.py": "server/security/test_audit.py",
     "server/routes/session.py": "server/routes/test_page.py",
     "server/routes/teams.py": "server/routes/test_runs.py",

@@ -18,7 +18,7 @@ from typing import Any, cast
 import yaml
 
 from teamwright import Engine
-from teamwright.server.security.tokens import Tokens, tokens_file
+from teamwright.server.security.credentials import Tokens, tokens_file
 from teamwright.teams.load import load_team
 
 ROOT = Path(__file__).resolve().parent.parent

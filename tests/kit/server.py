@@ -16,8 +16,8 @@ from teamwright import Engine
 from teamwright.journal.protocol import Journal
 from teamwright.server.app import make_app
 from teamwright.server.listener import FeedServer, listen, server_config
+from teamwright.server.security.credentials import Role
 from teamwright.server.security.guard import LOOPBACK
-from teamwright.server.security.tokens import Role
 from teamwright.server.state import ServerState, open_state
 
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

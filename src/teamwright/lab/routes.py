@@ -13,8 +13,8 @@ from teamwright.lab.topology.profiles import BudgetLevel, Degradation, Preferenc
 from teamwright.server.client_presence import while_connected
 from teamwright.server.errors import responses
 from teamwright.server.security.access import MAY_READ, Reader, Server
+from teamwright.server.security.credentials import Visitor
 from teamwright.server.security.masked_json import masked
-from teamwright.server.security.tokens import Visitor
 from teamwright.server.state import ServerState
 
 router = APIRouter(prefix="/api/lab", tags=["lab"])

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
 from teamwright.server.client_presence import ClientGone
 from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
-from teamwright.server.security.tokens import Role, Visitor
+from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.secrets.patterns import mask_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.server.refusals import RefusedRequest
-from teamwright.server.security.tokens import Role, Visitor
+from teamwright.server.security.credentials import Role, Visitor
 
 PROCESSES = 2
 """How many requests are computed at once; the others wait."""

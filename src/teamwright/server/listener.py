@@ -22,8 +22,8 @@ from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
 from teamwright.server.feeds.feed import Feeds
 from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.security.guard import LOOPBACK
-from teamwright.server.security.tokens import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.state import open_state
 from teamwright.wings import hooks
 

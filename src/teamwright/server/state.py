@@ -16,9 +16,8 @@ from teamwright.server.feeds.overview import Overview
 from teamwright.server.inbox import Inbox
 from teamwright.server.job_pool import JobPool
 from teamwright.server.security.audit import Audit, AuditLine
-from teamwright.server.security.rate_limit import RateLimit
-from teamwright.server.security.sessions import Sessions
-from teamwright.server.security.tokens import Tokens
+from teamwright.server.security.credentials import Sessions, Tokens
+from teamwright.server.security.guard import RateLimit
 from teamwright.server.webhook_notices import LOG_FILE, WebhookLog, WebhookNotices
 
 STRANGERS = (0.5, 60.0)

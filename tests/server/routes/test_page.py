@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.journal import MemoryJournal
 from teamwright.server.routes import page
-from teamwright.server.security.tokens import Visitor
+from teamwright.server.security.credentials import Visitor
 from tests.kit.server import serving
 
 

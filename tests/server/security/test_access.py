@@ -13,8 +13,7 @@ from websockets.typing import Subprotocol
 
 from teamwright.journal import MemoryJournal
 from teamwright.server.routes import sockets
-from teamwright.server.security.sessions import Sessions
-from teamwright.server.security.tokens import ROLES, Role, Tokens, Visitor
+from teamwright.server.security.credentials import ROLES, Role, Sessions, Tokens, Visitor
 from tests.kit.server import TestServer, serving
 
 PUBLIC = {("post", "/api/session")}

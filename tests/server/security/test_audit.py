@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 from teamwright.journal import MemoryJournal
-from teamwright.server.security.tokens import Visitor
+from teamwright.server.security.credentials import Visitor
 from tests.kit.server import serving
 
 

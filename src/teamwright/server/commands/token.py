@@ -12,8 +12,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.server.security.sessions import Sessions
-    from teamwright.server.security.tokens import Tokens
+    from teamwright.server.security.credentials import Sessions, Tokens
 
 app = typer.Typer(
     help="Make, list and revoke the tokens with which programs use a server, and sessions of browsers.",
@@ -83,8 +82,7 @@ def revoke(
 
 
 def _stores() -> tuple[Tokens, Sessions]:
-    from teamwright.server.security.sessions import Sessions, sessions_file
-    from teamwright.server.security.tokens import Tokens, tokens_file
+    from teamwright.server.security.credentials import Sessions, Tokens, sessions_file, tokens_file
 
     tokens = Tokens(tokens_file())
     return tokens, Sessions(tokens, file=sessions_file())

@@ -8,8 +8,7 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from teamwright.server.errors import NotAllowed, NotKnown, TooManyTries
-from teamwright.server.security.sessions import PREFIX as SESSION_PREFIX
-from teamwright.server.security.tokens import Role, Visitor
+from teamwright.server.security.credentials import SESSION_PREFIX, Role, Visitor
 from teamwright.server.state import ServerState
 
 BEARER = "bearer "

@@ -7,7 +7,10 @@ address to any name. So the host has to be one of ours, and the origin of whatev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from math import inf
 from urllib.parse import urlsplit
 
@@ -16,9 +19,6 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from teamwright.server.security.connection_limit import ConnectionLimit
-from teamwright.server.security.rate_limit import RateLimit
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 LARGEST_BODY = 16 * 1024 * 1024
@@ -41,6 +41,56 @@ HEADERS = {
 }
 POLICY_VIOLATION = 1008
 """The code with which a socket is closed that is not allowed."""
+MOST_ADDRESSES = 10_000
+"""How many addresses a rate limit remembers."""
+
+
+class ConnectionLimit:
+    """Counts what is open for each holder: an address, or the visitor who shows a token or session."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def held(self, holder: str) -> Generator[bool]:
+        """Count a connection within this block; yields whether there may be one more."""
+        if self._open[holder] >= self._most:
+            yield False
+            return
+        self._open[holder] += 1
+        try:
+            yield True
+        finally:
+            self._open[holder] -= 1
+            if not self._open[holder]:
+                del self._open[holder]
+
+
+class RateLimit:
+    """Allows `burst` calls at once and `per_second` in the long run, for each address."""
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = per_second, burst, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, address: str) -> float:
+        """Take a call; returns 0, or the seconds after which one is allowed again."""
+        tokens = self._tokens(address)
+        if tokens < 1:
+            return (1 - tokens) / self._rate
+        self._put(address, tokens - 1)
+        return 0.0
+
+    def _tokens(self, address: str) -> float:
+        tokens, at = self._buckets.get(address, (self._burst, self._clock()))
+        return min(self._burst, tokens + (self._clock() - at) * self._rate)
+
+    def _put(self, address: str, tokens: float) -> None:
+        self._buckets[address] = tokens, self._clock()
+        self._buckets.move_to_end(address)
+        if len(self._buckets) > MOST_ADDRESSES:
+            self._buckets.popitem(last=False)
 
 
 Identify = Callable[[HTTPConnection], str | None]

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from playwright.sync_api import Page
 
-from teamwright.server.security.tokens import Tokens, tokens_file
+from teamwright.server.security.credentials import Tokens, tokens_file
 from tests.kit.program import Program
 from tests.paths import ROOT
 from tools.run_page import JOURNAL, address_of

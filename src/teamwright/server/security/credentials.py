@@ -1,26 +1,119 @@
-"""Sessions of browsers: short-lived tokens, of which the page keeps one.
+"""Who may use a server: tokens, and sessions of browsers, which are short-lived tokens that a page keeps.
 
-A session begins with the one-time code of the printed address, or with a token, and then lasts no longer than it.
+Both are made once and stored as hashes. A session begins with the one-time code of the printed address, or with a
+token, and then lasts no longer than it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast, get_args
 
+from teamwright.errors import UsageError, nearest
 from teamwright.journal.location import companion_folder
-from teamwright.server.security.tokens import ROLES, Role, Tokens, Visitor, digest_of, write_private
+from teamwright.server.security.private_files import write_private
 
-PREFIX = "tws_"
+Role = Literal["read", "answer", "run", "admin"]
+"""What a visitor may do; each role may do what those before it may."""
+ROLES: tuple[Role, ...] = get_args(Role)
+TOKEN_PREFIX = "tw_"
+SESSION_PREFIX = "tws_"
 CODE_SECONDS = 180.0
 SESSION_SECONDS = 12 * 3600.0
 MOST_SESSIONS = 20
 """How many sessions one visitor has at once; a further one ends the oldest."""
+OWNER_NAME = "owner"
+"""The name of who started the server, which no token has."""
+
+
+def tokens_file(journal: Path | None = None) -> Path:
+    """The file of the tokens of a server over this journal, by default the user's."""
+    return companion_folder(journal) / "server-tokens.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A person or program that has shown a token or a session: a name for the audit, and a role."""
+
+    name: str
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        """Whether the visitor may do what this role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """A token as it is stored: its hash, which can't be turned back."""
+
+    name: str
+    role: Role
+    digest: str
+
+
+class Tokens:
+    """The tokens of one server, in a file that only its owner can read."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def create(self, name: str, role: str) -> str:
+        """Make a token, store its hash, and return it; it can't be shown again."""
+        if role not in ROLES:
+            raise UsageError(f"There is no role {role!r}; {nearest(role, ROLES)}")
+        if any(one.name == name for one in self.all()):
+            raise UsageError(f"There is a token named {name!r} already; delete it first, or choose another name.")
+        if name == OWNER_NAME:
+            raise UsageError(f"{name!r} is who starts the server; choose another name for a token.")
+        token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        self._save([*self.all(), StoredToken(name, role, digest_of(token))])
+        return token
+
+    def delete(self, name: str) -> bool:
+        """Delete a token; returns whether there was one."""
+        found = self.all()
+        kept = [one for one in found if one.name != name]
+        if len(kept) < len(found):
+            self._save(kept)
+        return len(kept) < len(found)
+
+    def all(self) -> list[StoredToken]:
+        """Return all tokens, oldest first."""
+        try:
+            stored = cast("list[dict[str, str]]", json.loads(self._file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return []
+        except ValueError as error:
+            raise UsageError(f"The file of tokens {str(self._file)!r} can't be read; move it away.") from error
+        return [StoredToken(one["name"], cast("Role", one["role"]), one["digest"]) for one in stored]
+
+    def visitor(self, token: str) -> Visitor | None:
+        """Return who shows this token. All hashes are compared, so that the time says nothing about them."""
+        return self.holder(digest_of(token))
+
+    def holder(self, digest: str) -> Visitor | None:
+        """Return whose token has this hash; `None` if it was deleted."""
+        found = None
+        for one in self.all():
+            if hmac.compare_digest(one.digest, digest):
+                found = Visitor(one.name, one.role)
+        return found
+
+    def _save(self, tokens: list[StoredToken]) -> None:
+        write_private(self._file, [asdict(one) for one in tokens])
+
+
+def digest_of(secret: str) -> str:
+    """The hash of a secret. It is random and long, so that one round is enough."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +195,7 @@ class Sessions:
         return self._tokens.holder(session.token) if session.token else Visitor(session.name, session.role)
 
     def _begin(self, visitor: Visitor, token: str = "") -> str:
-        session = PREFIX + secrets.token_urlsafe(32)
+        session = SESSION_PREFIX + secrets.token_urlsafe(32)
         own = [one.digest for one in self._current().values() if (one.name, one.token) == (visitor.name, token)]
         for digest in own[: max(0, len(own) - MOST_SESSIONS + 1)]:
             del self._sessions[digest]

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.server.security.sessions import CODE_SECONDS, MOST_SESSIONS, SESSION_SECONDS, Sessions
-from teamwright.server.security.tokens import Tokens, Visitor
+from teamwright.server.security.credentials import (
+    CODE_SECONDS,
+    MOST_SESSIONS,
+    SESSION_SECONDS,
+    Sessions,
+    Tokens,
+    Visitor,
+)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A file of lines that only grows and only its owner can read: for the audit, and for attempts to call webhooks."""
+"""Files beside the journal that only their owner can read: replaced as a whole, or growing line by line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,17 @@ from teamwright.journal.location import FILE_MODE, make_folder
 Line = TypeVar("Line", bound=BaseModel)
 
 
+def write_private(file: Path, value: object) -> None:
+    """Replace a file, which only its owner can read."""
+    make_folder(file.parent)
+    part = file.with_suffix(".part")
+    part.touch(mode=FILE_MODE)
+    part.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
 class JsonLines(Generic[Line]):
-    """Lines of one type. A line that a crash cut off is skipped."""
+    """A file of lines of one type, which only grows. A line that a crash cut off is skipped."""
 
     def __init__(self, file: Path, line: type[Line]) -> None:
         self._file, self._line = file, line

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from teamwright.journal import MemoryJournal
-from teamwright.server.security import rate_limit
-from teamwright.server.security.rate_limit import RateLimit
+from teamwright.server.security import guard as rate_limit
+from teamwright.server.security.guard import RateLimit
 from tests.kit.server import serving
 
 

@@ -9,7 +9,7 @@ import websockets
 
 from teamwright.journal import MemoryJournal
 from teamwright.server.security import guard
-from teamwright.server.security.connection_limit import ConnectionLimit
+from teamwright.server.security.guard import ConnectionLimit
 from tests.kit.server import serving
 
 
