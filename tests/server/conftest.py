@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.terminal import write_team
+from tests.kit.terminal import call, team, write_team
+
+__all__ = ["call", "team", "teams"]
 
 PAIR = """\
 agents:

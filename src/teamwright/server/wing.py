@@ -5,6 +5,6 @@ from teamwright.wings import Wing
 WING = Wing(
     name="server",
     libraries=("fastapi", "starlette", "uvicorn", "websockets"),
-    commands={"serve": "teamwright.server.commands.app:app"},
+    commands={"serve": "teamwright.server.commands:app"},
     hooks={"export_page": "teamwright.server.page.export:export_html"},
 )

@@ -1,0 +1,212 @@
+"""`teamwright serve`: serves runs and the page, and says who may use the server and whom it told.
+
+Each command imports the server when it is called.
+"""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from teamwright.cli.terminal.output import (
+    Json,
+    Out,
+    check_out,
+    one_line,
+    redirect_prints,
+    say,
+    write_json,
+    write_result,
+    write_text,
+)
+from teamwright.server.wing import WING
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.server.security.credentials import Sessions, Tokens
+    from teamwright.server.webhook_notices import WebhookLine
+
+
+START = "serve"
+"""The hidden command that a plain `teamwright serve` means."""
+
+
+class ServeGroup(TyperGroup):
+    """Takes `serve FOLDER…` and `serve token …`: an argument that names no command is one of `start`."""
+
+    @override
+    def resolve_command(self, ctx: object, args: list[str]) -> Any:
+        """Return the command that is meant, and its arguments; help shows the plain one without a second name."""
+        if args[:1] == [START]:
+            return "", self.commands[START], args[1:]
+        return super().resolve_command(cast("Any", ctx), args)
+
+    @override
+    def parse_args(self, ctx: object, args: list[str]) -> list[str]:
+        """Insert the name of the command that a plain `serve` means."""
+        if not args or args[0] not in self.commands:
+            args = [START, *args]
+        return super().parse_args(cast("Any", ctx), args)
+
+
+app = typer.Typer(
+    cls=ServeGroup,
+    rich_markup_mode=None,
+    help="Serve runs and the page; `serve token` is who may use it, `serve webhooks` whom it told.",
+)
+
+token_app = typer.Typer(
+    help="Make, list and revoke the tokens with which programs use a server, and sessions of browsers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(token_app, name="token")
+
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FOLDER]…", help="Folders with teams; only these can be started. By default the current folder."
+    ),
+]
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Who uses the token; audit lines and answers have it.")]
+
+
+@app.command(START, hidden=True)
+def serve(
+    folders: Folders = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+    ] = 8420,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A further name under which the server may be called."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
+) -> int:
+    """Serve runs and the page over HTTP, until Ctrl-C. The printed address works once, for one browser.
+
+    Runs that are started here are driven here. After a restart, also after a crash, the server resumes the runs that it
+    was driving. Programs need a token: see  teamwright serve token --help.
+    """
+    import anyio
+
+    with WING.needed("The command `teamwright serve`"):
+        from teamwright.server.listener import ServerSettings
+        from teamwright.server.listener import serve as listen
+    from teamwright.cli.terminal.interrupts import raise_on_interrupt
+
+    def started(address: str) -> None:
+        if json:
+            write_text(dumps({"url": address}) + "\n")
+        else:
+            write_result(f"Teamwright serves on {address}")
+            say("Open this address in a browser; it works once. Ctrl-C stops the server, and runs can be resumed.")
+
+    settings = ServerSettings(tuple(folders or [Path()]), host, port, hosts=tuple(allow_host or ()))
+    with redirect_prints(), raise_on_interrupt():
+        anyio.run(listen, settings, started)
+    return 0
+
+
+@token_app.command()
+def new(
+    name: Name,
+    role: Annotated[
+        str, typer.Option("--role", help="read, answer (and steer), run (start and end runs), or admin.")
+    ] = "read",
+    json: Json = False,
+) -> int:
+    """Make a token and print it. It is stored as a hash and can't be shown again."""
+    made = _stores()[0].create(name, role)
+    say(f"The token of {one_line(name)!r} ({role}); it is shown this once:")
+    # Not by `write_result`, which would mask it.
+    write_text((dumps({"name": name, "role": role, "token": made}, indent=2) if json else made) + "\n")
+    return 0
+
+
+@token_app.command("list")
+def list_tokens(json: Json = False, out: Out = None) -> int:
+    """List the names and roles of all tokens, and the sessions of browsers, which began with a token or an address."""
+    from teamwright.values.results import iso
+
+    check_out(out)
+    tokens, sessions = _stores()
+    found: list[dict[str, JsonValue]] = [{"name": one.name, "role": one.role} for one in tokens.all()]
+    lines = [f"{one_line(one.name)}  {one.role}" for one in tokens.all()]
+    for one in sessions.all():
+        found.append({"name": one.name, "role": one.role, "session": one.id, "until": iso(one.until)})
+        lines.append(f"{one_line(one.name)}  {one.role}  session {one.id} until {iso(one.until)}")
+    if json:
+        write_json(found, out)
+    elif lines:
+        write_result("\n".join(lines), out)
+    else:
+        say("There are no tokens yet; make one with  teamwright serve token new NAME --role run")
+    return 0
+
+
+@token_app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who uses the token, or the id of a session.")],
+    json: Json = False,
+) -> int:
+    """Revoke a token with its sessions, or end sessions by name or id; at once, also for a server that runs."""
+    from teamwright.errors import UnknownName
+
+    tokens, sessions = _stores()
+    had_token = any(one.name == name for one in tokens.all())
+    ended = sessions.end_named(name)
+    if not tokens.delete(name) and not ended:
+        known = [*(one.name for one in tokens.all()), *(one.id for one in sessions.all())]
+        raise UnknownName("token or session", name, known)
+    if json:
+        write_json({"name": name, "revoked": had_token, "sessions": ended})
+    else:
+        gone = [f"The token of {one_line(name)!r} is revoked."] if had_token else []
+        say(" ".join([*gone, *([f"{ended} session{'s' * (ended > 1)} ended."] if ended else [])]))
+    return 0
+
+
+def _stores() -> tuple[Tokens, Sessions]:
+    from teamwright.server.security.credentials import Sessions, Tokens, sessions_file, tokens_file
+
+    tokens = Tokens(tokens_file())
+    return tokens, Sessions(tokens, file=sessions_file())
+
+
+@app.command("webhooks")
+def list_attempts(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many attempts to list.")] = 20,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List the attempts to tell a webhook of ended runs and budget warnings, newest first.
+
+    Attempts to tell one of a pause are in the record of the run: see  teamwright runs show.
+    """
+    from teamwright.journal.location import companion_folder
+    from teamwright.server.webhook_notices import LOG_FILE, WebhookLog
+
+    check_out(out)
+    found = WebhookLog(companion_folder() / LOG_FILE).attempts(limit)
+    if json:
+        write_json([one.model_dump() for one in found], out)
+    elif found:
+        write_result("\n".join(map(_attempt_line, found)), out)
+    else:
+        say("No webhook was called yet; TEAMWRIGHT_WEBHOOK names one.")
+    return 0
+
+
+def _attempt_line(one: WebhookLine) -> str:
+    outcome = "delivered" if one.error is None else one_line(one.error)
+    later = "" if one.retry_in is None else f"; again in {one.retry_in:g} s"
+    return f"{one.time}  {one_line(one.run_id)}  {one.kind}  attempt {one.attempt}: {outcome}{later}"

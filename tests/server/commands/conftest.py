@@ -1,3 +1,0 @@
-from tests.kit.terminal import call, team
-
-__all__ = ["call", "team"]
