@@ -1,16 +1,20 @@
-"""The ASGI application: routes, errors, and the guard before them."""
+"""The ASGI application: routes, errors, the guard before them, and an answer for what is open when the server stops."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Collection
 from importlib.metadata import version
 
+import anyio
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.errors import TeamwrightError
-from teamwright.server.drain import Drain
 from teamwright.server.errors import add_handlers
+from teamwright.server.feeds.feed import Feeds
 from teamwright.server.routes import (
     audit,
     chat_completions,
@@ -29,6 +33,10 @@ from teamwright.server.security.guard import LOOPBACK, Guard
 from teamwright.server.state import ServerState
 from teamwright.wings import hooks
 
+GRACE_SECONDS = 1.0
+"""How long requests may take after the server began to stop."""
+COME_BACK = b"5"
+"""Seconds after which a client may try again."""
 OWN_ROUTERS = (
     session.router,
     teams.router,
@@ -65,3 +73,51 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         return None if visitor is None else visitor.name
 
     return Guard(Audited(Drain(app, state.feeds), state.audit), hosts, identify)
+
+
+class Drain:
+    """Wraps an ASGI application. Sockets are left alone: they end with the feeds."""
+
+    def __init__(self, app: ASGIApp, feeds: Feeds) -> None:
+        self._app, self._feeds = app, feeds
+        self._open: set[anyio.CancelScope] = set()
+        feeds.at_close(self._stop)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request, unless the server stops."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        if not self._feeds.is_closing:
+            with anyio.CancelScope() as cancel:
+                self._open.add(cancel)
+                try:
+                    await self._app(scope, receive, sending)
+                finally:
+                    self._open.discard(cancel)
+            if has_begun or not cancel.cancelled_caught:
+                return
+        await _refuse(send)
+
+    def _stop(self) -> None:
+        if self._open:
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._cancel)
+
+    def _cancel(self) -> None:
+        for cancel in tuple(self._open):
+            cancel.cancel()
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps({"error": {"code": "stopping", "message": "the server stops; come back later"}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"retry-after", COME_BACK), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,9 +1,11 @@
-"""Errors as clients get them: a status, a code for programs and a message for people."""
+"""Errors as clients get them: a status, a code for programs and a message for people; and work that needs its client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -11,7 +13,6 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from teamwright.errors import RunNotFound, TeamwrightError, UsageError
-from teamwright.server.client_presence import ClientGone
 from teamwright.server.refusals import INTERNAL, RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 from teamwright.values.secrets.patterns import mask_text
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 CLIENT_GONE = 499
 """A status for the audit alone: its client has left."""
 CODES = {404: "not_found", 405: "method_not_allowed", 408: "too_slow", 413: "too_large"}
+T = TypeVar("T")
 
 
 class NotKnown(Exception):
@@ -38,6 +40,10 @@ class NotAllowed(Exception):
 
     def __init__(self, visitor: Visitor, role: Role) -> None:
         super().__init__(f"{visitor.name!r} has the role {visitor.role!r}, and this needs {role!r}")
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had its answer."""
 
 
 class ErrorText(BaseModel):
@@ -105,17 +111,6 @@ def add_handlers(app: FastAPI) -> None:
         return error_response(error.status_code, CODES.get(error.status_code, "http"), str(error.detail))
 
 
-async def require_run(engine: Engine, run_id: str) -> RunSummary:
-    """Return the summary of a run; raises `RunNotFound`."""
-    try:
-        found = await engine.runs.find(run_id)
-    except UsageError as error:
-        raise RunNotFound(run_id) from error
-    if found is None:
-        raise RunNotFound(run_id)
-    return found
-
-
 def _internal() -> JSONResponse:
     return error_response(*INTERNAL)
 
@@ -127,3 +122,41 @@ def _refused(refusal: RefusedRequest) -> JSONResponse:
 def error_response(status: int, code: str, message: str) -> JSONResponse:
     """Return a response that is an error."""
     return JSONResponse({"error": {"code": code, "message": mask_text(message)}}, status)
+
+
+async def require_run(engine: Engine, run_id: str) -> RunSummary:
+    """Return the summary of a run; raises `RunNotFound`."""
+    try:
+        found = await engine.runs.find(run_id)
+    except UsageError as error:
+        raise RunNotFound(run_id) from error
+    if found is None:
+        raise RunNotFound(run_id)
+    return found
+
+
+async def while_connected(request: Request, work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of some work; it is cancelled, and `ClientGone` raised, when the client leaves.
+
+    The body of the request has to be read before.
+    """
+    outcome: list[T] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+
+        async def leave_with_client() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(leave_with_client)
+        try:
+            outcome.append(await work())
+        except Exception as error:  # noqa: BLE001 - it is raised outside of the group, which would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not outcome:
+        raise ClientGone
+    return outcome[0]

@@ -12,9 +12,8 @@ from teamwright.server.awaited_runs import AwaitedRuns
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
 from teamwright.server.feeds.feed import Feeds
-from teamwright.server.feeds.overview import Overview
-from teamwright.server.inbox import Inbox
-from teamwright.server.job_pool import JobPool
+from teamwright.server.jobs import JobPool
+from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine
 from teamwright.server.security.credentials import Sessions, Tokens
 from teamwright.server.security.guard import RateLimit

@@ -20,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from teamwright.errors import TeamwrightError, UnknownName, UsageError
 from teamwright.server.awaited_runs import AwaitedRun, identity_of, run_id_of
-from teamwright.server.client_presence import while_connected
-from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses
+from teamwright.server.errors import NotAllowed, NotKnown, error_response, responses, while_connected
 from teamwright.server.feeds.completion_text import CompletionText, Piece
 from teamwright.server.feeds.event_stream import EventStream
 from teamwright.server.feeds.feed import TooSlow

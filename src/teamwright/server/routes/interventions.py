@@ -15,10 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.errors import UsageError
 from teamwright.runtime.followers.receipt import Receipt
-from teamwright.server.client_presence import while_connected
-from teamwright.server.errors import require_run, responses
-from teamwright.server.inbox import WaitingQuestion
-from teamwright.server.plan_difference import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
+from teamwright.server.errors import require_run, responses, while_connected
+from teamwright.server.jobs import FEW_LINES, PLAN_DIFFERENCE, difference, lines_of
+from teamwright.server.overview import WaitingQuestion
 from teamwright.server.routes.runs import GivenLimits
 from teamwright.server.security.access import MAY_READ, Answerer, Reader, Runner, Server
 from teamwright.server.security.masked_json import contains_mask, masked, unmasked

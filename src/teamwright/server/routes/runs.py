@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.server.errors import require_run, responses
-from teamwright.server.feeds.overview import RunRow
 from teamwright.server.feeds.projection import EventProjection
+from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
 from teamwright.server.security.audit import note_started

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import job_pool as lab_pool
+from teamwright.server import jobs as lab_pool
 from teamwright.server.catalogue import Catalogue
-from teamwright.server.job_process import answer
+from teamwright.server.jobs import answer
 from tests.kit.server import TestServer, serving
 from tests.kit.terminal import write_team
 
@@ -122,5 +122,5 @@ def test_what_is_refused_says_why(teams: Path) -> None:
     catalogue = Catalogue([teams])
     unknown = '{"job": "teamwright.lab.jobs:advise_team", "options": {"team": "piar", "task": ""}}'
     assert answer(catalogue, unknown)["refused"][:2] == [404, "unknown_name"]  # pyright: ignore[reportIndexIssue, reportOptionalSubscript, reportArgumentType, reportCallIssue]
-    same = '{"job": "teamwright.server.plan_difference:difference_job", "options": {"before": ["a"], "after": ["a"]}}'
+    same = '{"job": "teamwright.server.jobs:difference_job", "options": {"before": ["a"], "after": ["a"]}}'
     assert answer(catalogue, same) == {"result": []}

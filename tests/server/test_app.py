@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.journal import MemoryJournal
-from teamwright.server import drain
+from teamwright.server import app as drain
 from tests.kit.server import serving
 
 ASKED = {"model": "held", "messages": [{"role": "user", "content": "Go"}]}

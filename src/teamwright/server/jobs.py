@@ -1,22 +1,32 @@
-"""The processes that compute for clients: few, so that runs keep the machine, each ended with its client.
+"""Computations for clients in other processes: few, so that runs keep the machine, each ended with its client.
 
-A visitor has one computation at a time, for as long as its role allows. A process is kept for the next request.
+A visitor has one computation at a time, for as long as its role allows. A process is `python -m teamwright.server.jobs
+FOLDER…`, and is kept for the next request: it reads one request per line and answers each with a line, both JSON. It
+ends with its server, which also ends it where a request takes too long or its client has left. What loaded code prints
+goes nowhere.
 """
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
+import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import cast
+from pkgutil import resolve_name
+from typing import Any, cast
 
 import anyio
 from pydantic import JsonValue
 
-from teamwright.server.refusals import RefusedRequest
+from teamwright.errors import TeamwrightError
+from teamwright.server.catalogue import Catalogue
+from teamwright.server.refusals import RefusedRequest, refusal_of
 from teamwright.server.security.credentials import Role, Visitor
 
 PROCESSES = 2
@@ -26,6 +36,15 @@ CEILINGS: Mapping[Role, float] = {"read": 20.0, "answer": 20.0, "run": 120.0, "a
 LONGEST_LINE = 64 * 1024 * 1024
 IDLE_SECONDS = 120.0
 """How long a process is kept that has nothing to do."""
+PARENT_SECONDS = 1.0
+"""How often a process looks whether its server is still there."""
+NICENESS = 3
+"""The server comes first, but a busy machine must not starve the jobs."""
+FEW_LINES = 400
+"""Plans with fewer lines are compared at once, longer ones in another process."""
+PLAN_DIFFERENCE = "teamwright.server.jobs:difference_job"
+Options = dict[str, Any]
+Job = Callable[[Catalogue, Options], JsonValue]
 
 
 class JobPool:
@@ -92,7 +111,7 @@ class JobPool:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "teamwright.server.job_process",
+            "teamwright.server.jobs",
             *self._folders,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -127,3 +146,56 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.kill()
     await process.wait()
+
+
+def answer(catalogue: Catalogue, line: str) -> dict[str, JsonValue]:
+    """Return the result of a request, or why it is refused."""
+    request = json.loads(line)
+    try:
+        job = cast("Job", resolve_name(request["job"]))
+        return {"result": job(catalogue, request["options"])}
+    except RefusedRequest as refusal:
+        return {"refused": [refusal.status, refusal.code, str(refusal)]}
+    except TeamwrightError as error:
+        refusal = refusal_of(error)
+        return {"refused": [refusal.status, refusal.code, str(refusal)]}
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    catalogue = Catalogue([Path(one) for one in sys.argv[1:]])
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(catalogue, line)) + "\n")
+        answers.flush()
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
+
+
+def lines_of(plan: JsonValue) -> list[str]:
+    """Return a plan as lines of JSON."""
+    return json.dumps(plan, indent=2, ensure_ascii=False).splitlines()
+
+
+def difference(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the difference of two plans as a unified diff."""
+    return list(difflib.unified_diff(before, after, "plan", "edited", lineterm="", n=2))
+
+
+def difference_job(_: object, options: dict[str, list[str]]) -> JsonValue:
+    """Return the difference of two plans for a process that does jobs of the server."""
+    return [*difference(options["before"], options["after"])]
+
+
+if __name__ == "__main__":
+    main()
