@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from teamwright.errors import UsageError
 from teamwright.server.errors import responses
-from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server.frames import RecentBodies
 from teamwright.server.routes.runs import TeamTask
 from teamwright.server.security.access import MAY_RUN, Server
 from teamwright.server.security.audit import note_started

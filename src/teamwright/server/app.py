@@ -14,19 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.errors import add_handlers
-from teamwright.server.feeds.feed import Feeds
-from teamwright.server.routes import (
-    audit,
-    chat_completions,
-    interventions,
-    page,
-    page_events,
-    records,
-    runs,
-    session,
-    sockets,
-    teams,
-)
+from teamwright.server.feeds import Feeds
+from teamwright.server.routes import chat_completions, interventions, page, records, runs, sockets
 from teamwright.server.security.access import known_visitor
 from teamwright.server.security.audit import Audited
 from teamwright.server.security.guard import LOOPBACK, Guard
@@ -38,14 +27,14 @@ GRACE_SECONDS = 1.0
 COME_BACK = b"5"
 """Seconds after which a client may try again."""
 OWN_ROUTERS = (
-    session.router,
-    teams.router,
+    page.session_router,
+    runs.team_router,
     runs.router,
     sockets.router,
     interventions.router,
     interventions.inbox_router,
-    audit.router,
-    page_events.router,
+    records.audit_router,
+    records.page_router,
     records.router,
     chat_completions.router,
 )

@@ -1,4 +1,4 @@
-"""Errors as clients get them: a status, a code for programs and a message for people; and work that needs its client."""
+"""Errors as clients get them: a status, a code for programs, a message for people; and work that needs its client."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from teamwright.journal.location import database_url, resolve_journal
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.notice import SERVER
 from teamwright.server.app import make_app
-from teamwright.server.feeds.feed import Feeds
-from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server.feeds import Feeds
+from teamwright.server.frames import RecentBodies
 from teamwright.server.security.credentials import OWNER_NAME, Visitor, tokens_file
 from teamwright.server.security.guard import LOOPBACK
 from teamwright.server.state import open_state

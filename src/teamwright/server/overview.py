@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue
 from teamwright.errors import TeamwrightError
 from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.run_reader import read_texts
-from teamwright.server.feeds.projection import Item
+from teamwright.server.frames import Item
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Question

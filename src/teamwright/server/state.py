@@ -11,7 +11,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.server.awaited_runs import AwaitedRuns
 from teamwright.server.catalogue import Catalogue
 from teamwright.server.driven_runs import DrivenRuns
-from teamwright.server.feeds.feed import Feeds
+from teamwright.server.feeds import Feeds
 from teamwright.server.jobs import JobPool
 from teamwright.server.overview import Inbox, Overview
 from teamwright.server.security.audit import Audit, AuditLine

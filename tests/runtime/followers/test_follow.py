@@ -11,7 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.journal.postgres.journal import PostgresJournal
 from teamwright.runtime.followers import follow
-from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server.frames import RecentBodies
 from teamwright.values.events.event import Event
 from tests.kit.postgres import postgres_server, schema_url
 

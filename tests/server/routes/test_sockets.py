@@ -19,9 +19,9 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.journal import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.server import feeds as channel
 from teamwright.server import state
-from teamwright.server.feeds import channel
-from teamwright.server.feeds.feed import Feed
+from teamwright.server.feeds import Feed
 from teamwright.server.routes import sockets
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.turn import Reply, Turn

@@ -1,10 +1,11 @@
-"""Readings of recorded runs: checkpoints, forks, differences, KPIs and artifacts."""
+"""Readings of what is recorded: of runs, and for admins of the server, whose audit and webhook calls they see."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 from urllib.parse import quote
 
+import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -12,19 +13,35 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from teamwright.history.diff import compare
 from teamwright.history.kpi_gates import check_gates, read_gates
 from teamwright.history.kpis import read_kpis
+from teamwright.runtime.prompts import rebuild_prompt
 from teamwright.server.errors import require_run, responses
 from teamwright.server.page.artifacts import list_artifacts, read_artifact
+from teamwright.server.page.page_events import encode
+from teamwright.server.page.page_reader import read_page_events
 from teamwright.server.routes.runs import GivenLimits, StartedRun
-from teamwright.server.security.access import MAY_READ, MAY_RUN, Server
-from teamwright.server.security.audit import note_started
+from teamwright.server.security.access import MAY_ADMIN, MAY_READ, MAY_RUN, Server
+from teamwright.server.security.audit import AuditLine, note_started
 from teamwright.server.security.masked_json import masked, unmasked
+from teamwright.server.webhook_notices import WebhookLine
 from teamwright.values.secrets.classification import HIDDEN
 
 router = APIRouter(prefix="/api/runs/{run_id}", tags=["records"])
+page_router = APIRouter(prefix="/api/runs/{run_id}", tags=["page"])
+audit_router = APIRouter(tags=["audit"])
 SAFE_TYPES = frozenset(("text/plain", "text/csv", "text/markdown", "application/json", "application/pdf", "image/png"))
 """Media types that a download keeps; every other becomes a stream of bytes, which no browser interprets."""
 CONTENT: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}, "description": "the content, to be saved"}}
 DOWNLOAD = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+JSON = "application/json"
+MOST_EVENTS = 10_000
+PAGE_EVENT: dict[str, Any] = {
+    "type": "object",
+    "description": "a page event, as docs/page-events.schema.json describes it",
+    "required": ["kind", "number", "index", "time", "scope", "key", "expert"],
+}
+FOUND: dict[int | str, dict[str, Any]] = {
+    200: {"content": {JSON: {"schema": {"type": "array", "items": PAGE_EVENT}}}, "description": "page events"}
+}
 
 
 class NewFork(BaseModel):
@@ -100,3 +117,35 @@ async def artifact(server: Server, run_id: str, hash: str) -> Response:
     name = quote(found.name.replace("/", "_")[:100] or "artifact", safe="")
     headers = {**DOWNLOAD, "Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(content, media_type=media_type, headers=headers)
+
+
+@page_router.get("/page-events", responses=FOUND | responses(404), response_class=Response, dependencies=[MAY_READ])
+async def list_page_events(
+    server: Server,
+    run_id: str,
+    after: Annotated[int, Query(ge=0, description="the number of the last journal event that the client has")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MOST_EVENTS, description="how many journal events to read")] = MOST_EVENTS,
+) -> Response:
+    """Return the page events of all recorded events of a run after a number."""
+    await require_run(server.engine, run_id)
+    events = await read_page_events(server.engine.journal, run_id, after, limit)
+    return Response(encode(events), media_type=JSON)
+
+
+@page_router.get("/prompts/{key:path}", responses=responses(404), dependencies=[MAY_READ])
+async def read_prompt(server: Server, run_id: str, key: str) -> dict[str, JsonValue]:
+    """Return what the turn with a key received: its task, the messages before it, and every request to a model."""
+    await require_run(server.engine, run_id)
+    return (await rebuild_prompt(server.engine, run_id, key)).to_json()
+
+
+@audit_router.get("/api/audit", responses=responses(), dependencies=[MAY_ADMIN])
+async def read_audit(server: Server, limit: Annotated[int, Query(ge=1, le=10_000)] = 200) -> list[AuditLine]:
+    """Return who changed what, newest first."""
+    return await anyio.to_thread.run_sync(server.audit.read, limit)
+
+
+@audit_router.get("/api/webhooks", responses=responses(), dependencies=[MAY_ADMIN])
+async def read_webhooks(server: Server, limit: Annotated[int, Query(ge=1, le=10_000)] = 200) -> list[WebhookLine]:
+    """Return the attempts to tell a webhook of ended runs and budget warnings, newest first."""
+    return await anyio.to_thread.run_sync(server.webhook_notices.log.attempts, limit)

@@ -1,4 +1,4 @@
-"""Runs: forecast, start, list, read, resume, pause and end them."""
+"""Teams, and their runs: forecast, start, list, read, resume, pause and end them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from teamwright.server.errors import require_run, responses
-from teamwright.server.feeds.projection import EventProjection
+from teamwright.server.frames import EventProjection
 from teamwright.server.overview import RunRow
 from teamwright.server.routes.sockets import After
 from teamwright.server.security.access import MAY_READ, MAY_RUN, Runner, Server
@@ -20,6 +20,7 @@ from teamwright.values.limits.limits import Limits
 from teamwright.wings import required_hook
 
 router = APIRouter(prefix="/api/runs", tags=["runs"])
+team_router = APIRouter(prefix="/api/teams", tags=["teams"])
 EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
@@ -29,6 +30,12 @@ EVENTS: dict[int | str, dict[str, Any]] = {
 StatusFilter = Literal[
     "completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "queued", "running",
 ]  # fmt: skip
+
+
+@team_router.get("", responses=responses(), dependencies=[MAY_READ])
+async def list_teams(server: Server) -> list[dict[str, JsonValue]]:
+    """Return all teams in the folders of the server; one that can't be loaded says why."""
+    return [masked(entry.to_json()) for entry in await anyio.to_thread.run_sync(server.catalogue.entries)]
 
 
 class GivenLimits(BaseModel):

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from typing import Annotated, cast
 
 import anyio
 from fastapi import APIRouter, Header, Query, Request, WebSocket
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
+from typing_extensions import override
 
 from teamwright.errors import TeamwrightError
 from teamwright.server.errors import NotAllowed, NotKnown, require_run, responses
-from teamwright.server.feeds.event_stream import SEND_SECONDS, EventStream
-from teamwright.server.feeds.feed import Feed, TooSlow
-from teamwright.server.feeds.projection import Form, Frame, Item, encode
+from teamwright.server.feeds import Feed, TooSlow
+from teamwright.server.frames import Form, Frame, Item, encode
 from teamwright.server.security.access import MAY_READ, SUBPROTOCOL, Server, need, offers_subprotocol, state_of
 from teamwright.server.state import ServerState
 from teamwright.values.secrets.patterns import mask_text
 
 router = APIRouter(tags=["live"])
 HEARTBEAT = 15.0
+SEND_SECONDS = 10.0
+"""How long a client may take for one item of a stream, or a few items of a socket, before it is dropped."""
 AT_ONCE = 20
 """How many items a client has to take within `SEND_SECONDS`."""
 REFUSED, NO_SUCH_RUN, TRY_AGAIN, GOING_AWAY, BAD_COMMAND, BROKEN = 1008, 4404, 1013, 1012, 4400, 4500
@@ -30,6 +34,38 @@ MOST_FOLLOWED = 50
 """How many runs one socket may follow."""
 LARGEST_NUMBER = 2**53 - 1
 After = Annotated[int, Query(ge=0, le=LARGEST_NUMBER, description="the number of the last event that the client has")]
+
+
+class EventStream(StreamingResponse):
+    """Sends texts as they come; a client that does not take one in time loses its connection."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, texts: AsyncGenerator[str], ended: Callable[[], None] | None = None) -> None:
+        """Send these texts; `ended` is called once the client has all of them, or has left."""
+        super().__init__(texts)
+        self._texts, self._ended = texts, ended
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._ended is not None:
+                self._ended()
+
+    @override
+    async def stream_response(self, send: Send) -> None:
+        """Send all texts, unless the client is too slow."""
+
+        async def sending(message: Message) -> None:
+            with anyio.fail_after(SEND_SECONDS):
+                await send(message)
+
+        async with aclosing(self._texts):
+            with suppress(TimeoutError):  # an end without the end of the body closes the connection
+                await super().stream_response(sending)
 
 
 class SocketCommand(BaseModel):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from teamwright import Engine, Team
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server.feeds.feed import Feeds
+from teamwright.server.feeds import Feeds
 from teamwright.transports.in_process import InProcessTransport
 from tests.runtime.relay.test_relay import Speaker, is_followed
 

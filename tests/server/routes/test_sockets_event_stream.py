@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright.server.feeds import event_stream
-from teamwright.server.feeds.event_stream import EventStream
+from teamwright.server.routes import sockets as event_stream
+from teamwright.server.routes.sockets import EventStream
 
 
 async def test_a_client_that_takes_nothing_ends_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from typing_extensions import override
 from teamwright.journal import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server.feeds import recent_bodies
-from teamwright.server.feeds.recent_bodies import RecentBodies
+from teamwright.server import frames as recent_bodies
+from teamwright.server.frames import RecentBodies
 from teamwright.testing.journal import JournalConformance, body, events
 
 

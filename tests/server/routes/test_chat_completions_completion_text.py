@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from teamwright import FunctionAgent, Team
-from teamwright.server.feeds.completion_text import CompletionText
-from teamwright.server.feeds.projection import Frame
+from teamwright.server.frames import Frame
+from teamwright.server.routes.chat_completions import CompletionText
 from teamwright.values.people.approvals import Approve
 
 ROOT = {"member": "t", "member_kind": "team", "key": "t", "scope": ""}
