@@ -22,8 +22,7 @@ from teamwright.journal.stores import Budgets, Notes, TokenRates
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.server.page.page_events import encode as encode_page_event
 from teamwright.server.page.page_events import kind_of
-from teamwright.server.page.projection.masked_deltas import MaskedDeltas
-from teamwright.server.page.projection.projection import PageProjection, needed_bodies
+from teamwright.server.page.projection import MaskedDeltas, PageProjection, needed_bodies
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.people.interventions import Intervention

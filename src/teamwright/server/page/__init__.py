@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         PageWait,
         PageWarning,
     )
-    from teamwright.server.page.page_reader import read_page_events
+    from teamwright.server.page.reader import read_page_events
     from teamwright.server.page.schema import page_schema
 
 __all__ = [
@@ -120,7 +120,7 @@ __getattr__, __dir__ = lazy_names(
             "PageUsage PageVerdict PageVote PageWait PageWarning"
         ),
         "teamwright.runtime.prompts": "PromptMessage PromptRequest PromptTool TurnPrompt rebuild_prompt",
-        "teamwright.server.page.page_reader": "read_page_events",
+        "teamwright.server.page.reader": "read_page_events",
         "teamwright.server.page.schema": "page_schema",
     },
 )

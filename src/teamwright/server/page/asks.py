@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from teamwright.history.event_texts import texts_of
+from teamwright.server.page.builder import PageDraft, page_artifacts, page_usage
 from teamwright.server.page.page_events import (
     PageExpertJoined,
     PageExpertResult,
@@ -18,10 +19,8 @@ from teamwright.server.page.page_events import (
     PageToolResult,
     StepState,
 )
-from teamwright.server.page.projection.conversion import page_artifacts, page_usage
-from teamwright.server.page.projection.draft import PageDraft
-from teamwright.server.page.projection.stage import AskAtWork
-from teamwright.server.page.projection.teams import close_plan
+from teamwright.server.page.state import AskAtWork
+from teamwright.server.page.teams import close_plan
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teamwright.server.page.builder import PageDraft, page_amounts, page_forecast, page_usage
 from teamwright.server.page.page_events import (
     PageAnswer,
     PageCheckpoint,
@@ -11,9 +12,7 @@ from teamwright.server.page.page_events import (
     PageQuestion,
     PageRun,
 )
-from teamwright.server.page.projection.conversion import intervention_fields, page_amounts, page_forecast, page_usage
-from teamwright.server.page.projection.draft import PageDraft
-from teamwright.server.page.projection.teams import decide_plan, propose_plan
+from teamwright.server.page.teams import decide_plan, propose_plan
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
@@ -29,7 +28,23 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
-from teamwright.values.people.interventions import ActionClaim, AddMember, Answered
+from teamwright.values.models import JsonValue
+from teamwright.values.people.interventions import (
+    ActionClaim,
+    AddMember,
+    Answered,
+    Cancel,
+    EditPlan,
+    Intervention,
+    Mark,
+    Pause,
+    PauseMember,
+    RaiseBudget,
+    RemoveMember,
+    ResumeMember,
+    Tell,
+    Undo,
+)
 from teamwright.values.secrets.patterns import mask_text, mask_value
 
 
@@ -132,6 +147,33 @@ def _intervention(draft: PageDraft, fact: RunIntervened | RunApplied | RunRefuse
             reason=mask_text(fact.reason) if isinstance(fact, RunRefused) else "",
         )
     )
+
+
+def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue]:
+    """Return the member that an intervention is about, its text and its data."""
+    to, text = "", ""
+    data: JsonValue = None
+    match intervention:
+        case Tell():
+            to, text = intervention.to, intervention.text
+        case PauseMember(member=member) | ResumeMember(member=member) | RemoveMember(member=member):
+            to = member
+        case AddMember(member=member, spec=spec):
+            to, data = member, spec
+        case EditPlan(plan=plan):
+            data = plan
+        case RaiseBudget() as raised:
+            limits = {"tokens": raised.tokens, "usd": raised.usd, "calls": raised.calls, "seconds": raised.seconds}
+            data = {name: limit for name, limit in limits.items() if limit is not None}
+        case Cancel(reason=reason):
+            text = reason
+        case Mark(name=name):
+            text = name
+        case Answered(answer=answer):
+            text = answer.text
+        case Pause() | Undo() | ActionClaim():
+            pass
+    return to, mask_text(text), mask_value(data)
 
 
 def _question(draft: PageDraft, fact: PersonAsked) -> None:

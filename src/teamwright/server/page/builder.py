@@ -1,18 +1,35 @@
-"""The page events that one event of a journal yields, while they are being made."""
+"""The page events that one event of a journal yields, while they are being made, and the values in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypedDict
 
 from pydantic import JsonValue
 
 from teamwright.history.record.asks import RecordedBodies
-from teamwright.server.page.page_events import PageEvent, PageExpert, PageStep, StepState
-from teamwright.server.page.projection.stage import Stage, TeamAtWork
+from teamwright.server.page.page_events import (
+    PageAmounts,
+    PageArtifact,
+    PageCriterion,
+    PageEvent,
+    PageExpert,
+    PageForecast,
+    PageJudge,
+    PageQuantiles,
+    PageStep,
+    PageUsage,
+    StepState,
+)
+from teamwright.server.page.state import Stage, TeamAtWork
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key
+from teamwright.values.limits.spend_forecast import Quantiles, SpendForecast
+from teamwright.values.limits.usage import Amounts, Usage
 from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.verdicts import CriterionResult, JudgeRecord
 
 MOST_MASKED = 16
 """How many texts are kept masked: a task is that of several turns, and an answer ends a turn, its team and the run."""
@@ -110,3 +127,59 @@ class PageDraft:
                 score=score,
             )
         )
+
+
+def page_usage(usage: Usage) -> PageUsage:
+    """Convert what calls used."""
+    return PageUsage(
+        requests=usage.requests,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        tool_calls=usage.tool_calls,
+        total_tokens=usage.input_tokens + usage.output_tokens,
+        usd=usage.usd,
+        saved_usd=usage.saved_usd,
+    )
+
+
+def page_amounts(amounts: Amounts) -> PageAmounts:
+    """Convert limits or amounts of a budget."""
+    return PageAmounts(tokens=amounts.tokens, usd=amounts.usd, calls=amounts.calls, seconds=amounts.seconds)
+
+
+def page_forecast(forecast: SpendForecast) -> PageForecast:
+    """Convert the forecast of a run."""
+    return PageForecast(
+        basis=forecast.basis,
+        runs=forecast.runs,
+        tokens=_quantiles(forecast.tokens),
+        usd=_quantiles(forecast.usd),
+        asks=_quantiles(forecast.asks),
+    )
+
+
+def _quantiles(one: Quantiles | None) -> PageQuantiles | None:
+    return None if one is None else PageQuantiles(p50=one.p50, p90=one.p90)
+
+
+def page_artifacts(artifacts: Iterable[Artifact]) -> tuple[PageArtifact, ...]:
+    """Convert pointers to artifacts."""
+    return tuple(
+        PageArtifact(hash=one.hash, name=mask_text(one.name), media_type=one.media_type, size=one.size)
+        for one in artifacts
+    )
+
+
+def page_criteria(criteria: Iterable[CriterionResult]) -> tuple[PageCriterion, ...]:
+    """Convert the results of criteria."""
+    return tuple(
+        PageCriterion(id=one.id, passed=one.passed, score=one.score, reason=mask_text(one.reason), by=one.by)
+        for one in criteria
+    )
+
+
+def page_judges(judges: Iterable[JudgeRecord]) -> tuple[PageJudge, ...]:
+    """Convert how judges scored."""
+    return tuple(PageJudge(name=one.member, model=one.model, scores=one.scores, spread=one.spread) for one in judges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from teamwright.server.page.projection.plan_steps import plan_steps
+from teamwright.server.page.teams import plan_steps
 
 SECRET = "sk-" + "a1b2c3d4" * 4
 

@@ -1,17 +1,19 @@
 """The projection of a run: each event of its journal yields zero or more page events, the same live and afterwards.
 
 It is a fold: it does no I/O and reads no clock. A reader that joins in the middle catches up with the events before.
+Pieces of replies are masked as one text from the beginning of their part, with offsets of what is shown. A piece whose
+beginning is not known is never shown: it could be the inside of a secret.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from teamwright.history.event_texts import bodies_of
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.wording import detail_text, mark_of, note_text
-from teamwright.server.page.page_events import PageDelta, PageEvent, PageNote, PageWarning
-from teamwright.server.page.projection.asks import (
+from teamwright.server.page.asks import (
     ToolCallAtWork,
     project_asked,
     project_call_failed,
@@ -21,14 +23,14 @@ from teamwright.server.page.projection.asks import (
     project_replied,
     project_returned,
 )
-from teamwright.server.page.projection.budgets import BudgetView
-from teamwright.server.page.projection.deltas import DeltaStreams
-from teamwright.server.page.projection.draft import PageDraft
-from teamwright.server.page.projection.run_events import project_run
-from teamwright.server.page.projection.stage import Stage
-from teamwright.server.page.projection.teams import project_team, reopen_plan
-from teamwright.server.page.projection.waits import Waits
+from teamwright.server.page.builder import PageDraft
+from teamwright.server.page.page_events import DeltaPart, PageDelta, PageEvent, PageNote, PageWarning
+from teamwright.server.page.run_events import project_run
+from teamwright.server.page.state import Stage
+from teamwright.server.page.teams import project_team, reopen_plan
+from teamwright.server.page.waits import BudgetView, Waits
 from teamwright.values.events.agent import (
+    AgentAbandoned,
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
@@ -40,13 +42,17 @@ from teamwright.values.events.agent import (
     AgentReturned,
 )
 from teamwright.values.events.body import Body
-from teamwright.values.events.event import AnyDelta, Event, Fact
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event, Fact, ThinkingDelta
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.run import RunLogged, RunMeasured, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.people.questions import Question
-from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.secrets.patterns import MaskedStream, mask_text
+
+ENDINGS = (AgentReturned, AgentCallFailed, AgentReplied, AgentFailed, AgentAbandoned)
+"""What replaces the pieces of a turn."""
+Part = tuple[str, int]
 
 
 class PageProjection:
@@ -155,3 +161,90 @@ def needed_bodies(event: Event, *, catching_up: bool = False) -> Collection[Body
             return ()
         case _:
             return tuple(bodies_of(event))
+
+
+class DeltaStreams:
+    """The parts that the open turns are writing now."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._masked = stage, MaskedDeltas()
+
+    def project(self, piece: AnyDelta) -> PageDelta | None:
+        """Return what a piece adds to the page; `None` where it is held back, or its turn is over."""
+        if self._stage.ask_around(piece.key) is None:
+            return None
+        shown = self._masked.masked(piece)
+        return None if shown is None else self._shown(shown)
+
+    def written(self) -> list[PageDelta]:
+        """Return what the page shows of each part so far, for a reader that has just come."""
+        return [shown for one in self._masked.written() if (shown := self._shown(one)) is not None]
+
+    def end(self, event: Event) -> None:
+        """Forget a turn that is over."""
+        self._masked.end(event)
+
+    def _shown(self, piece: AnyDelta) -> PageDelta | None:
+        ask = self._stage.ask_around(piece.key)
+        if ask is None:
+            return None
+        is_call = isinstance(piece, ArgumentsDelta)
+        part: DeltaPart = "arguments" if is_call else "thinking" if isinstance(piece, ThinkingDelta) else "text"
+        return PageDelta(
+            key=piece.key,
+            scope=ask.team.scope,
+            expert=ask.expert,
+            part=part,
+            text=piece.text,
+            offset=piece.offset,
+            attempt=piece.attempt,
+            tool=piece.tool if is_call else "",
+            call=piece.call if is_call else 0,
+        )
+
+
+@dataclass(slots=True)
+class _MaskedPart:
+    """One part of a response: what began it, and what is shown of it."""
+
+    first: AnyDelta
+    stream: MaskedStream = field(default_factory=MaskedStream)
+    shown: list[str] = field(default_factory=list[str])
+    length: int = 0
+
+
+class MaskedDeltas:
+    """The parts that are being written in one run. The last word of a part is held back until the next piece."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, dict[Part, _MaskedPart]] = {}
+
+    def masked(self, delta: AnyDelta) -> AnyDelta | None:
+        """Return a piece with secrets masked, at its place in the masked part; `None` if nothing of it is shown."""
+        place = delta.kind, delta.call if isinstance(delta, ArgumentsDelta) else 0
+        parts = self._turns.setdefault(delta.key, {})
+        if delta.offset == 0:
+            parts[place] = _MaskedPart(delta)
+        part = parts.get(place)
+        if part is None or part.first.attempt != delta.attempt:
+            return None
+        shown, offset = part.stream.feed(delta.text), part.length
+        if not shown:
+            return None
+        part.shown.append(shown)
+        part.length += len(shown)
+        return delta.changed(text=shown, offset=offset)
+
+    def written(self) -> list[AnyDelta]:
+        """Return what is shown so far of each part, as one piece that begins it."""
+        found: list[AnyDelta] = []
+        for part in (one for parts in self._turns.values() for one in parts.values() if one.shown):
+            part.shown = ["".join(part.shown)]
+            found.append(part.first.changed(text=part.shown[0], offset=0))
+        return found
+
+    def end(self, event: Event) -> None:
+        """Forget the parts of a turn when its record replaces them."""
+        if isinstance(event.fact, ENDINGS):
+            self._turns.pop(event.scope, None)
+            self._turns.pop(event.key, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.server.page.projection.masked_deltas import MaskedDeltas
+from teamwright.server.page.projection import MaskedDeltas
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Delta, Event, ThinkingDelta

@@ -1,1 +1,0 @@
-"""The projection of the events of a journal to page events."""
