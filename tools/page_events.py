@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from teamwright.server.page.schema import page_schema
+from teamwright.server.page.page_events import page_schema
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "docs" / "page-events.schema.json"

@@ -170,9 +170,9 @@ export interface PageFailure {
 export interface PageForecast {
   basis: string;
   runs: number;
-  tokens: PageQuantiles | null;
-  usd: PageQuantiles | null;
-  asks: PageQuantiles | null;
+  tokens: Quantiles | null;
+  usd: Quantiles | null;
+  asks: Quantiles | null;
 }
 
 /** What a person did to the run: `id` is the same when it is accepted, refused, and when it takes effect. */
@@ -298,12 +298,6 @@ export interface PagePlanUpdate {
   lead: string;
   reason: string;
   to: string[];
-}
-
-/** The median and the 90th percentile of an amount. */
-export interface PageQuantiles {
-  p50: number;
-  p90: number;
 }
 
 /** A question to a person; its `key` is what the answer names. */
@@ -565,6 +559,12 @@ export interface PageWarning {
   expert: PageExpert | null;
   text: string;
   code: string;
+}
+
+/** The median and the 90th percentile of an amount. */
+export interface Quantiles {
+  p50: number;
+  p90: number;
 }
 
 export type PageEvent =

@@ -11,31 +11,20 @@ if TYPE_CHECKING:
     from teamwright.runtime.prompts import PromptMessage, PromptRequest, PromptTool, TurnPrompt, rebuild_prompt
     from teamwright.server.page.export import PageBundle, export_html
     from teamwright.server.page.page_events import (
-        PageAmounts,
         PageAnswer,
-        PageArtifact,
         PageBudget,
         PageCheckpoint,
-        PageCriterion,
         PageDelta,
         PageEvent,
-        PageExpert,
         PageExpertJoined,
         PageExpertLeft,
         PageExpertResult,
         PageExpertStep,
-        PageFailure,
-        PageForecast,
         PageIntervention,
-        PageJudge,
         PageMessage,
         PageNote,
-        PageOrigin,
-        PagePart,
         PagePhase,
-        PagePlanStep,
         PagePlanUpdate,
-        PageQuantiles,
         PageQuestion,
         PageRun,
         PageStep,
@@ -46,42 +35,30 @@ if TYPE_CHECKING:
         PageThinking,
         PageToolCall,
         PageToolResult,
-        PageUsage,
         PageVerdict,
         PageVote,
         PageWait,
         PageWarning,
+        page_schema,
     )
     from teamwright.server.page.reader import read_page_events
-    from teamwright.server.page.schema import page_schema
 
 __all__ = [
-    "PageAmounts",
     "PageAnswer",
-    "PageArtifact",
     "PageBudget",
     "PageBundle",
     "PageCheckpoint",
-    "PageCriterion",
     "PageDelta",
     "PageEvent",
-    "PageExpert",
     "PageExpertJoined",
     "PageExpertLeft",
     "PageExpertResult",
     "PageExpertStep",
-    "PageFailure",
-    "PageForecast",
     "PageIntervention",
-    "PageJudge",
     "PageMessage",
     "PageNote",
-    "PageOrigin",
-    "PagePart",
     "PagePhase",
-    "PagePlanStep",
     "PagePlanUpdate",
-    "PageQuantiles",
     "PageQuestion",
     "PageRun",
     "PageStep",
@@ -92,7 +69,6 @@ __all__ = [
     "PageThinking",
     "PageToolCall",
     "PageToolResult",
-    "PageUsage",
     "PageVerdict",
     "PageVote",
     "PageWait",
@@ -112,15 +88,14 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.server.page.export": "PageBundle export_html",
         "teamwright.server.page.page_events": (
-            "PageAmounts PageAnswer PageArtifact PageBudget PageCheckpoint PageCriterion PageDelta PageEvent "
-            "PageExpert PageExpertJoined PageExpertLeft PageExpertResult PageExpertStep PageFailure "
-            "PageForecast PageIntervention PageJudge PageMessage PageNote PageOrigin PagePart PagePhase "
-            "PagePlanStep PagePlanUpdate PageQuantiles PageQuestion PageRun PageStep PageTeamDissolved "
+            "PageAnswer PageBudget PageCheckpoint PageDelta PageEvent "
+            "PageExpertJoined PageExpertLeft PageExpertResult PageExpertStep "
+            "PageIntervention PageMessage PageNote PagePhase "
+            "PagePlanUpdate PageQuestion PageRun PageStep PageTeamDissolved "
             "PageTeamFormed PageTeamLife PageTeamSynthesis PageThinking PageToolCall PageToolResult "
-            "PageUsage PageVerdict PageVote PageWait PageWarning"
+            "PageVerdict PageVote PageWait PageWarning page_schema"
         ),
         "teamwright.runtime.prompts": "PromptMessage PromptRequest PromptTool TurnPrompt rebuild_prompt",
         "teamwright.server.page.reader": "read_page_events",
-        "teamwright.server.page.schema": "page_schema",
     },
 )

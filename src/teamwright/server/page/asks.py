@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from teamwright.history.event_texts import texts_of
-from teamwright.server.page.builder import PageDraft, page_artifacts, page_usage
+from teamwright.server.page.builder import EventBuilder, page_artifacts, page_value
 from teamwright.server.page.page_events import (
     PageExpertJoined,
     PageExpertResult,
@@ -17,6 +17,7 @@ from teamwright.server.page.page_events import (
     PageThinking,
     PageToolCall,
     PageToolResult,
+    PageUsage,
     StepState,
 )
 from teamwright.server.page.state import AskAtWork
@@ -48,30 +49,30 @@ class ToolCallAtWork:
     began: float
 
 
-def project_asked(draft: PageDraft, fact: AgentAsked) -> None:
+def project_asked(builder: EventBuilder, fact: AgentAsked) -> None:
     """Add what an expert is asked; a team is shown once it has formed."""
-    event = draft.event
-    ask = draft.stage.begin(event, fact)
+    event = builder.event
+    ask = builder.state.begin(event, fact)
     if ask.is_team:
         return
-    if ask.expert.id not in draft.stage.announced:
-        draft.stage.announced.add(ask.expert.id)
-        described = draft.stage.looks.description_of(ask.member)
-        draft.add(PageExpertJoined(**draft.head(ask.expert), role=_role(ask), description=mask_text(described)))
-    draft.add(
+    if ask.expert.id not in builder.state.announced:
+        builder.state.announced.add(ask.expert.id)
+        described = builder.state.appearance.description_of(ask.member)
+        builder.add(PageExpertJoined(**builder.head(ask.expert), role=_role(ask), description=mask_text(described)))
+    builder.add(
         PageExpertStep(
-            **draft.head(ask.expert),
+            **builder.head(ask.expert),
             purpose=fact.purpose,
             member_kind=fact.member_kind,
             turn=fact.turn,
-            attempt=split_attempt(draft.key)[1],
+            attempt=split_attempt(builder.key)[1],
             step=ask.step,
-            task=cut(draft.text(fact.task), LONGEST_TASK),
+            task=cut(builder.text(fact.task), LONGEST_TASK),
             asker="" if ask.asker is None else ask.asker.expert.id,
         )
     )
     if ask.step and fact.purpose == "work" and not ask.team.records_steps:
-        draft.set_step(ask.step, "running", members=(ask.member,))
+        builder.set_step(ask.step, "running", members=(ask.member,))
 
 
 def _role(ask: AskAtWork) -> Literal["member", "lead", "coordinator", "judge", "tool"]:
@@ -84,24 +85,24 @@ def _role(ask: AskAtWork) -> Literal["member", "lead", "coordinator", "judge", "
     return "coordinator" if ask.purpose == "coordinate" else "member"
 
 
-def project_replied(draft: PageDraft, fact: AgentReplied) -> None:
+def project_replied(builder: EventBuilder, fact: AgentReplied) -> None:
     """Add the reply of an expert, or the answer of a team and its end."""
-    ask = draft.stage.end(draft.key)
+    ask = builder.state.end(builder.key)
     if ask is None:
         return
     if ask.is_team:
-        _end_team(draft, ask, fact)
+        _end_team(builder, ask, fact)
         return
-    draft.add(
+    builder.add(
         PageExpertResult(
-            **draft.head(ask.expert),
-            text=draft.text(*(ref.body for ref in fact.messages)),
+            **builder.head(ask.expert),
+            text=builder.text(*(ref.body for ref in fact.messages)),
             purpose=ask.purpose,
             step=ask.step,
-            data=draft.value(fact.data),
-            usage=page_usage(fact.usage),
+            data=builder.value(fact.data),
+            usage=page_value(PageUsage, fact.usage),
             cost=fact.usage.usd,
-            seconds=_seconds(draft, ask.began),
+            seconds=_seconds(builder, ask.began),
             truncated=fact.truncated,
             warnings=tuple(map(mask_text, fact.warnings)),
             artifacts=page_artifacts(fact.artifacts),
@@ -109,80 +110,80 @@ def project_replied(draft: PageDraft, fact: AgentReplied) -> None:
         )
     )
     if ask.step and ask.purpose == "work" and not ask.team.records_steps:
-        draft.set_step(ask.step, "completed", members=(ask.member,))
+        builder.set_step(ask.step, "completed", members=(ask.member,))
 
 
-def project_failed(draft: PageDraft, fact: AgentFailed) -> None:
+def project_failed(builder: EventBuilder, fact: AgentFailed) -> None:
     """Add the failure of an expert, or the end of a team that failed."""
-    ask = draft.stage.end(draft.key)
+    ask = builder.state.end(builder.key)
     if ask is None:
         return
     failure = PageFailure(error=fact.error, message=mask_text(fact.message))
     if ask.is_team:
-        _end_team(draft, ask, fact, failure)
+        _end_team(builder, ask, fact, failure)
         return
-    draft.add(
+    builder.add(
         PageExpertResult(
-            **draft.head(ask.expert),
-            text=draft.text(*(ref.body for ref in fact.messages)),
+            **builder.head(ask.expert),
+            text=builder.text(*(ref.body for ref in fact.messages)),
             purpose=ask.purpose,
             step=ask.step,
-            data=draft.value(fact.data),
-            usage=page_usage(fact.usage),
+            data=builder.value(fact.data),
+            usage=page_value(PageUsage, fact.usage),
             cost=fact.usage.usd,
-            seconds=_seconds(draft, ask.began),
+            seconds=_seconds(builder, ask.began),
             failure=failure,
             warnings=tuple(map(mask_text, fact.warnings)),
         )
     )
     if ask.step and ask.purpose == "work" and not ask.team.records_steps:
         state = "cancelled" if fact.error == "cancelled" else "failed"
-        draft.set_step(ask.step, state, members=(ask.member,), reason=fact.message)
+        builder.set_step(ask.step, state, members=(ask.member,), reason=fact.message)
 
 
 def _end_team(
-    draft: PageDraft, ask: AskAtWork, fact: AgentReplied | AgentFailed, failure: PageFailure | None = None
+    builder: EventBuilder, ask: AskAtWork, fact: AgentReplied | AgentFailed, failure: PageFailure | None = None
 ) -> None:
-    draft.team = team = ask.team
+    builder.team = team = ask.team
     for step in [step for step, state in team.states.items() if state in UNFINISHED]:
-        draft.set_step(step, "cancelled", reason="the team ended")
-    close_plan(draft, failure)
+        builder.set_step(step, "cancelled", reason="the team ended")
+    close_plan(builder, failure)
     if fact.messages or fact.data is not None:
-        draft.add(
+        builder.add(
             PageTeamSynthesis(
-                **draft.head(),
+                **builder.head(),
                 team=team.name,
-                text=draft.text(*(ref.body for ref in fact.messages[-1:])),
-                data=draft.value(fact.data),
-                usage=page_usage(fact.usage),
+                text=builder.text(*(ref.body for ref in fact.messages[-1:])),
+                data=builder.value(fact.data),
+                usage=page_value(PageUsage, fact.usage),
                 warnings=tuple(map(mask_text, fact.warnings)),
             )
         )
     reason = failure.error if failure is not None else team.ended.stop_reason if team.ended is not None else ""
-    draft.add(
+    builder.add(
         PageTeamDissolved(
-            **draft.head(),
+            **builder.head(),
             team=team.name,
             reason=reason,
             turns=0 if team.ended is None else team.ended.turns,
-            seconds=_seconds(draft, ask.began),
+            seconds=_seconds(builder, ask.began),
             failure=failure,
         )
     )
 
 
-def project_called(draft: PageDraft, fact: AgentCalled, calls: dict[str, ToolCallAtWork]) -> None:
+def project_called(builder: EventBuilder, fact: AgentCalled, calls: dict[str, ToolCallAtWork]) -> None:
     """Add a tool call; requests to models are shown by what they return."""
     if fact.effect != "tool":
         return
-    calls[draft.key] = ToolCallAtWork(fact.name, draft.event.time)
-    ask = draft.stage.ask_around(draft.event.scope)
-    draft.add(
+    calls[builder.key] = ToolCallAtWork(fact.name, builder.event.time)
+    ask = builder.state.ask_around(builder.event.scope)
+    builder.add(
         PageToolCall(
-            **draft.head(None if ask is None else ask.expert),
+            **builder.head(None if ask is None else ask.expert),
             turn="" if ask is None else ask.key,
             tool=fact.name,
-            arguments=draft.value(fact.arguments),
+            arguments=builder.value(fact.arguments),
             attempt=fact.attempt,
             in_doubt=fact.in_doubt,
             method=fact.method or "",
@@ -190,44 +191,44 @@ def project_called(draft: PageDraft, fact: AgentCalled, calls: dict[str, ToolCal
     )
 
 
-def project_returned(draft: PageDraft, fact: AgentReturned, calls: dict[str, ToolCallAtWork]) -> None:
+def project_returned(builder: EventBuilder, fact: AgentReturned, calls: dict[str, ToolCallAtWork]) -> None:
     """Add the result of a tool call, or what a model thought before it replied."""
-    event, ask = draft.event, draft.stage.ask_around(draft.event.scope)
+    event, ask = builder.event, builder.state.ask_around(builder.event.scope)
     expert, turn = (None, "") if ask is None else (ask.expert, ask.key)
-    call = calls.pop(draft.key, None)
+    call = calls.pop(builder.key, None)
     if call is not None:
-        draft.add(
+        builder.add(
             PageToolResult(
-                **draft.head(expert),
+                **builder.head(expert),
                 turn=turn,
                 tool=call.tool,
-                result=draft.value(fact.body),
-                seconds=_seconds(draft, call.began),
+                result=builder.value(fact.body),
+                seconds=_seconds(builder, call.began),
                 artifacts=page_artifacts(fact.artifacts),
             )
         )
-    elif draft.bodies is not None and is_request(event.place):
-        texts = texts_of(event, draft.bodies)
+    elif builder.bodies is not None and is_request(event.place):
+        texts = texts_of(event, builder.bodies)
         if thought := texts.get("thinking"):
-            draft.add(PageThinking(**draft.head(expert), turn=turn, text=mask_text(str(thought))))
+            builder.add(PageThinking(**builder.head(expert), turn=turn, text=mask_text(str(thought))))
         if texts.get("calls") and (said := texts.get("response")):
-            draft.add(PageThinking(**draft.head(expert), turn=turn, text=mask_text(str(said)), part="text"))
+            builder.add(PageThinking(**builder.head(expert), turn=turn, text=mask_text(str(said)), part="text"))
 
 
-def project_call_failed(draft: PageDraft, fact: AgentCallFailed, calls: dict[str, ToolCallAtWork]) -> bool:
+def project_call_failed(builder: EventBuilder, fact: AgentCallFailed, calls: dict[str, ToolCallAtWork]) -> bool:
     """Add the failure of a tool call; returns whether the call was one."""
-    call = calls.get(draft.key)
+    call = calls.get(builder.key)
     if call is None:
         return False
     if fact.retry_in is None:
-        del calls[draft.key]
-    ask = draft.stage.ask_around(draft.event.scope)
-    draft.add(
+        del calls[builder.key]
+    ask = builder.state.ask_around(builder.event.scope)
+    builder.add(
         PageToolResult(
-            **draft.head(None if ask is None else ask.expert),
+            **builder.head(None if ask is None else ask.expert),
             turn="" if ask is None else ask.key,
             tool=call.tool,
-            seconds=_seconds(draft, call.began),
+            seconds=_seconds(builder, call.began),
             failure=PageFailure(error=fact.error, message=mask_text(fact.message)),
             retry_in=fact.retry_in,
         )
@@ -235,16 +236,16 @@ def project_call_failed(draft: PageDraft, fact: AgentCallFailed, calls: dict[str
     return True
 
 
-def project_rejected(draft: PageDraft, fact: AgentCallRejected) -> None:
+def project_rejected(builder: EventBuilder, fact: AgentCallRejected) -> None:
     """Add a tool call that was not made, and why."""
-    ask = draft.stage.ask_around(draft.event.scope)
+    ask = builder.state.ask_around(builder.event.scope)
     expert, turn = (None, "") if ask is None else (ask.expert, ask.key)
-    texts = {} if draft.bodies is None else texts_of(draft.event, draft.bodies)
+    texts = {} if builder.bodies is None else texts_of(builder.event, builder.bodies)
     arguments = mask_value(texts.get("arguments"))
-    draft.add(PageToolCall(**draft.head(expert), turn=turn, tool=fact.name, arguments=arguments))
+    builder.add(PageToolCall(**builder.head(expert), turn=turn, tool=fact.name, arguments=arguments))
     failure = PageFailure(error=fact.reason, message=mask_text(fact.message))
-    draft.add(PageToolResult(**draft.head(expert), turn=turn, tool=fact.name, failure=failure))
+    builder.add(PageToolResult(**builder.head(expert), turn=turn, tool=fact.name, failure=failure))
 
 
-def _seconds(draft: PageDraft, began: float) -> float:
-    return round(max(0.0, draft.event.time - began), 3)
+def _seconds(builder: EventBuilder, began: float) -> float:
+    return round(max(0.0, builder.event.time - began), 3)

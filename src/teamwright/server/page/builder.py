@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import TypedDict, TypeVar
 
 from pydantic import JsonValue
 
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.server.page.page_events import (
-    PageAmounts,
     PageArtifact,
-    PageCriterion,
     PageEvent,
     PageExpert,
-    PageForecast,
-    PageJudge,
-    PageQuantiles,
     PageStep,
-    PageUsage,
     StepState,
 )
-from teamwright.server.page.state import Stage, TeamAtWork
+from teamwright.server.page.state import PageState, TeamAtWork
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key
-from teamwright.values.limits.spend_forecast import Quantiles, SpendForecast
-from teamwright.values.limits.usage import Amounts, Usage
+from teamwright.values.models import Record
 from teamwright.values.secrets.patterns import mask_text, mask_value
 from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.verdicts import CriterionResult, JudgeRecord
 
 MOST_MASKED = 16
 """How many texts are kept masked: a task is that of several turns, and an answer ends a turn, its team and the run."""
+Shown = TypeVar("Shown", bound=Record)
 
 
 class Head(TypedDict):
@@ -46,18 +39,18 @@ class Head(TypedDict):
     expert: PageExpert | None
 
 
-class PageDraft:
+class EventBuilder:
     """Collects page events; without `bodies` their texts are empty, which is enough to catch up with a run.
 
     `source` has the manifest, which is always needed.
     """
 
-    __slots__ = ("bodies", "event", "key", "made", "source", "stage", "team")
+    __slots__ = ("bodies", "event", "key", "made", "source", "state", "team")
 
-    def __init__(self, stage: Stage, event: Event, bodies: RecordedBodies | None, source: RecordedBodies) -> None:
-        self.stage, self.event, self.bodies, self.source = stage, event, bodies, source
+    def __init__(self, state: PageState, event: Event, bodies: RecordedBodies | None, source: RecordedBodies) -> None:
+        self.state, self.event, self.bodies, self.source = state, event, bodies, source
         self.key = event.key
-        self.team: TeamAtWork = stage.team_around(self.key)
+        self.team: TeamAtWork = state.team_around(self.key)
         self.made: list[PageEvent] = []
 
     def add(self, event: PageEvent) -> None:
@@ -67,7 +60,7 @@ class PageDraft:
     def head(self, expert: PageExpert | str | None = None, key: str | None = None) -> Head:
         """Return the head of the next page event; an expert may be given by its name in the team."""
         if isinstance(expert, str):
-            expert = self.stage.expert(self.team, expert) if expert else None
+            expert = self.state.expert(self.team, expert) if expert else None
         event = self.event
         return {
             "number": event.number,
@@ -82,7 +75,7 @@ class PageDraft:
         """The masked texts of bodies, as one."""
         if self.bodies is None or not bodies:
             return ""
-        known = self.stage.masked_texts
+        known = self.state.masked_texts
         if bodies in known:
             return known[bodies]
         text = mask_text("\n\n".join(str(self.bodies.value(body)) for body in bodies))
@@ -121,7 +114,7 @@ class PageDraft:
                 step=step,
                 state=state,
                 attempt=attempt,
-                assignees=self.stage.ids(team, members),
+                assignees=self.state.ids(team, members),
                 reason=mask_text(reason),
                 verdict=verdict,
                 score=score,
@@ -129,57 +122,11 @@ class PageDraft:
         )
 
 
-def page_usage(usage: Usage) -> PageUsage:
-    """Convert what calls used."""
-    return PageUsage(
-        requests=usage.requests,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        tool_calls=usage.tool_calls,
-        total_tokens=usage.input_tokens + usage.output_tokens,
-        usd=usage.usd,
-        saved_usd=usage.saved_usd,
-    )
-
-
-def page_amounts(amounts: Amounts) -> PageAmounts:
-    """Convert limits or amounts of a budget."""
-    return PageAmounts(tokens=amounts.tokens, usd=amounts.usd, calls=amounts.calls, seconds=amounts.seconds)
-
-
-def page_forecast(forecast: SpendForecast) -> PageForecast:
-    """Convert the forecast of a run."""
-    return PageForecast(
-        basis=forecast.basis,
-        runs=forecast.runs,
-        tokens=_quantiles(forecast.tokens),
-        usd=_quantiles(forecast.usd),
-        asks=_quantiles(forecast.asks),
-    )
-
-
-def _quantiles(one: Quantiles | None) -> PageQuantiles | None:
-    return None if one is None else PageQuantiles(p50=one.p50, p90=one.p90)
+def page_value(form: type[Shown], value: Record) -> Shown:
+    """Convert a value of the journal to one of the page, which has some of its fields. Texts have to be masked."""
+    return form(**{name: getattr(value, name) for name in form.__struct_fields__})
 
 
 def page_artifacts(artifacts: Iterable[Artifact]) -> tuple[PageArtifact, ...]:
     """Convert pointers to artifacts."""
-    return tuple(
-        PageArtifact(hash=one.hash, name=mask_text(one.name), media_type=one.media_type, size=one.size)
-        for one in artifacts
-    )
-
-
-def page_criteria(criteria: Iterable[CriterionResult]) -> tuple[PageCriterion, ...]:
-    """Convert the results of criteria."""
-    return tuple(
-        PageCriterion(id=one.id, passed=one.passed, score=one.score, reason=mask_text(one.reason), by=one.by)
-        for one in criteria
-    )
-
-
-def page_judges(judges: Iterable[JudgeRecord]) -> tuple[PageJudge, ...]:
-    """Convert how judges scored."""
-    return tuple(PageJudge(name=one.member, model=one.model, scores=one.scores, spread=one.spread) for one in judges)
+    return tuple(page_value(PageArtifact, one.changed(name=mask_text(one.name))) for one in artifacts)

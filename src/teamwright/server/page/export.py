@@ -65,7 +65,7 @@ async def export_html(engine: Engine, run_id: str, bundle: PageBundle | None = N
     events = await read_page_events(engine.journal, run_id)
     result = (await engine.runs.result(run_id)).to_json()
     document: dict[str, object] = {
-        "format": f"teamwright.server.page/{PAGE_VERSION}",
+        "format": f"teamwright.page/{PAGE_VERSION}",
         "run_id": run_id,
         "run": mask_value(result),
         "kpis": mask_value((await read_kpis(engine.journal, run_id)).to_json()),

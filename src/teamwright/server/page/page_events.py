@@ -1,22 +1,27 @@
 """Page events: what a page shows of a run, as values with a JSON Schema.
 
 Each event of a journal yields zero or more page events, which carry its number and an index among them. All fields are
-always present, texts are whole and masked, and nothing refers to the journal: a page needs no other reading.
+always present, texts are whole and masked, and nothing refers to the journal: a page needs no other reading. A value
+that is the same as a recorded one inherits its fields, and differs in that its defaults are written out.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
+from teamwright.values.limits.spend_forecast import Quantiles
+from teamwright.values.limits.usage import Amounts
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status
+from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Purpose
-from teamwright.values.verdicts import VerdictOutcome
+from teamwright.values.verdicts import CriterionResult, VerdictOutcome
 
+TITLE = "Page events of a Teamwright run"
 PAGE_VERSION = 1
 """The version of the schema; fields and kinds are only added to it."""
 
@@ -61,20 +66,8 @@ class PageUsage(PageValue, frozen=True):
     saved_usd: float | None = None
 
 
-class PageAmounts(PageValue, frozen=True):
+class PageAmounts(Amounts, frozen=True, omit_defaults=False):
     """Limits or amounts of a budget; null where there is none."""
-
-    tokens: int | None = None
-    usd: float | None = None
-    calls: int | None = None
-    seconds: float | None = None
-
-
-class PageQuantiles(PageValue, frozen=True):
-    """The median and the 90th percentile of an amount."""
-
-    p50: float
-    p90: float
 
 
 class PageForecast(PageValue, frozen=True):
@@ -82,9 +75,9 @@ class PageForecast(PageValue, frozen=True):
 
     basis: str
     runs: int = 0
-    tokens: PageQuantiles | None = None
-    usd: PageQuantiles | None = None
-    asks: PageQuantiles | None = None
+    tokens: Quantiles | None = None
+    usd: Quantiles | None = None
+    asks: Quantiles | None = None
 
 
 class PageOrigin(PageValue, frozen=True):
@@ -96,13 +89,8 @@ class PageOrigin(PageValue, frozen=True):
     checkpoint: str = ""
 
 
-class PageArtifact(PageValue, frozen=True):
+class PageArtifact(Artifact, frozen=True, omit_defaults=False):
     """A file or a large text that a member produced."""
-
-    hash: str
-    name: str
-    media_type: str
-    size: int
 
 
 class PageFailure(PageValue, frozen=True):
@@ -112,14 +100,8 @@ class PageFailure(PageValue, frozen=True):
     message: str
 
 
-class PageCriterion(PageValue, frozen=True):
+class PageCriterion(CriterionResult, frozen=True, omit_defaults=False):
     """The result of one criterion; `by` is the judge, empty for a check."""
-
-    id: str
-    passed: bool
-    score: float
-    reason: str = ""
-    by: str = ""
 
 
 class PageJudge(PageValue, frozen=True):
@@ -489,3 +471,26 @@ class PageDelta(PageValue, frozen=True, tag_field="kind", tag=kind_of):
 
 encode = msgspec.json.Encoder().encode
 """Write a page event, or a list of them, as JSON."""
+
+
+def page_schema() -> dict[str, JsonValue]:
+    """Return the schema of one item of a run's feed: a page event or a delta. All fields are always present."""
+    made = cast("dict[str, JsonValue]", msgspec.json.schema(PageEvent | PageDelta))
+    kinds = cast("dict[str, JsonValue]", made.pop("$defs"))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": TITLE,
+        "version": PAGE_VERSION,
+        **made,
+        "$defs": {name: _complete(cast("dict[str, JsonValue]", one)) for name, one in sorted(kinds.items())},
+    }
+
+
+def _complete(kind: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Require all fields, which have no defaults for a reader, and allow those of newer versions."""
+    fields = cast("dict[str, dict[str, JsonValue]]", kind["properties"])
+    plain: dict[str, JsonValue] = {
+        name: {key: value for key, value in one.items() if key != "default"} for name, one in fields.items()
+    }
+    text = " ".join(str(kind.get("description", "")).split())
+    return {**kind, "description": text, "properties": plain, "required": list(plain), "additionalProperties": True}

@@ -23,10 +23,10 @@ from teamwright.server.page.asks import (
     project_replied,
     project_returned,
 )
-from teamwright.server.page.builder import PageDraft
+from teamwright.server.page.builder import EventBuilder
 from teamwright.server.page.page_events import DeltaPart, PageDelta, PageEvent, PageNote, PageWarning
 from teamwright.server.page.run_events import project_run
-from teamwright.server.page.state import Stage
+from teamwright.server.page.state import PageState
 from teamwright.server.page.teams import project_team, reopen_plan
 from teamwright.server.page.waits import BudgetView, Waits
 from teamwright.values.events.agent import (
@@ -59,19 +59,19 @@ class PageProjection:
     """Folds the events of one run into page events."""
 
     def __init__(self) -> None:
-        self._stage = Stage()
+        self._state = PageState()
         self._budget = BudgetView()
         self._waits = Waits()
         self._calls: dict[str, ToolCallAtWork] = {}
-        self._deltas = DeltaStreams(self._stage)
+        self._deltas = DeltaStreams(self._state)
 
     def apply(self, event: Event, bodies: RecordedBodies) -> list[PageEvent]:
         """Apply the next event, and return its page events."""
-        return self._project(PageDraft(self._stage, event, bodies, bodies))
+        return self._project(EventBuilder(self._state, event, bodies, bodies))
 
     def catch_up(self, event: Event, bodies: RecordedBodies) -> None:
         """Apply an event whose page events the reader has already."""
-        self._project(PageDraft(self._stage, event, None, bodies))
+        self._project(EventBuilder(self._state, event, None, bodies))
 
     def delta(self, piece: AnyDelta) -> PageDelta | None:
         """Return a piece of a reply for the page; what may be the beginning of a secret is held back."""
@@ -81,68 +81,68 @@ class PageProjection:
         """Return what is being written so far, each part as one piece, for a reader that has just come."""
         return self._deltas.written()
 
-    def _project(self, draft: PageDraft) -> list[PageEvent]:
-        fact = draft.event.fact
-        self._deltas.end(draft.event)
-        if not self._project_ask(draft, fact) and not project_run(draft, fact) and not project_team(draft, fact):
-            self._note(draft, fact)
-        self._waits.project(draft, fact)
-        self._budget.project(draft, fact)
-        return draft.made
+    def _project(self, builder: EventBuilder) -> list[PageEvent]:
+        fact = builder.event.fact
+        self._deltas.end(builder.event)
+        if not self._project_ask(builder, fact) and not project_run(builder, fact) and not project_team(builder, fact):
+            self._note(builder, fact)
+        self._waits.project(builder, fact)
+        self._budget.project(builder, fact)
+        return builder.made
 
-    def _project_ask(self, draft: PageDraft, fact: Fact) -> bool:
+    def _project_ask(self, builder: EventBuilder, fact: Fact) -> bool:
         match fact:
             case AgentAsked():
-                project_asked(draft, fact)
+                project_asked(builder, fact)
             case AgentReplied():
-                project_replied(draft, fact)
+                project_replied(builder, fact)
             case AgentFailed():
-                project_failed(draft, fact)
+                project_failed(builder, fact)
             case AgentCalled():
-                project_called(draft, fact, self._calls)
+                project_called(builder, fact, self._calls)
                 return not fact.in_doubt
             case AgentReturned():
-                project_returned(draft, fact, self._calls)
+                project_returned(builder, fact, self._calls)
             case AgentCallFailed():
-                return project_call_failed(draft, fact, self._calls)
+                return project_call_failed(builder, fact, self._calls)
             case AgentCallRejected():
-                project_rejected(draft, fact)
+                project_rejected(builder, fact)
             case _:
                 return False
         return True
 
-    def _note(self, draft: PageDraft, fact: Fact) -> None:
+    def _note(self, builder: EventBuilder, fact: Fact) -> None:
         """Add a note or a warning in words for a fact that has no page event of its own."""
-        event = draft.event
+        event = builder.event
         match fact:
             case TeamEnded():
-                draft.team.ended = fact
+                builder.team.ended = fact
             case TeamReopened():
-                self._stage.reopen(event, fact)
-                reopen_plan(draft)
+                self._state.reopen(event, fact)
+                reopen_plan(builder)
             case AgentProgressed(name=name, text=text, done=done):
-                self._add_note(draft, f"{name}: {text}", done)
+                self._add_note(builder, f"{name}: {text}", done)
             case RunLogged(level="debug" | "info", text=text):
-                self._add_note(draft, text)
+                self._add_note(builder, text)
             case RunMeasured(name=name, value=value):
-                self._add_note(draft, f"{name}: {value:g}")
+                self._add_note(builder, f"{name}: {value:g}")
             case _:
-                self._add_words(draft)
+                self._add_words(builder)
 
-    def _add_words(self, draft: PageDraft) -> None:
-        event = draft.event
+    def _add_words(self, builder: EventBuilder) -> None:
+        event = builder.event
         if text := note_text(event):
-            ask = self._stage.ask_around(event.scope)
+            ask = self._state.ask_around(event.scope)
             expert = None if ask is None or ask.is_team else ask.expert
             kind = PageNote if mark_of(event) == "·" else PageWarning
-            draft.add(kind(**draft.head(expert), text=mask_text(text), code=event.kind))
+            builder.add(kind(**builder.head(expert), text=mask_text(text), code=event.kind))
         elif text := detail_text(event):
-            self._add_note(draft, text)
+            self._add_note(builder, text)
 
-    def _add_note(self, draft: PageDraft, text: str, done: float | None = None) -> None:
-        ask = self._stage.ask_around(draft.event.scope)
+    def _add_note(self, builder: EventBuilder, text: str, done: float | None = None) -> None:
+        ask = self._state.ask_around(builder.event.scope)
         expert = None if ask is None or ask.is_team else ask.expert
-        draft.add(PageNote(**draft.head(expert), text=mask_text(text), code=draft.event.kind, done=done))
+        builder.add(PageNote(**builder.head(expert), text=mask_text(text), code=builder.event.kind, done=done))
 
 
 def needed_bodies(event: Event, *, catching_up: bool = False) -> Collection[Body]:
@@ -166,12 +166,12 @@ def needed_bodies(event: Event, *, catching_up: bool = False) -> Collection[Body
 class DeltaStreams:
     """The parts that the open turns are writing now."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage, self._masked = stage, MaskedDeltas()
+    def __init__(self, state: PageState) -> None:
+        self._state, self._masked = state, MaskedDeltas()
 
     def project(self, piece: AnyDelta) -> PageDelta | None:
         """Return what a piece adds to the page; `None` where it is held back, or its turn is over."""
-        if self._stage.ask_around(piece.key) is None:
+        if self._state.ask_around(piece.key) is None:
             return None
         shown = self._masked.masked(piece)
         return None if shown is None else self._shown(shown)
@@ -185,7 +185,7 @@ class DeltaStreams:
         self._masked.end(event)
 
     def _shown(self, piece: AnyDelta) -> PageDelta | None:
-        ask = self._stage.ask_around(piece.key)
+        ask = self._state.ask_around(piece.key)
         if ask is None:
             return None
         is_call = isinstance(piece, ArgumentsDelta)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from teamwright.server.page.builder import PageDraft, page_amounts, page_forecast, page_usage
+from teamwright.server.page.builder import EventBuilder, page_value
 from teamwright.server.page.page_events import (
+    PageAmounts,
     PageAnswer,
     PageCheckpoint,
     PageFailure,
+    PageForecast,
     PageIntervention,
     PageOrigin,
     PageQuestion,
     PageRun,
+    PageUsage,
 )
 from teamwright.server.page.teams import decide_plan, propose_plan
 from teamwright.values.events.event import Fact
@@ -48,51 +51,51 @@ from teamwright.values.people.interventions import (
 from teamwright.values.secrets.patterns import mask_text, mask_value
 
 
-def project_run(draft: PageDraft, fact: Fact) -> bool:
+def project_run(builder: EventBuilder, fact: Fact) -> bool:
     """Add what a fact about the run or a person shows; returns whether the fact is one."""
     match fact:
         case RunStarted():
-            _started(draft, fact)
+            _started(builder, fact)
         case RunPaused(stop_reason=reason, waiting_for=keys):
-            draft.add(PageRun(**draft.head(), state="paused", status="paused", reason=reason, waiting_for=keys))
+            builder.add(PageRun(**builder.head(), state="paused", status="paused", reason=reason, waiting_for=keys))
         case RunResumed():
-            draft.add(PageRun(**draft.head(), state="resumed", status="running"))
+            builder.add(PageRun(**builder.head(), state="resumed", status="running"))
         case RunInterrupted():
-            draft.add(PageRun(**draft.head(), state="interrupted", status="interrupted"))
+            builder.add(PageRun(**builder.head(), state="interrupted", status="interrupted"))
         case RunQueued():
-            draft.add(PageRun(**draft.head(), state="queued", status="queued"))
+            builder.add(PageRun(**builder.head(), state="queued", status="queued"))
         case RunEnded():
-            _ended(draft, fact)
+            _ended(builder, fact)
         case RunCheckpoint(name=name, by=by):
-            draft.add(PageCheckpoint(**draft.head(), name=mask_text(name), by=mask_text(by)))
+            builder.add(PageCheckpoint(**builder.head(), name=mask_text(name), by=mask_text(by)))
         case RunIntervened() | RunApplied() | RunRefused() | RunAborted():
-            _intervention(draft, fact)
+            _intervention(builder, fact)
         case PersonAsked():
-            _question(draft, fact)
+            _question(builder, fact)
         case PersonAnswered(answer=answer):
-            ask = draft.stage.ask_around(draft.key)
+            ask = builder.state.ask_around(builder.key)
             expert = None if ask is None or ask.is_team else ask.expert
             text, data = mask_text(answer.text), mask_value(answer.data)
-            draft.add(PageAnswer(**draft.head(expert), text=text, data=data, by=mask_text(answer.by)))
-            decide_plan(draft, answer)
+            builder.add(PageAnswer(**builder.head(expert), text=text, data=data, by=mask_text(answer.by)))
+            decide_plan(builder, answer)
         case _:
             return False
     return True
 
 
-def _started(draft: PageDraft, fact: RunStarted) -> None:
-    strategy = draft.stage.start(fact, draft.source.value(fact.manifest))
+def _started(builder: EventBuilder, fact: RunStarted) -> None:
+    strategy = builder.state.start(fact, builder.source.value(fact.manifest))
     origin = fact.origin
-    draft.add(
+    builder.add(
         PageRun(
-            **draft.head(),
+            **builder.head(),
             state="started",
             status="running",
             team=fact.team,
             strategy=strategy,
-            task=draft.text(fact.task),
-            limits=None if fact.limits is None else page_amounts(fact.limits),
-            forecast=None if fact.confirm is None else page_forecast(fact.confirm),
+            task=builder.text(fact.task),
+            limits=None if fact.limits is None else page_value(PageAmounts, fact.limits),
+            forecast=None if fact.confirm is None else page_value(PageForecast, fact.confirm),
             origin=None
             if origin is None or origin.how == "place"
             else PageOrigin(
@@ -103,19 +106,19 @@ def _started(draft: PageDraft, fact: RunStarted) -> None:
     )
 
 
-def _ended(draft: PageDraft, fact: RunEnded) -> None:
+def _ended(builder: EventBuilder, fact: RunEnded) -> None:
     failure = None
     if fact.error is not None:
         failure = PageFailure(error=fact.error, message=mask_text(fact.message or ""))
-    draft.add(
+    builder.add(
         PageRun(
-            **draft.head(),
+            **builder.head(),
             state="ended",
             status=fact.status,
             reason=fact.stop_reason,
-            output="" if fact.output is None else draft.text(fact.output),
-            data=draft.value(fact.data),
-            usage=page_usage(fact.usage),
+            output="" if fact.output is None else builder.text(fact.output),
+            data=builder.value(fact.data),
+            usage=page_value(PageUsage, fact.usage),
             seconds=fact.seconds,
             failure=failure,
             warnings=tuple(map(mask_text, fact.warnings)),
@@ -123,20 +126,20 @@ def _ended(draft: PageDraft, fact: RunEnded) -> None:
     )
 
 
-def _intervention(draft: PageDraft, fact: RunIntervened | RunApplied | RunRefused | RunAborted) -> None:
+def _intervention(builder: EventBuilder, fact: RunIntervened | RunApplied | RunRefused | RunAborted) -> None:
     if isinstance(fact, RunAborted):
         text = mask_text(fact.message)
-        draft.add(PageIntervention(**draft.head(), id=0, what="abort", state="applied", to=fact.member, text=text))
+        builder.add(PageIntervention(**builder.head(), id=0, what="abort", state="applied", to=fact.member, text=text))
         return
     given = fact.intervention
     if isinstance(given, AddMember):
-        draft.stage.looks.add_profile(given.member, given.spec)
+        builder.state.appearance.add_profile(given.member, given.spec)
     to, text, data = intervention_fields(given)
     by = given.answer.by if isinstance(given, Answered) else "" if isinstance(given, ActionClaim) else given.by
     state = "applied" if isinstance(fact, RunApplied) else "refused" if isinstance(fact, RunRefused) else "accepted"
-    draft.add(
+    builder.add(
         PageIntervention(
-            **draft.head(),
+            **builder.head(),
             id=fact.inbox_id,
             what=given.kind,
             state=state,
@@ -176,19 +179,19 @@ def intervention_fields(intervention: Intervention) -> tuple[str, str, JsonValue
     return to, mask_text(text), mask_value(data)
 
 
-def _question(draft: PageDraft, fact: PersonAsked) -> None:
-    question, ask = fact.question, draft.stage.ask_around(draft.key)
-    draft.add(
+def _question(builder: EventBuilder, fact: PersonAsked) -> None:
+    question, ask = fact.question, builder.state.ask_around(builder.key)
+    builder.add(
         PageQuestion(
-            **draft.head(None if ask is None or ask.is_team else ask.expert),
+            **builder.head(None if ask is None or ask.is_team else ask.expert),
             text=mask_text(question.text),
             reason=question.reason,
             choices=tuple(map(mask_text, question.choices)),
             to=mask_text(question.to),
-            draft=None if fact.draft is None else draft.text(fact.draft),
+            draft=None if fact.draft is None else builder.text(fact.draft),
             form=question.form,
             turn="" if ask is None else ask.key,
         )
     )
     if fact.draft is not None and question.form == "json":
-        propose_plan(draft, fact.draft)
+        propose_plan(builder, fact.draft)

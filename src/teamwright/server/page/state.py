@@ -32,8 +32,8 @@ RINGS = ((0.52, 0.13), (0.42, 0.10), (0.60, 0.11))
 """Lightness and chroma, in OKLCH: white text is readable on the first ring; the others serve large teams."""
 
 
-class ExpertLooks:
-    """Gives each expert of a run its look; of several without a colour, those seen first get the most distinct."""
+class ExpertAppearance:
+    """Gives each expert of a run a colour and an avatar; of colours that are not declared, the first differ most."""
 
     def __init__(self) -> None:
         self._profiles: Mapping[str, JsonValue] = {}
@@ -54,7 +54,7 @@ class ExpertLooks:
         return described if isinstance(described, str) else ""
 
     def expert(self, id: str, name: str) -> PageExpert:
-        """Return an expert with its look."""
+        """Return an expert with its colour and avatar."""
         known = self._known.get(id)
         if known is None:
             profile = fields_of(fields_of(self._profiles.get(name)).get("expert"))
@@ -164,11 +164,11 @@ class AskAtWork:
     asker: AskAtWork | None = None
 
 
-class Stage:
+class PageState:
     """The open asks, the teams and the experts of a run."""
 
     def __init__(self) -> None:
-        self.looks = ExpertLooks()
+        self.appearance = ExpertAppearance()
         self.asks: dict[str, AskAtWork] = {}
         self.teams: dict[str, TeamAtWork] = {}
         self.announced: set[str] = set()
@@ -180,7 +180,7 @@ class Stage:
 
     def start(self, fact: RunStarted, source: JsonValue) -> str:
         """Read the manifest of a run, and return the strategy of its team."""
-        self.looks.read_manifest(source)
+        self.appearance.read_manifest(source)
         self._declared = fields_of(fields_of(source).get("manifest")).get("teams")
         strategy = fields_of(fields_of(self._declared).get(fact.team)).get("strategy")
         return strategy if isinstance(strategy, str) else next(iter(fact.strategies), "")
@@ -195,8 +195,8 @@ class Stage:
         return self._run if ask is None else ask.team
 
     def expert(self, team: TeamAtWork, name: str) -> PageExpert:
-        """Return a member of a team with its look."""
-        return self.looks.expert(team.prefix + name, name)
+        """Return a member of a team, with its colour and avatar."""
+        return self.appearance.expert(team.prefix + name, name)
 
     def ids(self, team: TeamAtWork, names: tuple[str, ...]) -> tuple[str, ...]:
         """The ids of members of a team."""

@@ -8,11 +8,13 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.server.page.builder import PageDraft, page_criteria, page_judges
+from teamwright.server.page.builder import EventBuilder, page_value
 from teamwright.server.page.page_events import (
+    PageCriterion,
     PageExpertJoined,
     PageExpertLeft,
     PageFailure,
+    PageJudge,
     PageMessage,
     PagePart,
     PagePhase,
@@ -43,6 +45,7 @@ from teamwright.values.events.team import (
 from teamwright.values.key import join_key
 from teamwright.values.people.questions import Answer
 from teamwright.values.secrets.patterns import mask_text, mask_value
+from teamwright.values.verdicts import JudgeRecord
 
 MODES: Mapping[str, Literal["subtasks", "compete"]] = {
     "subtask_parallel": "subtasks",
@@ -66,53 +69,55 @@ ExpertId = Callable[[str], str]
 """Returns the id of the expert with a name."""
 
 
-def project_team(draft: PageDraft, fact: Fact) -> bool:
+def project_team(builder: EventBuilder, fact: Fact) -> bool:
     """Add what a fact about a team shows; returns whether nothing else needs to be said about it."""
     match fact:
         case TeamStarted():
-            _formed(draft, fact)
+            _formed(builder, fact)
         case TeamLife():
-            _life(draft, fact)
+            _life(builder, fact)
         case TeamMessage(type=type, by=by, to=to, text=text):
-            to = draft.stage.ids(draft.team, to)
+            to = builder.state.ids(builder.team, to)
             more = {"phase": fact.phase, "original": fact.original}
-            draft.add(PageMessage(**draft.head(by), type=type, text=mask_text(text), to=to, round=fact.round, **more))
+            builder.add(
+                PageMessage(**builder.head(by), type=type, text=mask_text(text), to=to, round=fact.round, **more)
+            )
         case TeamHandoff(source=source, to=to, reason=reason):
-            ids = draft.stage.ids(draft.team, (to,) if to else ())
-            draft.add(PageMessage(**draft.head(source), type="handoff", text=mask_text(reason), to=ids))
+            ids = builder.state.ids(builder.team, (to,) if to else ())
+            builder.add(PageMessage(**builder.head(source), type="handoff", text=mask_text(reason), to=ids))
         case TeamMessageSent(by=by, to=to, round=round):
-            ids = draft.stage.ids(draft.team, to)
-            draft.add(PageMessage(**draft.head(by), type="handoff", text="", to=ids, round=round))
+            ids = builder.state.ids(builder.team, to)
+            builder.add(PageMessage(**builder.head(by), type="handoff", text="", to=ids, round=round))
         case TeamEvaluationStarted():
             pass  # the judge's own ask is shown
         case TeamEvaluationResult():
-            _verdict(draft, fact)
+            _verdict(builder, fact)
         case TeamMerged():
-            _vote(draft, fact)
+            _vote(builder, fact)
         case _:
-            return _project_plan(draft, fact)
+            return _project_plan(builder, fact)
     return True
 
 
-def _project_plan(draft: PageDraft, fact: Fact) -> bool:
+def _project_plan(builder: EventBuilder, fact: Fact) -> bool:
     match fact:
         case TeamPlanChanged():
-            _plan_changed(draft, fact)
+            _plan_changed(builder, fact)
         case TeamPlanStatus(status=status, plan_version=version, reason=reason):
-            _plan(draft, version, status, reason=reason)
+            _plan(builder, version, status, reason=reason)
         case TeamPhase():
-            _phase(draft, fact)
+            _phase(builder, fact)
         case TeamStepAssigned(step=step, member=member, attempt=attempt):
-            draft.team.records_steps = True
-            draft.team.states.pop(step, None)
-            draft.set_step(step, "running", attempt=attempt, members=(member,))
+            builder.team.records_steps = True
+            builder.team.states.pop(step, None)
+            builder.set_step(step, "running", attempt=attempt, members=(member,))
         case TeamStepFailed(step=step, member=member, attempt=attempt, error=error, rung=rung):
             state = "running" if rung in ("retry", "downgrade_model") else "failed"
-            draft.set_step(step, state, attempt=attempt, members=(member,), reason=error)
+            builder.set_step(step, state, attempt=attempt, members=(member,), reason=error)
             return False  # the note says what happens now
         case TeamStepCompleted() as done:
-            draft.team.states.pop(done.step, None)
-            draft.set_step(
+            builder.team.states.pop(done.step, None)
+            builder.set_step(
                 done.step,
                 done.state,
                 attempt=done.attempts,
@@ -121,21 +126,21 @@ def _project_plan(draft: PageDraft, fact: Fact) -> bool:
                 score=done.score,
             )
         case StepSkipped(step=step, reason=reason, because=because):
-            draft.set_step(step, "skipped", reason=SKIPPED[reason].format(", ".join(because)))
+            builder.set_step(step, "skipped", reason=SKIPPED[reason].format(", ".join(because)))
         case _:
             return False
     return True
 
 
-def _formed(draft: PageDraft, fact: TeamStarted) -> None:
-    team, stage = draft.team, draft.stage
-    stage.form(team, fact)
-    members = tuple(stage.expert(team, name) for name in fact.members)
-    stage.announced.update(one.id for one in members)
+def _formed(builder: EventBuilder, fact: TeamStarted) -> None:
+    team, state = builder.team, builder.state
+    state.form(team, fact)
+    members = tuple(state.expert(team, name) for name in fact.members)
+    state.announced.update(one.id for one in members)
     described = _declared_text(team, "description")
-    draft.add(
+    builder.add(
         PageTeamFormed(
-            **draft.head(key=team.scope),
+            **builder.head(key=team.scope),
             team=team.name,
             strategy=fact.strategy,
             members=members,
@@ -144,7 +149,7 @@ def _formed(draft: PageDraft, fact: TeamStarted) -> None:
             description=mask_text(described),
         )
     )
-    _plan(draft, 0, "executing")
+    _plan(builder, 0, "executing")
 
 
 def _declared_text(team: TeamAtWork, name: str) -> str:
@@ -152,38 +157,40 @@ def _declared_text(team: TeamAtWork, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _life(draft: PageDraft, fact: TeamLife) -> None:
-    team, stage = draft.team, draft.stage
+def _life(builder: EventBuilder, fact: TeamLife) -> None:
+    team, state = builder.team, builder.state
     before = set(team.members)
     for name in fact.members:
         if name not in before and team.members:
-            expert = stage.expert(team, name)
-            stage.announced.add(expert.id)
-            described = mask_text(stage.looks.description_of(name))
+            expert = state.expert(team, name)
+            state.announced.add(expert.id)
+            described = mask_text(state.appearance.description_of(name))
             role = "lead" if name == fact.lead else "member"
-            draft.add(PageExpertJoined(**draft.head(expert), role=role, description=described, reason=fact.reason))
+            builder.add(PageExpertJoined(**builder.head(expert), role=role, description=described, reason=fact.reason))
     for name in fact.left:
         if name not in team.left:
-            draft.add(PageExpertLeft(**draft.head(name), reason=mask_text(fact.reason)))
+            builder.add(PageExpertLeft(**builder.head(name), reason=mask_text(fact.reason)))
     team.members, team.left, team.lead = fact.members, fact.left, fact.lead
     lead = team.prefix + fact.lead if fact.lead else ""
-    draft.add(PageTeamLife(**draft.head(), state=fact.state, lead=lead, reason=mask_text(fact.reason)))
+    builder.add(PageTeamLife(**builder.head(), state=fact.state, lead=lead, reason=mask_text(fact.reason)))
 
 
-def _verdict(draft: PageDraft, fact: TeamEvaluationResult) -> None:
-    verdict, scope = fact.verdict, draft.event.scope
+def _verdict(builder: EventBuilder, fact: TeamEvaluationResult) -> None:
+    verdict, scope = fact.verdict, builder.event.scope
     judge = verdict.judges[0].member if verdict.judges else ""
-    step = draft.team.step_of(draft.key)
-    draft.add(
+    step = builder.team.step_of(builder.key)
+    builder.add(
         PageVerdict(
-            **draft.head(fact.member),
+            **builder.head(fact.member),
             work=join_key(scope, fact.work),
             attempt=fact.attempt,
             outcome=verdict.outcome,
             score=verdict.score,
-            criteria=page_criteria(verdict.criteria),
+            criteria=tuple(
+                page_value(PageCriterion, one.changed(reason=mask_text(one.reason))) for one in verdict.criteria
+            ),
             judge=judge,
-            judges=page_judges(verdict.judges),
+            judges=tuple(map(_judge, verdict.judges)),
             feedback=mask_text(verdict.feedback),
             suggestions=tuple(map(mask_text, verdict.suggestions)),
             step=step,
@@ -191,19 +198,23 @@ def _verdict(draft: PageDraft, fact: TeamEvaluationResult) -> None:
             warnings=tuple(map(mask_text, verdict.warnings)),
         )
     )
-    if step and not draft.team.records_steps:
+    if step and not builder.team.records_steps:
         state = "completed" if verdict.passes else "running" if verdict.outcome == "revise" else "failed"
-        draft.set_step(step, state, attempt=fact.attempt, verdict=verdict.outcome, score=verdict.score)
-    if verdict.passes and step in draft.team.milestones:
-        title = draft.team.names.get(step, step)
-        draft.add(PageMessage(**draft.head(fact.member), type="milestone", text=mask_text(title), phase=step))
+        builder.set_step(step, state, attempt=fact.attempt, verdict=verdict.outcome, score=verdict.score)
+    if verdict.passes and step in builder.team.milestones:
+        title = builder.team.names.get(step, step)
+        builder.add(PageMessage(**builder.head(fact.member), type="milestone", text=mask_text(title), phase=step))
 
 
-def _vote(draft: PageDraft, fact: TeamMerged) -> None:
-    prefix = draft.team.prefix
-    draft.add(
+def _judge(one: JudgeRecord) -> PageJudge:
+    return PageJudge(name=one.member, model=one.model, scores=one.scores, spread=one.spread)
+
+
+def _vote(builder: EventBuilder, fact: TeamMerged) -> None:
+    prefix = builder.team.prefix
+    builder.add(
         PageVote(
-            **draft.head(fact.by),
+            **builder.head(fact.by),
             phase=fact.phase,
             merge=fact.merge,
             entries={answer: prefix + member for answer, member in fact.entries.items()},
@@ -216,19 +227,21 @@ def _vote(draft: PageDraft, fact: TeamMerged) -> None:
     )
 
 
-def _plan_changed(draft: PageDraft, fact: TeamPlanChanged) -> None:
-    team = draft.team
+def _plan_changed(builder: EventBuilder, fact: TeamPlanChanged) -> None:
+    team = builder.team
     team.plan, team.lead = fact.plan, fact.lead or team.lead
     status = fact.plan.get("status") if isinstance(fact.plan, dict) else None
-    _plan(draft, fact.plan_version, str(status or "draft"), fact, reason=fact.reason)
+    _plan(builder, fact.plan_version, str(status or "draft"), fact, reason=fact.reason)
     if fact.to and fact.difference:
-        text, to = mask_text("\n".join(fact.difference)), draft.stage.ids(team, fact.to)
-        draft.add(PageMessage(**draft.head(fact.by), type="plan_update", text=text, to=to))
+        text, to = mask_text("\n".join(fact.difference)), builder.state.ids(team, fact.to)
+        builder.add(PageMessage(**builder.head(fact.by), type="plan_update", text=text, to=to))
 
 
-def _plan(draft: PageDraft, version: int, status: str, change: TeamPlanChanged | None = None, reason: str = "") -> None:
+def _plan(
+    builder: EventBuilder, version: int, status: str, change: TeamPlanChanged | None = None, reason: str = ""
+) -> None:
     """Add the plan of the team as it is now; a team without a plan has none."""
-    team, prefix = draft.team, draft.team.prefix
+    team, prefix = builder.team, builder.team.prefix
     steps = tuple(plan_steps(team.plan, team.states, lambda name: prefix + name))
     if not steps:
         return
@@ -237,9 +250,9 @@ def _plan(draft: PageDraft, version: int, status: str, change: TeamPlanChanged |
     team.names = {step.id: step.name for step in steps}
     team.milestones = {step.id for step in steps if step.milestone}
     by = "" if change is None else change.by
-    draft.add(
+    builder.add(
         PagePlanUpdate(
-            **draft.head(by),
+            **builder.head(by),
             version=version,
             status=status,
             steps=steps,
@@ -247,33 +260,33 @@ def _plan(draft: PageDraft, version: int, status: str, change: TeamPlanChanged |
             by=prefix + by if by else "",
             lead=prefix + team.lead if team.lead else "",
             reason=mask_text(reason),
-            to=() if change is None else draft.stage.ids(team, change.to),
+            to=() if change is None else builder.state.ids(team, change.to),
         )
     )
 
 
-def propose_plan(draft: PageDraft, proposed: Body) -> None:
+def propose_plan(builder: EventBuilder, proposed: Body) -> None:
     """Show the plan that a person is asked to confirm, where the strategy has recorded none."""
-    team, ask = draft.team, draft.stage.ask_around(draft.key)
-    plan = _plan_in(draft.source.value(proposed))
+    team, ask = builder.team, builder.state.ask_around(builder.key)
+    plan = _plan_in(builder.source.value(proposed))
     if team.plan_version == 0 and ask is not None and ask.is_team and fields_of(plan).get("steps"):
-        team.plan, team.proposal = plan, draft.key
-        _plan(draft, 0, "draft")
+        team.plan, team.proposal = plan, builder.key
+        _plan(builder, 0, "draft")
 
 
-def decide_plan(draft: PageDraft, answer: Answer) -> None:
+def decide_plan(builder: EventBuilder, answer: Answer) -> None:
     """Show the proposed plan as a person has confirmed or edited it; a team with a rejected plan fails."""
-    team = draft.team
-    if team.proposal != draft.key or answer.text == "reject":
+    team = builder.team
+    if team.proposal != builder.key or answer.text == "reject":
         return
     if answer.text == "edit":
         team.plan = _plan_in(mask_value(answer.data))
-    _plan(draft, 0, "executing")
+    _plan(builder, 0, "executing")
 
 
-def close_plan(draft: PageDraft, failure: PageFailure | None) -> None:
+def close_plan(builder: EventBuilder, failure: PageFailure | None) -> None:
     """End the plan of a team whose strategy does not record that."""
-    team = draft.team
+    team = builder.team
     if team.plan_status not in OPEN_PLAN:
         return
     if failure is not None and failure.error == "cancelled":
@@ -281,14 +294,14 @@ def close_plan(draft: PageDraft, failure: PageFailure | None) -> None:
     else:
         failed = failure is not None or (team.ended is not None and team.ended.status in ("failed", "timeout"))
         status = "failed" if failed else "completed"
-    _plan(draft, team.plan_version, status)
+    _plan(builder, team.plan_version, status)
 
 
-def reopen_plan(draft: PageDraft) -> None:
+def reopen_plan(builder: EventBuilder) -> None:
     """Continue the plan of a team that had ended in the source of a fork."""
-    draft.team = team = draft.stage.team_around(draft.event.scope)
+    builder.team = team = builder.state.team_around(builder.event.scope)
     if team.plan_status:
-        _plan(draft, team.plan_version, "executing")
+        _plan(builder, team.plan_version, "executing")
 
 
 def _plan_in(value: JsonValue) -> JsonValue:
@@ -298,13 +311,13 @@ def _plan_in(value: JsonValue) -> JsonValue:
         return None
 
 
-def _phase(draft: PageDraft, fact: TeamPhase) -> None:
-    team = draft.team
+def _phase(builder: EventBuilder, fact: TeamPhase) -> None:
+    team = builder.team
     team.records_steps = True
-    experts = draft.stage.ids(team, fact.members)
-    draft.add(
+    experts = builder.state.ids(team, fact.members)
+    builder.add(
         PagePhase(
-            **draft.head(key=join_key(team.scope, fact.phase)),
+            **builder.head(key=join_key(team.scope, fact.phase)),
             phase=fact.phase,
             name=mask_text(team.names.get(fact.phase, fact.phase)),
             status=fact.status,
@@ -312,7 +325,7 @@ def _phase(draft: PageDraft, fact: TeamPhase) -> None:
             experts=experts,
         )
     )
-    draft.set_step(fact.phase, STATES[fact.status], attempt=fact.attempt, members=fact.members)
+    builder.set_step(fact.phase, STATES[fact.status], attempt=fact.attempt, members=fact.members)
 
 
 def plan_steps(plan: JsonValue, states: Mapping[str, StepState], expert_id: ExpertId) -> Iterator[PagePlanStep]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teamwright.history.budget_levels import BudgetLevels, Level
-from teamwright.server.page.builder import PageDraft, page_amounts
+from teamwright.server.page.builder import EventBuilder, page_value
 from teamwright.server.page.page_events import PageAmounts, PageBudget, PageWait, WaitKind
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -33,47 +33,47 @@ class Waits:
     def __init__(self) -> None:
         self._open: dict[str, PageWait] = {}
 
-    def project(self, draft: PageDraft, fact: Fact) -> None:
+    def project(self, builder: EventBuilder, fact: Fact) -> None:
         """Add the waits that an event begins or ends."""
         match fact:
             case PersonAsked(question=question):
                 whom = (mask_text(question.to),) if question.to else ()
-                self._begin(draft, draft.key, "person", whom, mask_text(question.text))
+                self._begin(builder, builder.key, "person", whom, mask_text(question.text))
             case PersonAnswered():
-                self._end(draft, draft.key)
+                self._end(builder, builder.key)
             case AgentCallFailed(retry_in=float() | int() as seconds, message=message):
-                self._begin(draft, draft.key, "retry", (), mask_text(message), seconds=float(seconds))
+                self._begin(builder, builder.key, "retry", (), mask_text(message), seconds=float(seconds))
             case BudgetAwaited(level=level, holders=holders):
-                self._begin(draft, draft.key, "budget", holders, level)
+                self._begin(builder, builder.key, "budget", holders, level)
             case StepHeldUp(keys=keys, by=by, step=step):
-                key = join_key(draft.team.scope, step) if step else draft.event.scope
-                self._begin(draft, key, "keys", by, ", ".join(keys), step=step)
-                draft.set_step(step, "waiting")
+                key = join_key(builder.team.scope, step) if step else builder.event.scope
+                self._begin(builder, key, "keys", by, ", ".join(keys), step=step)
+                builder.set_step(step, "waiting")
             case AgentAsked():
-                self._asked(draft)
+                self._asked(builder)
             case AgentCalled() | BudgetRefused() | StepSkipped() if self._open:
-                self._end(draft, draft.key)
-                self._end(draft, draft.event.scope)
+                self._end(builder, builder.key)
+                self._end(builder, builder.event.scope)
             case AgentReplied() | AgentFailed() if self._open:
-                self._end_inside(draft, draft.key)
+                self._end_inside(builder, builder.key)
             case RunEnded():
-                self._end_inside(draft, "")
+                self._end_inside(builder, "")
             case _:
                 pass
 
-    def _asked(self, draft: PageDraft) -> None:
+    def _asked(self, builder: EventBuilder) -> None:
         """Let a member that asks another one as a tool wait for it, and end the wait of the step that starts."""
-        ask = draft.stage.asks[draft.key]
+        ask = builder.state.asks[builder.key]
         if self._open and ask.step:
-            self._end(draft, join_key(ask.team.scope, ask.step))
+            self._end(builder, join_key(ask.team.scope, ask.step))
         if ask.asker is not None:
-            wait = PageWait(**draft.head(ask.asker.expert), what="member", whom=(ask.expert.id,))
-            self._open[draft.key] = wait
-            draft.add(wait)
+            wait = PageWait(**builder.head(ask.asker.expert), what="member", whom=(ask.expert.id,))
+            self._open[builder.key] = wait
+            builder.add(wait)
 
     def _begin(
         self,
-        draft: PageDraft,
+        builder: EventBuilder,
         key: str,
         what: WaitKind,
         whom: tuple[str, ...],
@@ -82,22 +82,22 @@ class Waits:
         step: str = "",
         seconds: float | None = None,
     ) -> None:
-        ask = draft.stage.ask_around(draft.key)
+        ask = builder.state.ask_around(builder.key)
         expert = None if ask is None or ask.is_team else ask.expert
-        wait = PageWait(**draft.head(expert, key), what=what, whom=whom, text=text, step=step, seconds=seconds)
+        wait = PageWait(**builder.head(expert, key), what=what, whom=whom, text=text, step=step, seconds=seconds)
         self._open[key] = wait
-        draft.add(wait)
+        builder.add(wait)
 
-    def _end(self, draft: PageDraft, key: str) -> None:
+    def _end(self, builder: EventBuilder, key: str) -> None:
         wait = self._open.pop(key, None)
         if wait is not None:
-            seconds = round(max(0.0, draft.event.time - wait.time), 3)
-            head = draft.head(wait.expert, key)
-            draft.add(wait.changed(**{**head, "scope": wait.scope}, seconds=seconds, ended=True))
+            seconds = round(max(0.0, builder.event.time - wait.time), 3)
+            head = builder.head(wait.expert, key)
+            builder.add(wait.changed(**{**head, "scope": wait.scope}, seconds=seconds, ended=True))
 
-    def _end_inside(self, draft: PageDraft, key: str) -> None:
+    def _end_inside(self, builder: EventBuilder, key: str) -> None:
         for one in [one for one in self._open if in_scope(one, key)]:
-            self._end(draft, one)
+            self._end(builder, one)
 
 
 class BudgetView:
@@ -108,25 +108,25 @@ class BudgetView:
         self._used: Usage = NOTHING
         self._calls = 0
 
-    def project(self, draft: PageDraft, fact: Fact) -> None:
+    def project(self, builder: EventBuilder, fact: Fact) -> None:
         """Apply an event, and add the levels that it has changed, the innermost first."""
-        event = draft.event
+        event = builder.event
         self._levels.apply(event)
         match fact:
             case AgentReturned(usage=usage) if usage.total_tokens or usage.usd or usage.tool_calls:
                 self._used, self._calls = self._used + usage, self._calls + 1
-                self._add_around(draft, event.scope)
+                self._add_around(builder, event.scope)
             case AgentCallFailed(charged=True, usage=usage):
                 self._used, self._calls = self._used + usage, self._calls + 1
-                self._add_around(draft, event.scope)
+                self._add_around(builder, event.scope)
             case BudgetOpened() | BudgetRaised():
-                self._add(draft, event.scope)
+                self._add(builder, event.scope)
             case BudgetDegraded(rung=rung, undone=undone):
-                draft.team.rungs.pop(rung, None)
+                builder.team.rungs.pop(rung, None)
                 if not undone:
-                    draft.team.rungs[rung] = None
+                    builder.team.rungs[rung] = None
                 level = next(self._around(event.scope), None)
-                self._add(draft, "" if level is None else level.scope, rung)
+                self._add(builder, "" if level is None else level.scope, rung)
             case _:
                 pass
 
@@ -134,13 +134,13 @@ class BudgetView:
         levels = self._levels.by_scope
         return (levels[one] for one in key_and_parents(scope) if one in levels)
 
-    def _add_around(self, draft: PageDraft, scope: str) -> None:
+    def _add_around(self, builder: EventBuilder, scope: str) -> None:
         for level in self._around(scope):
             if level.scope:
-                self._add(draft, level.scope)
-        self._add(draft, "")
+                self._add(builder, level.scope)
+        self._add(builder, "")
 
-    def _add(self, draft: PageDraft, scope: str, rung: str = "") -> None:
+    def _add(self, builder: EventBuilder, scope: str, rung: str = "") -> None:
         level = self._levels.by_scope.get(scope)
         seconds = round(self._levels.driver_seconds, 3)
         if level is None:
@@ -148,16 +148,16 @@ class BudgetView:
             spent = PageAmounts(tokens=used.total_tokens, usd=used.usd, calls=self._calls, seconds=seconds)
             reserved, limits = NONE_RESERVED, None
         else:
-            spent = page_amounts(level.used(self._levels.driver_seconds))
-            reserved, limits = page_amounts(level.reserved()), page_amounts(level.limits)
-        draft.add(
+            spent = page_value(PageAmounts, level.used(self._levels.driver_seconds))
+            reserved, limits = page_value(PageAmounts, level.reserved()), page_value(PageAmounts, level.limits)
+        builder.add(
             PageBudget(
-                **draft.head(key=scope),
+                **builder.head(key=scope),
                 level=scope,
                 spent=spent,
                 reserved=reserved,
                 limits=limits,
                 rung=rung,
-                rungs=tuple(draft.team.rungs),
+                rungs=tuple(builder.team.rungs),
             )
         )

@@ -58,7 +58,7 @@ def opened(browser: Browser) -> Iterator[Page]:
 
 def _open(page: Page, log: EventLog, folder: Path) -> None:
     page_build.build()
-    data = json.dumps({"format": "teamwright.server.page/1", "run_id": "crowd-1", "events": log.events, "prompts": {}})
+    data = json.dumps({"format": "teamwright.page/1", "run_id": "crowd-1", "events": log.events, "prompts": {}})
     file = folder / "run.html"
     file.write_text(html_file("Run crowd-1", data, PageBundle.load()), encoding="utf-8")
     page.goto(file.as_uri())

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from teamwright.server.page.page_events import PageEvent
-from teamwright.server.page.schema import page_schema
+from teamwright.server.page.page_events import PageEvent, page_schema
 from tools import page_events
 from tools.page_samples import FIXTURES, SAMPLES
 
