@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "runtime/replay_observer.py": "runtime/test_prompts.py",
     "cli/wing_options.py": "lab/commands/test_auto_topology.py",
     "cluster/wing.py": "test_wings.py",
     "experts/wing.py": "test_wings.py",
@@ -125,17 +126,12 @@ COVERED_BY = {
     "values/record_checks.py": "laws/test_every_record_can_be_read.py",
     "values/limits/compact.py": "agents/test_compaction.py",
     "history/conversation.py": "runtime/test_conversations.py",
-    "history/record/asks.py": "history/record/test_run_record.py",
     "server/page/builder.py": "server/page/test_projection.py",
     "server/page/asks.py": "server/page/test_projection.py",
     "server/page/waits.py": "server/page/test_projection.py",
     "server/page/run_events.py": "server/page/test_projection.py",
     "agents/model/request_description.py": "runtime/test_prompts.py",
-    "runtime/probe.py": "runtime/test_prompts.py",
-    "teams/codeless.py": "lab/replay/test_what_if.py",
-    "history/wording/live.py": "cli/runs/test_steer.py",
-    "history/wording/interventions.py": "cli/runs/test_steer.py",
-    "history/record/interventions.py": "runtime/context/test_interventions.py",
+    "teams/codeless.py": "lab/simulation/test_what_if.py",
     "history/record/charges.py": "history/record/test_run_record.py",
     "lab/evaluation/tables.py": "lab/evaluation/test_report.py",
     "teams/manifests/checks/cycles.py": "teams/manifests/checks/test_teams.py",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.experts.checks import CheckContext, CheckFile
     from teamwright.experts.collaboration.change import (
         PlanChange,
         affected_experts,
@@ -25,18 +26,15 @@ if TYPE_CHECKING:
         ReactOptions,
         Role,
     )
-    from teamwright.experts.evaluation.check_context import CheckContext, CheckFile
-    from teamwright.experts.evaluation.comparison import PairComparison, compare_works
-    from teamwright.experts.evaluation.rubric import Rubric
+    from teamwright.experts.expert_agent import introduce, make_expert
+    from teamwright.experts.formation import RoleDraft, TeamDraft, draft_named, form_team
+    from teamwright.experts.judge import PairComparison, compare_works
     from teamwright.experts.live.feed import feed_transport
-    from teamwright.experts.profiles.agent import introduce, make_expert
-    from teamwright.experts.profiles.formation import RoleDraft, TeamDraft, draft_named, form_team
-    from teamwright.experts.profiles.registry import ExpertTemplates
-    from teamwright.experts.profiles.skill_tool import read_skills
-    from teamwright.experts.profiles.template import ExpertTemplate
-    from teamwright.experts.ratings.track_record import Rating, Ratings, rate_runs
-    from teamwright.experts.routing.request import parse_request
-    from teamwright.experts.routing.router import Router
+    from teamwright.experts.ratings import Rating, Ratings, rate_runs
+    from teamwright.experts.routing import Router, parse_request
+    from teamwright.experts.rubric import Rubric
+    from teamwright.experts.skills import read_skills
+    from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
     from teamwright.values.specs.evaluation import Criterion, Evaluate, Length
     from teamwright.values.specs.expert import ExpertProfile
     from teamwright.values.verdicts import CriterionResult, EvaluationVerdict, JudgeRecord
@@ -103,18 +101,16 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.experts.coordination.options": (
             "DispatchOptions ExpertOptions ExpertStep FailureLadder ReactOptions Role"
         ),
-        "teamwright.experts.evaluation.check_context": "CheckContext CheckFile",
-        "teamwright.experts.evaluation.comparison": "PairComparison compare_works",
-        "teamwright.experts.evaluation.rubric": "Rubric",
-        "teamwright.experts.profiles.agent": "introduce make_expert",
-        "teamwright.experts.profiles.formation": "RoleDraft TeamDraft draft_named form_team",
-        "teamwright.experts.profiles.registry": "ExpertTemplates",
-        "teamwright.experts.profiles.skill_tool": "read_skills",
-        "teamwright.experts.profiles.template": "ExpertTemplate",
+        "teamwright.experts.checks": "CheckContext CheckFile",
+        "teamwright.experts.judge": "PairComparison compare_works",
+        "teamwright.experts.rubric": "Rubric",
+        "teamwright.experts.expert_agent": "introduce make_expert",
+        "teamwright.experts.formation": "RoleDraft TeamDraft draft_named form_team",
+        "teamwright.experts.templates": "ExpertTemplate ExpertTemplates",
+        "teamwright.experts.skills": "read_skills",
         "teamwright.experts.live.feed": "feed_transport",
-        "teamwright.experts.routing.request": "parse_request",
-        "teamwright.experts.routing.router": "Router",
-        "teamwright.experts.ratings.track_record": "Rating Ratings rate_runs",
+        "teamwright.experts.routing": "Router parse_request",
+        "teamwright.experts.ratings": "Rating Ratings rate_runs",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.verdicts": "CriterionResult EvaluationVerdict JudgeRecord",

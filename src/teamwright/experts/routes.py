@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api/experts", tags=["experts"])
 async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
     """Return the templates of experts, or those that fit some words, the best first."""
     try:
-        from teamwright.experts.profiles.registry import ExpertTemplates
+        from teamwright.experts.templates import ExpertTemplates
     except ModuleNotFoundError:
         raise HTTPException(404, "this installation has no expert teams") from None
 
@@ -29,7 +29,7 @@ async def list_templates(search: str = "") -> list[dict[str, JsonValue]]:
 async def read_template(name: str) -> dict[str, JsonValue]:
     """Return a template whole, with its instructions."""
     try:
-        from teamwright.experts.profiles.registry import ExpertTemplates
+        from teamwright.experts.templates import ExpertTemplates
     except ModuleNotFoundError:
         raise HTTPException(404, "this installation has no expert teams") from None
 

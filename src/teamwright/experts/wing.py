@@ -6,7 +6,7 @@ WING = Wing(
     name="experts",
     commands={"ask": "teamwright.experts.commands.ask:ask", "experts": "teamwright.experts.commands.app:app"},
     hooks={
-        "expand_agents": "teamwright.experts.profiles.declarations:expand",
+        "expand_agents": "teamwright.experts.declarations:expand",
         "routes": "teamwright.experts.routes:router",
     },
 )

@@ -15,7 +15,7 @@ from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluators.protocol import EVALUATOR
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
-from teamwright.experts.evaluation.rubric import Rubric
+from teamwright.experts.rubric import Rubric
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event

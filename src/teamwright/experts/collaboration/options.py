@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
-from teamwright.experts.profiles.lead import default_lead
+from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.protocol import Members
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentName

@@ -12,8 +12,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, 
 from teamwright.experts.commands.rate import rate
 
 if TYPE_CHECKING:
-    from teamwright.experts.profiles.registry import ExpertTemplates
-    from teamwright.experts.profiles.template import ExpertTemplate
+    from teamwright.experts.templates import ExpertTemplate, ExpertTemplates
 
 app = typer.Typer(help="List, show, search, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(rate)
@@ -99,7 +98,7 @@ def new(
 ) -> int:
     """Create a template of your own; an existing file is never overwritten."""
     from teamwright.errors import UsageError
-    from teamwright.experts.profiles.template import ExpertTemplate
+    from teamwright.experts.templates import ExpertTemplate
 
     ExpertTemplate(name=name)  # refuses a name that is none
     copied = None if source is None else Path(_templates(folder).get(source).file)
@@ -122,7 +121,7 @@ def new(
 
 def _templates(folder: Path) -> ExpertTemplates:
     """The built-in templates and those of a folder, if it exists."""
-    from teamwright.experts.profiles.registry import ExpertTemplates
+    from teamwright.experts.templates import ExpertTemplates
 
     return ExpertTemplates(*([folder] if folder.is_dir() else []))
 

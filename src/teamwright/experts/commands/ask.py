@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     from teamwright.cli.interactive.drive import ViewOptions
     from teamwright.cli.interactive.prompt import Prompt
-    from teamwright.experts.routing.request import AskRequest
-    from teamwright.experts.routing.route import Route
-    from teamwright.experts.routing.router import DraftedTeam, Router
+    from teamwright.experts.routing import AskRequest, DraftedTeam, Route, Router
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.engine import Engine
     from teamwright.values.limits.limits import Limits
@@ -134,7 +132,7 @@ def ask(
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
     from teamwright.cli.interactive.drive import drive, report_end
     from teamwright.cli.interactive.open import new_engine
-    from teamwright.experts.routing.request import parse_request
+    from teamwright.experts.routing import parse_request
     from teamwright.runtime.admission.same_run import require_same_task
     from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
@@ -168,8 +166,8 @@ async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
 
 
 def _router(engine: Engine, options: AskOptions) -> Router:
-    from teamwright.experts.profiles.registry import ExpertTemplates
-    from teamwright.experts.routing.router import Router
+    from teamwright.experts.routing import Router
+    from teamwright.experts.templates import ExpertTemplates
 
     folders = [options.folder] if options.folder.is_dir() else []
     templates = ExpertTemplates(*folders)
@@ -251,8 +249,8 @@ def _edited(router: Router, routed: RoutedTask, text: str, prompt: Prompt) -> Ro
     """The plan with the edited draft; unchanged, with the reason, if the draft can't be used."""
     from pydantic import ValidationError
 
-    from teamwright.experts.profiles.formation import TeamDraft
-    from teamwright.experts.routing.router import DraftedTeam
+    from teamwright.experts.formation import TeamDraft
+    from teamwright.experts.routing import DraftedTeam
     from teamwright.values.text.validation_messages import misfits_of, misfits_text
 
     try:

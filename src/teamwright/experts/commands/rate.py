@@ -13,7 +13,7 @@ from teamwright.values.text.display import NOTHING, number_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teamwright.experts.ratings.track_record import Rating, Ratings
+    from teamwright.experts.ratings import Rating, Ratings
     from teamwright.journal.protocol import Journal
 
 MOST_RUNS = 1000
@@ -51,7 +51,7 @@ def rate(
 
     async def work(journal: Journal) -> int:
         from teamwright.errors import UsageError
-        from teamwright.experts.ratings.track_record import rate_runs
+        from teamwright.experts.ratings import rate_runs
 
         found = await rate_runs(journal, await _run_ids(journal, runs, team))
         for run, reason in list(found.left_out.items())[:10]:

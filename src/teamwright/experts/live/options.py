@@ -8,7 +8,7 @@ from pydantic import Field
 
 from teamwright.experts.collaboration.plan import Phase, Roster
 from teamwright.experts.collaboration.plan_check import phase_flaws
-from teamwright.experts.profiles.lead import default_lead
+from teamwright.experts.expert_agent import default_lead
 from teamwright.strategies.protocol import Issue, Members, Settings
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import MemberName

@@ -1,1 +1,0 @@
-"""Evaluation: the rubric with its checks, and judges."""

@@ -1,1 +1,0 @@
-"""Who the experts of a team are: profiles, templates, skills, and how a team is formed."""

@@ -1,1 +1,0 @@
-"""Ratings of experts and templates, read from past runs."""
