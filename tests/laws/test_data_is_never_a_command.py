@@ -28,6 +28,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.transcript import header_name
 from tests.histories.teams import TASK, TEAMS
+from tests.profiles import sampled
 from tests.values.turns.test_transcript import HOSTILE, headers
 
 COMMAND: JsonValue = {
@@ -62,7 +63,7 @@ class Listener:
         return hear
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sampled(20, 50), suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(TEAMS)), body=HOSTILE, brought=st.lists(st.tuples(HOSTILE, HOSTILE), max_size=2))
 async def test_whatever_a_member_says_it_cannot_speak_for_others(  # S-03
     name: str, body: str, brought: list[tuple[str, str]]

@@ -31,6 +31,7 @@ from teamwright.values.turns.turn import Turn
 from tests.kit.effects import wait_until, yield_to_loop
 from tests.laws.program import program_team
 from tests.laws.random_programs import RUN_ID, TASK, cut, has_begun, log_of
+from tests.profiles import examples
 
 PROMPT, FRAME = 20, 16
 RATE = Rate(input=3, output=7)
@@ -129,6 +130,7 @@ trees = group(st.recursive(spenders, group, max_leaves=8))
 cuts = st.lists(st.floats(0, 1, exclude_max=True, width=16), min_size=1, max_size=2)
 
 
+@examples(15)
 @given(made=trees, limits=bounds, cut_at=cuts)
 async def test_no_level_ever_spends_or_holds_more_than_its_limit(
     made: Group, limits: Limits | None, cut_at: list[float]

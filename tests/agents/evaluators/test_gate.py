@@ -26,6 +26,7 @@ from tests.kit.evaluators import AnyEvaluator, WordEvaluator, evaluated, words
 from tests.kit.members import FakeMembers
 from tests.kit.records import cut_and_resume
 from tests.kit.runs import TASK, run
+from tests.profiles import examples
 
 
 def passed(name: str, score: float = 1.0) -> CriterionResult:
@@ -179,6 +180,7 @@ ANY_VERDICT = st.builds(
 )
 
 
+@examples(15)
 @given(ANY_VERDICT, st.sampled_from([0.3, 0.5, 1.0]), st.booleans())
 def test_whatever_an_evaluator_says_only_results_pass_work(
     said: EvaluationVerdict, threshold: float, required: bool
