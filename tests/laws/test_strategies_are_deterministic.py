@@ -11,8 +11,8 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.sequential import Sequential
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.teams.team import Team
 from teamwright.values.results import Outcome

@@ -13,19 +13,19 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.strategies.conversation.graph import Graph
-from teamwright.strategies.conversation.round_robin import RoundRobin
-from teamwright.strategies.conversation.selector import Selector
-from teamwright.strategies.conversation.sequential import Sequential
-from teamwright.strategies.delegation.hierarchical import Hierarchical
-from teamwright.strategies.parallel.fan_out import FanOut
+from teamwright.strategies.fan_out import FanOut
+from teamwright.strategies.graph import Graph
+from teamwright.strategies.hierarchical import Hierarchical
 from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.lead_subagent import LeadSubagent
 from teamwright.strategies.plan.mesh_team import MeshTeam
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
-from teamwright.strategies.reactive.reactive import Reactive
+from teamwright.strategies.reactive import Reactive
+from teamwright.strategies.round_robin import RoundRobin
+from teamwright.strategies.selector import Selector
+from teamwright.strategies.sequential import Sequential
 from teamwright.strategies.team_conversation import TeamConversation
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.testing.strategy_trial import TASK

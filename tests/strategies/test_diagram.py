@@ -1,4 +1,4 @@
-"""Diagrams of strategies: every node is a member or a named thing, and every arrow has both ends."""
+"""Diagrams of strategies: every node is a member or a named thing, every arrow has both ends, members fit on a line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from pydantic import JsonValue
 
 from teamwright import FunctionAgent, Team, load_team
 from teamwright.strategies import Outcome
-from teamwright.strategies.diagram import Arrow, Diagram, Node, chain_arrows, condition_label, places
+from teamwright.strategies.diagram import (
+    Arrow,
+    Diagram,
+    Node,
+    chain_arrows,
+    condition_label,
+    description_line,
+    introduction,
+    places,
+)
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from tests.paths import EXAMPLES
@@ -134,3 +143,13 @@ def test_events_are_drawn_between_their_emitters_and_subscribers() -> None:
         Arrow(source="on found", to="b", label="when depth < 3"),
     )
     assert found.nodes[3].about == "names what follows"
+
+
+@pytest.mark.parametrize(
+    ("description", "line", "introduced"),
+    [("", "", "critic"), ("Finds\n  weak  spots.", "Finds weak spots.", "critic: Finds weak spots.")],
+)
+def test_a_member_is_introduced_by_name_and_description(description: str, line: str, introduced: str) -> None:
+    agent = FunctionAgent("critic", lambda turn: "", description=description)
+    assert description_line(agent) == line
+    assert introduction(agent) == introduced

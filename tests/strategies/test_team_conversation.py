@@ -1,14 +1,22 @@
-"""A team's conversation: the turn of the next member, and the messages so far."""
+"""A team's conversation: the turn of the next member, the messages so far, and the turn limit.
+
+The predicted asks of strategies have the keys of the real asks.
+"""
 
 from __future__ import annotations
 
 import pytest
+from pydantic import JsonValue
 
-from teamwright.strategies.protocol import Settings, Task
-from teamwright.strategies.team_conversation import TeamConversation
+from teamwright import Engine, FunctionAgent, Team
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.strategies.team_conversation import TeamConversation, can_terminate, stop_at_limit
+from teamwright.values.events.agent import AgentAsked
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Reply
+from tests.kit.members import FakeMembers
 
 HISTORY = History.of([Message(name="user", content="before", role="user")])
 
@@ -69,3 +77,88 @@ def test_a_failure_keeps_the_messages() -> None:  # R-10
     outcome = conversation.failed(failure)
     assert (outcome.stop_reason, outcome.failure) == ("error", failure)
     assert [message.content for message in outcome.messages] == ["one"]
+
+
+STEPS: list[JsonValue] = [
+    {"id": "one", "agent": "b", "execution_tokens": 20, "coordination_tokens": 5},
+    {"id": "two", "agent": "c", "needs": ["one"]},
+]
+
+
+def team(strategy: str, max_turns: int | None = None, **options: JsonValue) -> Team:
+    members = [FunctionAgent(name, lambda turn: "a b c") for name in "abc"]
+    return Team("t", members=members, strategy=strategy, max_turns=max_turns, options=options)
+
+
+TEAMS = {
+    "sequential": team("sequential"),
+    "round_robin": team("round_robin", max_turns=2),
+    "selector": team("selector", max_turns=2, agent="a"),
+    "graph": team(
+        "graph", max_turns=2, edges=[{"from": "a", "to": "b"}, {"from": "b", "to": "c"}, {"from": "c", "to": "a"}]
+    ),
+    "fan_out": team("fan_out", chunks=["x", "y"], aggregator="c"),
+    "dag": team("dag", steps=STEPS),
+    "single": team("single", steps=STEPS),
+    "lead_subagent": Team(
+        "t",
+        members=[FunctionAgent(name, lambda turn: "done") for name in "ab"],
+        strategy="lead_subagent",
+        options={"steps": [{"id": "one", "execution_tokens": 25}, {"id": "two"}]},
+    ),
+    "star_team": team("star_team", steps=STEPS),
+    "mesh_team": team("mesh_team", steps=STEPS),
+}
+
+
+@pytest.mark.parametrize("made", TEAMS.values(), ids=TEAMS)
+async def test_every_ask_that_is_predicted_is_made(made: Team) -> None:  # Z-11
+    foretold = made.strategy.expected_asks(made.settings, Members(made.members, made.helpers))
+    async with Engine("memory") as engine:
+        result = await engine.run(made, "Go.")
+        events = await engine.journal.read(result.run_id)
+    asked = [event.key.removeprefix("t/") for event in events if isinstance(event.fact, AgentAsked)]
+    assert foretold
+    for key in foretold:
+        assert any(one == key or one.startswith(f"{key}/") for one in asked), (key, asked)
+
+
+def test_steps_are_predicted_with_what_they_are_expected_to_take() -> None:  # Z-11
+    made = TEAMS["star_team"]
+    assert made.strategy.expected_asks(made.settings, Members(made.members)) == {"one": 25, "two": 0, "lead/answer": 0}
+
+
+def test_nothing_is_predicted_where_nothing_is_known() -> None:
+    made = team("hierarchical", orchestrator="a")
+    assert made.strategy.expected_asks(made.settings, Members(made.members)) == {}
+
+
+def talk_with_one_reply() -> TeamConversation:
+    conversation = TeamConversation(Task("go"))
+    conversation.add(Reply.of("a", "said"))
+    return conversation
+
+
+def test_who_has_the_tool_can_terminate() -> None:
+    assert can_terminate(ScriptedAgent("a", [Rule(reply="x")], tools=["terminate"]))
+    assert not can_terminate(ScriptedAgent("a", [Rule(reply="x")]))
+    assert not can_terminate(FakeMembers().member("a"))
+
+
+def test_a_limit_ends_the_team_well_with_a_warning_that_names_it() -> None:
+    outcome = stop_at_limit(talk_with_one_reply(), Settings(max_turns=2), "2 rounds")
+    assert (outcome.stop_reason, outcome.failure) == ("max_turns", None)
+    assert outcome.warnings == ("stopped at its limit of 2 rounds (max_turns: 2)",)
+
+
+def test_a_limit_is_named_by_its_option() -> None:
+    outcome = stop_at_limit(talk_with_one_reply(), Settings(), "3 decisions", "max_iterations: 3")
+    assert outcome.warnings == ("stopped at its limit of 3 decisions (max_iterations: 3)",)
+
+
+def test_a_limit_may_be_a_failure_and_its_messages_are_kept() -> None:
+    outcome = stop_at_limit(talk_with_one_reply(), Settings(max_turns=2, on_max_turns="fail"), "2 rounds")
+    assert outcome.stop_reason == "max_turns"
+    assert outcome.failure is not None
+    assert outcome.failure.error == "max_turns"
+    assert [message.content for message in outcome.messages] == ["said"]

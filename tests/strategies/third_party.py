@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy, Task
+from teamwright.strategies.sequential import Sequential
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.specs.manifest import AgentName, MemberName

@@ -1,4 +1,4 @@
-"""The diagram of a team before it runs: nodes, and arrows between them.
+"""The diagram of a team before it runs: nodes, arrows between them, and members introduced on one line.
 
 Each strategy draws its own team. Code that displays a diagram knows nodes and arrows, but no strategy by name.
 """
@@ -63,3 +63,14 @@ def chain_arrows(nodes: Sequence[Node]) -> tuple[Arrow, ...]:
 def condition_label(condition: str | None) -> str:
     """Return the label of an arrow with a condition."""
     return "" if condition is None else f"when {condition}"
+
+
+def description_line(agent: Agent) -> str:
+    """Return the description of an agent on one line; empty if it has none."""
+    return " ".join(agent.description.split())
+
+
+def introduction(agent: Agent) -> str:
+    """Return the name of an agent, followed by its description if it has one."""
+    about = description_line(agent)
+    return f"{agent.name}: {about}" if about else agent.name

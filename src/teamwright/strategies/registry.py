@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.errors import UnknownName, UsageError
-from teamwright.strategies.contract import require_strategy
-from teamwright.strategies.protocol import Members, Strategy, Task
+from teamwright.strategies.protocol import Members, Strategy, Task, require_strategy
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.results import Outcome
 
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 GROUP = "teamwright.strategies"
 OWN_PACKAGE = "teamwright."
 BUILT_IN_STRATEGIES = {
-    "sequential": "teamwright.strategies.conversation.sequential:Sequential",
-    "round_robin": "teamwright.strategies.conversation.round_robin:RoundRobin",
-    "selector": "teamwright.strategies.conversation.selector:Selector",
-    "graph": "teamwright.strategies.conversation.graph:Graph",
-    "fan_out": "teamwright.strategies.parallel.fan_out:FanOut",
+    "sequential": "teamwright.strategies.sequential:Sequential",
+    "round_robin": "teamwright.strategies.round_robin:RoundRobin",
+    "selector": "teamwright.strategies.selector:Selector",
+    "graph": "teamwright.strategies.graph:Graph",
+    "fan_out": "teamwright.strategies.fan_out:FanOut",
     "dag": "teamwright.strategies.plan.dag:Dag",
-    "hierarchical": "teamwright.strategies.delegation.hierarchical:Hierarchical",
-    "reactive": "teamwright.strategies.reactive.reactive:Reactive",
+    "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
+    "reactive": "teamwright.strategies.reactive:Reactive",
     "single": "teamwright.strategies.plan.single:Single",
     "lead_subagent": "teamwright.strategies.plan.lead_subagent:LeadSubagent",
     "star_team": "teamwright.strategies.plan.star_team:StarTeam",

@@ -1,16 +1,23 @@
-"""The conversation of a running team: the turn each member gets, and the outcome at the end."""
+"""The conversation of a running team: the turn each member gets, the limits on turns, and the outcome at the end.
+
+Budget forecasts rely on the estimate of its turns.
+"""
 
 from __future__ import annotations
 
 from typing_extensions import TypeIs
 
-from teamwright.strategies.protocol import Task
+from teamwright.agents.contract.agent import Agent
+from teamwright.strategies.protocol import ExpectedAsks, Settings, Task
 from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
-from teamwright.values.turns.turn import Failure, Reply, Turn
+from teamwright.values.turns.turn import AT_ITS_LIMIT, Failure, Reply, Turn
 
 BUDGET = "budget"
 """The error kind of an ask that the budget did not cover."""
+NO_ESTIMATE: ExpectedAsks = {}
+MOST_ESTIMATED = 100_000
+"""Above this number of asks there is no estimate: a bound that high says nothing about the work."""
 
 
 def is_unaffordable(ending: Reply | Failure | None) -> TypeIs[Failure]:
@@ -102,3 +109,29 @@ class TeamConversation:
     def failed(self, failure: Failure) -> Outcome:
         """Return the outcome of a team that failed, with the messages so far."""
         return Outcome(stop_reason="error", messages=self.messages, failure=failure, warnings=tuple(self.warnings))
+
+
+def can_terminate(member: Agent) -> bool:
+    """Return whether a member has the built-in `terminate` tool."""
+    return member.policy.can_terminate
+
+
+def stop_at_limit(talk: TeamConversation, settings: Settings, limit: str, option: str = "") -> Outcome:
+    """Return the outcome of a team that reached a limit; a warning names the limit and the option that sets it."""
+    text = limit_text(limit, option or f"max_turns: {settings.max_turns}")
+    if settings.on_max_turns == "stop":
+        return talk.ended("max_turns", text)
+    failure = Failure(member="", error="max_turns", message=text)
+    return talk.failed(failure).changed(stop_reason="max_turns")
+
+
+def limit_text(limit: str, option: str) -> str:
+    """Return the warning for a limit that was reached and the option that sets it."""
+    return f"{AT_ITS_LIMIT}{limit} ({option})"
+
+
+def turn_estimate(turns: int | None) -> ExpectedAsks:
+    """Return the estimate for members that take numbered turns: one ask for each possible turn."""
+    if (turns or 0) > MOST_ESTIMATED:
+        return NO_ESTIMATE
+    return {f"turn-{number}": 0 for number in range(1, (turns or 0) + 1)}

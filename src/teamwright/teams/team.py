@@ -31,11 +31,10 @@ from teamwright.agents.evaluators.independence import check_evaluations
 from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
-from teamwright.strategies.contract import require_strategy, run_strategy
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws
-from teamwright.strategies.placement import PlacedParts
-from teamwright.strategies.protocol import Members, Settings, Strategy, Task
+from teamwright.strategies.parts import PlacedParts
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events.body import Body
 from teamwright.values.events.team import TeamEnded, TeamStarted
@@ -212,7 +211,7 @@ class Team(PolicyAttributes):
         members = Members(self.members, self.helpers)
         task, note = Task(turn.task, turn.history, self.settings, turn.attachments), None
         if self.settings.share == "a2a_lite":
-            from teamwright.strategies.envelopes.context import run_with_envelopes
+            from teamwright.strategies.envelopes import run_with_envelopes
 
             nested = turn.envelope_limits is not None
             outcome, note = await run_with_envelopes(self.strategy, task, members, ctx, nested=nested)

@@ -22,7 +22,7 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.envelopes.context import limits_of
+from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.checks import run_checks

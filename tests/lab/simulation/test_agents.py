@@ -29,13 +29,12 @@ from teamwright.lab.simulation.agents import (
 )
 from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
-from teamwright.strategies.conversation.selector_answer import selection_schema
-from teamwright.strategies.delegation.decisions import Delegate, Synthesize, decision_schema, read_decision
-from teamwright.strategies.delegation.hierarchical import Hierarchical
-from teamwright.strategies.parallel.fan_out import CHUNKS_SCHEMA as CHUNKS
+from teamwright.strategies.fan_out import CHUNKS_SCHEMA as CHUNKS
+from teamwright.strategies.hierarchical import Delegate, Hierarchical, Synthesize, decision_schema, read_decision
 from teamwright.strategies.protocol import Members
-from teamwright.strategies.reactive.events import REACTION_SCHEMA as REACTION
-from teamwright.strategies.reactive.reactive import Reactive
+from teamwright.strategies.reactive import Reactive
+from teamwright.strategies.reactive_events import REACTION_SCHEMA as REACTION
+from teamwright.strategies.selector import selection_schema
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema

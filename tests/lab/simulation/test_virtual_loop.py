@@ -21,8 +21,8 @@ from teamwright.journal.protocol import InboxItem
 from teamwright.lab.simulation.agents import MOST_FILLED, Simulator, pad_text
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, virtual_now
-from teamwright.strategies.estimate import MOST_ESTIMATED
 from teamwright.strategies.protocol import Members
+from teamwright.strategies.team_conversation import MOST_ESTIMATED
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.specs.simulation import Lognormal, Simulation

@@ -110,7 +110,7 @@ async def calls_of(size: int) -> int:
     count = 0
     own = (
         "strategies/plan/step_runner.py",
-        "strategies/parallel/parts.py",
+        "strategies/parts.py",
         "strategies/plan/graph.py",
         "strategies/plan/dag.py",
     )

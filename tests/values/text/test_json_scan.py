@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.envelope_note import extract_note
-from teamwright.strategies.conversation.selector_answer import SelectorChoice, UnclearChoice, read_selection
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
+from teamwright.strategies.selector import SelectorChoice, UnclearChoice, read_selection
 from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.turn import Reply, Turn

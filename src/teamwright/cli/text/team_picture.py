@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import judges_of
-from teamwright.strategies.diagram import Arrow, Diagram, Node
-from teamwright.strategies.member_introduction import description_line
+from teamwright.strategies.diagram import Arrow, Diagram, Node, description_line
 from teamwright.strategies.plan.step_evaluation import evaluated_steps
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team

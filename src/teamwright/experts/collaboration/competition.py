@@ -19,7 +19,7 @@ from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.state import Work, as_message
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.parts import WORK
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.events.plan import TeamMerged
 from teamwright.values.turns.messages import Message

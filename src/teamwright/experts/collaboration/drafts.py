@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 from teamwright.experts.collaboration.change import PlanChange
 from teamwright.experts.collaboration.plan import CollaborationPlan, Merge, Parallel, Part, Phase, Roster
 from teamwright.experts.collaboration.plan_check import task_of_model
-from teamwright.strategies.delegation.decisions import LenientValue
+from teamwright.strategies.hierarchical import LenientValue
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.manifest import JsonSchema

@@ -18,7 +18,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.options import CollaborateOptions
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.strategies.parallel.parts import result_of
+from teamwright.strategies.parts import result_of
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import turn_with_context
 from teamwright.strategies.plan.schedule.planner import nodes_of

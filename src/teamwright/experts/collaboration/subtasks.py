@@ -11,7 +11,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.plan import Part
 from teamwright.experts.collaboration.state import Work, as_message
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.parts import WORK
 from teamwright.values.turns.turn import Failure
 
 ASSEMBLE = (

@@ -15,7 +15,7 @@ from teamwright.experts.coordination.planner import MadePlan
 from teamwright.experts.coordination.risk import evaluator_of_step, own_judge_flaws, risk_flaws
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Diagram, Node, places
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
 from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.results import Outcome

@@ -19,7 +19,7 @@ from teamwright.experts.coordination.planner import MadePlan, effective_roles, k
 from teamwright.experts.coordination.replan import Replanner, example_replan, plan_fact
 from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
 from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws

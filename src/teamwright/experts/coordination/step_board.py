@@ -14,7 +14,7 @@ from teamwright.agents.retry import FUTILE
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.experts.coordination.states import FinalState, StepMachine, StepState, team_state
 from teamwright.experts.coordination.step_work import NOTHING_FOUND, NextAgent, StepAssignment, StepExecution
-from teamwright.strategies.parallel.parts import PartResults, result_of
+from teamwright.strategies.parts import PartResults, result_of
 from teamwright.values.events.team import TeamStepCompleted
 from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns.turn import Failure, Reply, Turn

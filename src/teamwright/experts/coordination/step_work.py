@@ -22,7 +22,7 @@ from teamwright.agents.retry import FUTILE, RETRYABLE
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
 from teamwright.experts.coordination.states import FinalState, StepMachine
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.parts import WORK
 from teamwright.strategies.team_conversation import BUDGET
 from teamwright.values.events.team import (
     FailureRung,

@@ -17,8 +17,8 @@ from teamwright.experts.collaboration.change import (
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase, Roster
 from teamwright.experts.collaboration.plan_check import plan_problems, task_of_model
 from teamwright.experts.live.options import not_carried_out
-from teamwright.strategies.delegation.decisions import LenientValue
 from teamwright.strategies.expressions.conditions_and_templates import literal_template
+from teamwright.strategies.hierarchical import LenientValue
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.turns.turn import Reply

@@ -11,7 +11,7 @@ from teamwright.experts.collaboration.difference import phase_line
 from teamwright.experts.collaboration.members import LiveMembers
 from teamwright.experts.collaboration.plan import CollaborationPlan, Phase
 from teamwright.experts.live.plan import FORM
-from teamwright.strategies.member_introduction import introduction
+from teamwright.strategies.diagram import introduction
 from teamwright.strategies.protocol import Task
 from teamwright.values.turns.turn import Turn
 

@@ -15,9 +15,9 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
-from teamwright.strategies.envelopes.context import limits_of
-from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
-from teamwright.strategies.parallel.parts import WORK
+from teamwright.strategies.envelopes import limits_of
+from teamwright.strategies.escalation import Ruling, ruling_schema
+from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.briefed_rounds import BriefedRounds
 from teamwright.strategies.plan.lead import forwarded_limits
 from teamwright.strategies.protocol import Task

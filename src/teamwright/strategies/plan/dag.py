@@ -11,8 +11,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.errors import nearest
 from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
-from teamwright.strategies.parallel.parts import part_turn
-from teamwright.strategies.placement import PlacedParts
+from teamwright.strategies.parts import PlacedParts, part_turn
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import (

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.parallel.parts import part_turn
+from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import StepInput, StepRunner
 from teamwright.strategies.protocol import Issue, Members, Task

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.strategies.envelopes.context import limits_of
+from teamwright.strategies.envelopes import limits_of
 from teamwright.strategies.plan.briefed_rounds import Round
 from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
 from teamwright.strategies.plan.schedule.envelopes import batch_envelopes

@@ -9,7 +9,7 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Diagram, Node, chain_arrows, condition_label
-from teamwright.strategies.parallel.parts import part_turn
+from teamwright.strategies.parts import part_turn
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.schedule.planner import nodes_of
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step

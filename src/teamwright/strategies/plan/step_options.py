@@ -9,7 +9,7 @@ from pydantic import Field
 
 from teamwright.errors import nearest
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.parallel.parts import FailurePolicy
+from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
 from teamwright.strategies.plan.schedule.planner import plan_faults
 from teamwright.strategies.plan.step_evaluation import evaluation_problems

@@ -22,7 +22,7 @@ from teamwright.agents.evaluators.gate import ask_evaluated
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
-from teamwright.strategies.parallel.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
+from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
 from teamwright.strategies.plan.critical_path import critical_path_lengths
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.key_locks import Claim, LockTable

@@ -1,1 +1,0 @@
-"""Strategies in which one member speaks after another."""

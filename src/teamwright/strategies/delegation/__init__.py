@@ -1,1 +1,0 @@
-"""Strategies in which an orchestrator decides who works on what."""

@@ -1,1 +1,0 @@
-"""Strategies in which members work on parts of a task at the same time."""

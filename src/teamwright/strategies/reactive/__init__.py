@@ -1,1 +1,0 @@
-"""The strategy in which members react to events."""
