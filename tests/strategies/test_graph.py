@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import ManifestError, Refused
-from teamwright.strategies.graph import Edge, GraphOptions
+from teamwright.strategies.edges import Edge
+from teamwright.strategies.graph import GraphOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamRouted

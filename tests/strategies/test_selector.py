@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
-from teamwright.strategies.graph import Edge
+from teamwright.strategies.edges import Edge
 from teamwright.strategies.selector import SelectorOptions, selection_schema
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked

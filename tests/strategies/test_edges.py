@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.strategies.graph import Edge, RouteHistory, edge_flaws
+from teamwright.strategies.edges import Edge, RouteHistory, edge_flaws
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
