@@ -16,10 +16,8 @@ from teamwright.lab.auto_topology import auto_source, auto_team, choose, orchest
 from teamwright.lab.topology.decision import OwnRuns
 from teamwright.lab.topology.model import EvaluationSettings, evaluate
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology
-from teamwright.strategies.plan.prepared_plan import prepare
-from teamwright.strategies.plan.schedule.envelopes import envelopes_tokens
-from teamwright.strategies.plan.schedule.planner import PlannerSettings
-from teamwright.strategies.plan.schedule.schedule import validate_schedule
+from teamwright.strategies.plan.planner import PlannerSettings, prepare
+from teamwright.strategies.plan.schedule import envelopes_tokens, validate_schedule
 from teamwright.teams.load import read_manifest, source_of, team_from_source
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits

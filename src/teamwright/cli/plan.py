@@ -11,7 +11,7 @@ from teamwright.cli.terminal.options import TeamName, With
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 
 if TYPE_CHECKING:
-    from teamwright.strategies.plan.schedule.planner import PlannerSettings
+    from teamwright.strategies.plan.planner import PlannerSettings
     from teamwright.values.specs.plan import Plan
 
 
@@ -46,7 +46,7 @@ def plan(
     Nothing runs. Code that a manifest names is listed, not loaded.
     """
     from teamwright.cli.text.schedule import schedule_text
-    from teamwright.strategies.plan.prepared_plan import prepare
+    from teamwright.strategies.plan.planner import prepare
     from teamwright.wings import required_hook
 
     check_out(out)
@@ -70,7 +70,7 @@ def plan(
 def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     """The plan of a task file or of a team with steps, and the planner settings that the team declares."""
     from teamwright.errors import UsageError
-    from teamwright.strategies.plan.schedule.planner import PlannerSettings
+    from teamwright.strategies.plan.planner import PlannerSettings
     from teamwright.teams.manifests.task_file import read_plan
 
     found = None if more or file.is_dir() else read_plan(file)

@@ -24,10 +24,8 @@ from teamwright.lab.topology.model import (
     planner_settings,
 )
 from teamwright.lab.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
-from teamwright.strategies.plan.prepared_plan import UNNAMED, Prepared, prepare
-from teamwright.strategies.plan.schedule.envelopes import USUAL as USUAL_ENVELOPES
-from teamwright.strategies.plan.schedule.planner import USUAL as USUAL_PLANNER
-from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.strategies.plan.planner import DEFAULT_SETTINGS, UNNAMED, PlannerSettings, Prepared, prepare
+from teamwright.strategies.plan.schedule import DEFAULT_LIMITS
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
 from teamwright.strategies.protocol import Strategy
 from teamwright.strategies.registry import find_strategy
@@ -63,10 +61,10 @@ def orchestrate(
     plan: Plan,
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings = USUAL_PLANNER,
+    planner: PlannerSettings = DEFAULT_SETTINGS,
     profiles: TopologyProfiles = TOPOLOGIES,
     run_id: str = UNNAMED,
-    policy: EnvelopeLimits = USUAL_ENVELOPES,
+    policy: EnvelopeLimits = DEFAULT_LIMITS,
     decision: Decision | None = None,
 ) -> Bundle:
     """Choose the topology for a plan, unless it was decided, and prepare the plan for it.
@@ -127,7 +125,7 @@ def choose(
     members: Sequence[str],
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings = USUAL_PLANNER,
+    planner: PlannerSettings = DEFAULT_SETTINGS,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     skill: float | None = None,
@@ -183,7 +181,7 @@ def auto_team(
     settings: EvaluationSettings | None = None,
     *,
     name: str = "auto",
-    planner: PlannerSettings = USUAL_PLANNER,
+    planner: PlannerSettings = DEFAULT_SETTINGS,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
     lead: str | None = None,
@@ -215,7 +213,7 @@ def auto_source(
     source: Source,
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings = USUAL_PLANNER,
+    planner: PlannerSettings = DEFAULT_SETTINGS,
     profiles: TopologyProfiles = TOPOLOGIES,
     own_runs: Mapping[Topology, OwnRuns] = NO_RUNS,
 ) -> tuple[Source, ChosenTopology]:

@@ -11,7 +11,7 @@ from teamwright.lab.evaluation.sweep import sweep
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.trials import spec_of
 from teamwright.server.catalogue import Catalogue
-from teamwright.strategies.plan.prepared_plan import prepare
+from teamwright.strategies.plan.planner import prepare
 from teamwright.teams.plan_preview import preview_plan
 
 Options = dict[str, Any]

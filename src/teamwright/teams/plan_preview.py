@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from teamwright.errors import UsageError
 from teamwright.strategies.plan.dag import Dag
-from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.strategies.plan.planner import PlannerSettings
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.specs.manifest import TeamSpec

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import InvalidValue
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Pins
-from teamwright.strategies.plan.schedule.planner import make_schedule
+from teamwright.strategies.plan.planner import make_schedule
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.specs.plan import Plan
 

@@ -16,7 +16,7 @@ from teamwright.experts.coordination.expert import Expert
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.strategies.plan.step_evaluation import has_evaluated_steps, without_evaluation
+from teamwright.strategies.plan.step_options import has_evaluated_steps, without_evaluation
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.strategy import StrategyConformance

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.table import columns
-from teamwright.strategies.plan.prepared_plan import Prepared
+from teamwright.strategies.plan.planner import Prepared
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import judges_of
 from teamwright.strategies.diagram import Arrow, Diagram, Node, description_line
-from teamwright.strategies.plan.step_evaluation import evaluated_steps
+from teamwright.strategies.plan.step_options import evaluated_steps
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 

@@ -15,7 +15,7 @@ from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.state import Work
 from teamwright.experts.collaboration.subtasks import Subtasks
 from teamwright.strategies.parts import WORK
-from teamwright.strategies.plan.step_evaluation import step_evaluators
+from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.plan.step_runner import SCOPE
 from teamwright.values.turns.turn import Failure, Reply, Turn
 

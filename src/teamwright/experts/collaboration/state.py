@@ -21,7 +21,7 @@ from teamwright.strategies.expressions.conditions_and_templates import Template
 from teamwright.strategies.parts import result_of
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import turn_with_context
-from teamwright.strategies.plan.schedule.planner import nodes_of
+from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_runner import StepInput
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.reply_parsing import ParseFailure

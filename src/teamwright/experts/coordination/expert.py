@@ -21,7 +21,7 @@ from teamwright.experts.coordination.risk import own_judge_flaws, risk_flaws
 from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.plan.graph import StepGraph
-from teamwright.strategies.plan.schedule.planner import nodes_of
+from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import closing_step, plan_flaws, template_flaws
 from teamwright.strategies.protocol import ClosingAsk, ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation

@@ -13,7 +13,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.errors import AgentError
 from teamwright.experts.coordination.options import ExpertPlan, ExpertStep
 from teamwright.experts.coordination.planner import MadePlan
-from teamwright.strategies.plan.schedule.planner import plan_faults
+from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.plan.step_options import template_flaws
 from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question

@@ -19,7 +19,7 @@ from teamwright.experts.coordination.replan import Progress, Replanner
 from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.parts import FailurePolicy, part_turn
-from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
 from teamwright.strategies.plan.step_options import closing_step
 from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task

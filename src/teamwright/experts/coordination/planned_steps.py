@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
 
 from teamwright.errors import InvalidName, nearest
 from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
-from teamwright.strategies.plan.schedule.planner import plan_faults
+from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.models import Value
 from teamwright.values.names import NAME, suggest_name

@@ -30,7 +30,7 @@ from teamwright.experts.coordination.step_board import StepBoard, with_role
 from teamwright.experts.coordination.step_work import StepAssignment
 from teamwright.strategies.diagram import Arrow, Diagram, Node
 from teamwright.strategies.parts import PartResults, part_turn
-from teamwright.strategies.plan.step_evaluation import EVALUATE
+from teamwright.strategies.plan.step_options import EVALUATE
 from teamwright.strategies.protocol import STEERABLE, ClosingAsk, Issue, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.team_conversation import BUDGET, TeamConversation

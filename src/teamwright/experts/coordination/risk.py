@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
-from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS, declaration_problems, evaluator_among
+from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.protocol import Issue, Members
 from teamwright.values.specs.evaluation import Evaluate
 

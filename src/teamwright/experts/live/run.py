@@ -28,7 +28,7 @@ from teamwright.experts.live.plan import (
 )
 from teamwright.experts.live.prompts import phase_prompt, planning_prompt, synthesis_prompt, with_files
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.strategies.plan.step_evaluation import step_evaluators
+from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import TeamConversation, is_unaffordable
 from teamwright.values.events.live import LifeState, TeamLife

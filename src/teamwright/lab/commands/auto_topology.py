@@ -45,7 +45,7 @@ class TopologyChange:
         """Return the source with its team in the chosen topology, and print the choice with its reason."""
         from teamwright.lab.auto_topology import auto_source, plan_of
         from teamwright.lab.calibration import read_profile
-        from teamwright.strategies.plan.schedule.planner import PlannerSettings
+        from teamwright.strategies.plan.planner import PlannerSettings
 
         spec = source.manifest.teams.get(source.team)
         plan = None if spec is None else plan_of(spec)

@@ -8,8 +8,7 @@ from teamwright.lab.auto_topology import orchestrate
 from teamwright.lab.evaluation.report import section_of
 from teamwright.lab.evaluation.tables import section_table
 from teamwright.lab.topology.model import TopologyReport
-from teamwright.strategies.plan.prepared_plan import Prepared
-from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.strategies.plan.planner import PlannerSettings, Prepared
 from teamwright.values.specs.plan import Plan
 from teamwright.values.text.display import count_text
 

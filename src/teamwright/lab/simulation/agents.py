@@ -28,7 +28,7 @@ from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.virtual_loop import count_turn
-from teamwright.strategies.plan.step_evaluation import without_evaluation
+from teamwright.strategies.plan.step_options import without_evaluation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.key import request_place

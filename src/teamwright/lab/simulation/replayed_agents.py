@@ -26,7 +26,7 @@ from teamwright.budget.estimates import Rate, picodollars
 from teamwright.budget.ledger import USEFUL_OUTPUT
 from teamwright.errors import AgentError, LimitReached, UsageError
 from teamwright.lab.simulation.recorded_turns import RecordedTurn, TimedCall
-from teamwright.strategies.plan.step_evaluation import has_evaluated_steps
+from teamwright.strategies.plan.step_options import has_evaluated_steps
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetRefused

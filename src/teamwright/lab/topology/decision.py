@@ -26,7 +26,7 @@ from teamwright.lab.topology.profiles import (
 )
 from teamwright.lab.topology.published import team_pass_rate, trust_in_published
 from teamwright.strategies.plan.graph import StepGraph, StepNode
-from teamwright.strategies.plan.schedule.diagnostics import critical_path
+from teamwright.strategies.plan.schedule import critical_path
 from teamwright.values.models import Record
 from teamwright.values.specs.plan import Plan
 

@@ -33,7 +33,7 @@ from teamwright.lab.topology.profiles import (
     Workload,
     plain_topology,
 )
-from teamwright.strategies.plan.schedule.planner import PlannerSettings
+from teamwright.strategies.plan.planner import PlannerSettings
 from teamwright.values.models import Record, Value
 from teamwright.values.specs.plan import Plan
 

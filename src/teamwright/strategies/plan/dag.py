@@ -13,7 +13,7 @@ from teamwright.errors import nearest
 from teamwright.strategies.diagram import Arrow, Diagram, Node, condition_label
 from teamwright.strategies.parts import PlacedParts, part_turn
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS, StepGraph
-from teamwright.strategies.plan.schedule.planner import nodes_of
+from teamwright.strategies.plan.planner import nodes_of
 from teamwright.strategies.plan.step_options import (
     StepOptions,
     closing_step,

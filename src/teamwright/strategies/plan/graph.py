@@ -1,16 +1,17 @@
-"""The dependency graph of steps: its faults, a topological order, and cycles.
+"""The dependency graph of steps: its faults, a topological order, cycles, and critical-path lengths.
 
 Pure functions over ids, linear in steps and needs. They know nothing of agents, members or time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from teamwright.errors import nearest
+from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
 MOST_SUGGESTIONS = 20
@@ -139,3 +140,15 @@ def _cycle_text(cycle: Sequence[str]) -> str:
         shown.append(f"… ({len(cycle)} steps)")
     path = " needs ".join([*shown, repr(cycle[0])])
     return f"steps need each other in a circle: {path}; remove one of these needs"
+
+
+def critical_path_lengths(graph: StepGraph, steps: Iterable[Step]) -> dict[str, int]:
+    """Return for each step the length of the critical path from it to the end of the plan, itself included.
+
+    Lengths are sums of token estimates; a step without an estimate counts as 1.
+    """
+    estimate = {step.id: step.execution_tokens or 1 for step in steps}
+    length: dict[str, int] = {}
+    for id_ in reversed(graph.order):
+        length[id_] = estimate[id_] + max((length[dependent] for dependent in graph.dependents[id_]), default=0)
+    return length

@@ -9,10 +9,10 @@ from pydantic import Field
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.strategies.diagram import Arrow, Diagram, Node
-from teamwright.strategies.plan.briefed_rounds import BriefedRounds, Round
 from teamwright.strategies.plan.graph import StepGraph
 from teamwright.strategies.plan.lead import ANSWER_KEY, Lead, LeadOptions, WorkerPool
-from teamwright.strategies.plan.schedule.planner import nodes_of
+from teamwright.strategies.plan.planner import nodes_of
+from teamwright.strategies.plan.rounds import BriefedRounds, Round
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import ExpectedAsks, Issue, Members, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned

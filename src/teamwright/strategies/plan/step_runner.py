@@ -23,20 +23,16 @@ from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork, result_of
-from teamwright.strategies.plan.critical_path import critical_path_lengths
-from teamwright.strategies.plan.graph import StepGraph
+from teamwright.strategies.plan.graph import StepGraph, critical_path_lengths
 from teamwright.strategies.plan.key_locks import Claim, LockTable
-from teamwright.strategies.plan.schedule.planner import nodes_of
-from teamwright.strategies.plan.step_evaluation import step_evaluators
+from teamwright.strategies.plan.planner import nodes_of
+from teamwright.strategies.plan.step_options import step_evaluators
 from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.team_conversation import is_unaffordable
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
-
-STEP_VARIABLES = ("task", "outputs", "data", "failed")
-"""The variables of conditions and templates: the task of the team, and the needed steps by id."""
 
 FAILED = "This step failed: there is no result of it."
 

@@ -30,7 +30,7 @@ from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
 from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.graph import Fault
-from teamwright.strategies.plan.schedule.planner import plan_faults
+from teamwright.strategies.plan.planner import plan_faults
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 from teamwright.agents.evaluators.gate import same_model_text
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain
-from teamwright.strategies.plan.step_evaluation import EVALUATE, STEPS
+from teamwright.strategies.plan.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.teams.manifests.strategy_blocks import OPTIONS
 from teamwright.values.specs.evaluation import Evaluate

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.strategies.plan.graph import StepGraph
-from teamwright.strategies.plan.schedule.batches import batches
-from teamwright.strategies.plan.schedule.planner import nodes_of
+from teamwright.strategies.plan.planner import batches, nodes_of
 from teamwright.values.specs.plan import Plan, Step
 from tests.strategies.plan.plans import LARGE, plan, plans, work
 

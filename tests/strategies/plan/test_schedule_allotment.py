@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.strategies.plan.schedule.allotment import allot
+from teamwright.strategies.plan.schedule import allot
 from teamwright.values.specs.plan import Plan, Step
 from tests.strategies.plan.plans import plans
 

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.strategies.plan.schedule.envelopes import batch_envelopes, batch_risk, envelope_tokens, envelopes_tokens
-from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
-from teamwright.strategies.plan.schedule.schedule import ScheduleBatch
+from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule import (
+    ScheduleBatch,
+    batch_envelopes,
+    batch_risk,
+    envelope_tokens,
+    envelopes_tokens,
+)
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.envelope import EnvelopeLimits
 from tests.strategies.plan.plans import plan, plans

@@ -1,26 +1,156 @@
-"""Divides steps into batches: steps that are ready together and own no key in common.
+"""Schedules a plan before it runs: checks its steps, divides them into batches, and prepares what a command shows.
 
-Ready steps are considered in topological order. A step that needs a key which its batch has taken keeps its place, and
-later steps may overtake it. So that no batch scans all blocked steps again, these are stored in a prefix tree of their
-contended keys, the most contended first, no deeper than the key that blocked them. A branch below a taken key is
-skipped as a whole, and of every other branch only the first step is checked, until it is taken or moves deeper. A step
-moves at most once for each key it owns.
+Deterministic, linear in steps, needs and keys, and starts nothing. An invalid plan is rejected with every mistake.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 
-from teamwright.strategies.plan.graph import StepGraph
+from pydantic import Field, JsonValue
+
+from teamwright.errors import InvalidName, PlanError
+from teamwright.strategies.plan.graph import Fault, StepGraph, StepNode, graph_faults
+from teamwright.strategies.plan.schedule import (
+    DEFAULT_LIMITS,
+    Diagnostics,
+    Schedule,
+    ScheduleBatch,
+    allot,
+    batch_envelopes,
+    conflict_keys,
+    diagnose,
+    envelopes_tokens,
+    locks_of,
+    validate_schedule,
+)
+from teamwright.values.gc_pause import collection_paused
+from teamwright.values.models import Value
+from teamwright.values.names import NAME, suggest_name
+from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
+from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.text.display import name_text
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
+
+UNNAMED = "plan"
+"""The run id in envelopes before a run exists."""
+
+
+class PlannerSettings(Value):
+    """The limits of a schedule."""
+
+    max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
+    run_budget: int | None = Field(default=None, ge=0, description="tokens for the whole; without it nobody is cut")
+    coordination_floor: int = Field(default=8, ge=0, description="tokens for coordination that every step should get")
+
+
+DEFAULT_SETTINGS = PlannerSettings.model_construct()
+
+
+@collection_paused()
+def make_schedule(plan: Plan, settings: PlannerSettings = DEFAULT_SETTINGS) -> Schedule:
+    """Return the schedule of a plan; raises `PlanError` with every mistake in the plan."""
+    graph = StepGraph.from_nodes(nodes_of(plan.steps))
+    if faults_found := _faults(plan.steps, graph):
+        raise PlanError([fault.text for fault in faults_found])
+    budgets = allot(plan.steps, settings.run_budget, settings.coordination_floor)
+    tokens = {budget.task: budget.tokens for budget in budgets}
+    steps = {step.id: step for step in plan.steps}
+    order = graph.order
+    found: list[ScheduleBatch] = []
+    for indexes in batches(graph, conflict_keys([steps[id_].owns for id_ in order]), settings.max_parallel):
+        tasks = tuple([order[index] for index in indexes])
+        locks = locks_of([steps[task] for task in tasks])
+        found.append(
+            ScheduleBatch(index=len(found), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks]))
+        )
+    return Schedule(
+        order=tuple(order), batches=tuple(found), budgets=budgets, total_tokens=sum(batch.tokens for batch in found)
+    )
+
+
+def plan_faults(steps: Sequence[Step]) -> list[Fault]:
+    """Return every mistake in the steps of a plan: names, needs, cycles and keys."""
+    return _faults(steps, StepGraph.from_nodes(nodes_of(steps)))
+
+
+def nodes_of(steps: Sequence[Step]) -> list[StepNode]:
+    """The steps as nodes of a graph."""
+    return [StepNode(step.id, step.needs) for step in steps]
+
+
+def _faults(steps: Sequence[Step], graph: StepGraph) -> list[Fault]:
+    found = [] if _is_sound(steps, graph) else graph_faults(nodes_of(steps))
+    for index, step in enumerate(steps):
+        if step.id and not NAME.fullmatch(step.id):
+            found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))
+        for key in step.owns:
+            if problem := key_problem(key):
+                found.append(Fault(f"the step {name_text(step.id)} owns a key {problem}", index))
+    return found or _wildcard_faults(steps)
+
+
+def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
+    """Reject wildcards so early in their keys that every pair of keys would have to be compared."""
+    problem = wildcards_problem([key for step in steps for key in step.owns])
+    if problem is None:
+        return []
+    first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
+    return [Fault(f"the steps {problem}", first)]
+
+
+def _is_sound(steps: Sequence[Step], graph: StepGraph) -> bool:
+    """Whether the graph has every step and every need and is acyclic, so that no mistakes need to be searched for."""
+    edges = sum(map(len, graph.needs.values()))
+    return len(graph.order) == len(steps) and edges == sum(len(step.needs) for step in steps) and "" not in graph.needs
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A schedule with its diagnostics, the envelopes for workers, and their approximate size in tokens."""
+
+    settings: PlannerSettings
+    schedule: Schedule
+    diagnostics: Diagnostics
+    envelopes: tuple[Envelope, ...]
+    envelope_tokens: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return it as JSON, without the settings, which the caller knows."""
+        return {
+            **self.schedule.to_json(),
+            "diagnostics": self.diagnostics.to_json(),
+            "envelopes": [envelope.model_dump(mode="json") for envelope in self.envelopes],
+            "envelope_tokens": self.envelope_tokens,
+        }
+
+
+def prepare(
+    plan: Plan,
+    settings: PlannerSettings = DEFAULT_SETTINGS,
+    *,
+    run_id: str = UNNAMED,
+    policy: EnvelopeLimits = DEFAULT_LIMITS,
+) -> Prepared:
+    """Schedule a plan and validate the schedule; compute its diagnostics and its envelopes."""
+    schedule = make_schedule(plan, settings)
+    if problems := validate_schedule(schedule, plan):
+        raise PlanError(problems)
+    envelopes = batch_envelopes(run_id, schedule, plan, policy)
+    return Prepared(settings, schedule, diagnose(schedule, plan), envelopes, envelopes_tokens(envelopes))
+
 
 NO_STEP = 1 << 62
 """The first step of an empty branch: sorts after every step."""
+
 NO_KEYS: Set[int] = frozenset()
 
 Keys = tuple[int, ...]
+
 _Entry = tuple[int, int]
 """An entry for a branch in its parent's heap: its first step and its last key."""
 
@@ -100,6 +230,12 @@ class _Branch:
 
 class _Ready:
     """The steps whose needs are met; those that were never blocked are at the root of the tree.
+
+    Ready steps are considered in topological order. A step that needs a key which its batch has taken keeps its place,
+    and later steps may overtake it. So that no batch scans all blocked steps again, these are stored in a prefix tree
+    of their contended keys, the most contended first, no deeper than the key that blocked them. A branch below a taken
+    key is skipped as a whole, and of every other branch only the first step is checked, until it is taken or moves
+    deeper. A step moves at most once for each key it owns.
 
     While a batch is built, the fringe is a heap of branches that may have the next step, each with a lower bound on its
     steps. Branches that were opened or skipped for the batch are listed again when it is full.

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.strategies.plan.schedule.diagnostics import diagnose
-from teamwright.strategies.plan.schedule.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
+from teamwright.strategies.plan.schedule import diagnose
 from teamwright.values.specs.plan import Plan
 from tests.strategies.plan.plans import plan, plans
 

@@ -1,1 +1,0 @@
-"""Schedules: order, batches, budgets and handoffs of a plan."""
