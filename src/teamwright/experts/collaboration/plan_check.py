@@ -8,8 +8,7 @@ from teamwright.errors import nearest
 from teamwright.experts.collaboration.plan import CollaborationPlan, Part, Phase, Roster
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template, literal_template
 from teamwright.strategies.plan.graph import MOST_SUGGESTIONS
-from teamwright.strategies.plan.step_options import BY_STEP, plan_flaws
-from teamwright.strategies.plan.step_runner import STEP_VARIABLES
+from teamwright.strategies.plan.step_options import BY_STEP, STEP_VARIABLES, plan_flaws
 from teamwright.strategies.protocol import Issue
 from teamwright.values.names import NAME
 from teamwright.values.text.display import name_text
