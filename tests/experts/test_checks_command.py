@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import AgentError
 from teamwright.experts.checks import SHOWN_BYTES, run_command
 

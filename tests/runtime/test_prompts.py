@@ -12,7 +12,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, ModelAgent, Team, Turn, load_team
 from teamwright.agents import TurnContext
-from teamwright.agents.functions.own_modules import OwnModules
+from teamwright.agents.functions.imports import OwnModules
 from teamwright.errors import RunNotFound, UnknownName
 from teamwright.runtime.prompts import PromptReplay, TurnPrompt, rebuild_prompt
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

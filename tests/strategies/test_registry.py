@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import load_team
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.functions.import_guard import code_not_loaded
+from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import ManifestError, UnknownName, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.registry import find_strategy, strategy_names

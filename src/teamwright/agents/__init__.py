@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from teamwright.agents.files.attachment import Attachment
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.functions.guardrails import CheckFunction, Mend, Refuse, Verdict, Warn
-    from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction, TextTemplate
-    from teamwright.agents.functions.turn_context import TurnContext
+    from teamwright.agents.functions.instructions import (
+        AnyInstructions,
+        InstructionsFunction,
+        TextTemplate,
+        TurnContext,
+    )
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.schemas.schema import Schema
@@ -243,8 +247,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.turns.turn": "EvaluatedWork Failure HandoffTarget Reply Turn",
         "teamwright.values.limits.usage": "Amounts Bounds Usage",
         "teamwright.agents.functions.guardrails": "CheckFunction Mend Refuse Verdict Warn",
-        "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate",
-        "teamwright.agents.functions.turn_context": "TurnContext",
+        "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate TurnContext",
         "teamwright.agents.tools.registry": "ToolLike",
         "teamwright.agents.schemas.schema": "Schema",
         "teamwright.budget.estimates": "Rate",

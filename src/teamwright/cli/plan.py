@@ -84,7 +84,7 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 
 
 def _read_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
-    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.agents.functions.imports import code_not_loaded
     from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.teams.load import read_manifest, source_of
     from teamwright.teams.plan_preview import preview_plan

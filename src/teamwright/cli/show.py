@@ -47,7 +47,7 @@ def draw(
     json: bool,
 ) -> int:
     """Draw the team that these manifests declare, and return the exit code."""
-    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.agents.functions.imports import code_not_loaded
     from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.cli.text.mermaid import mermaid as chart
     from teamwright.cli.text.team_diagram import draw_picture

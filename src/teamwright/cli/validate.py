@@ -103,7 +103,7 @@ def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]
 
 def _check_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """Check as much as possible without importing the code that the manifest names."""
-    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.agents.functions.imports import code_not_loaded
 
     with code_not_loaded():
         return _read(paths, model, allow_roots)
@@ -144,7 +144,7 @@ def _problems_of(model: str) -> list[Problem]:
 
 def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> list[Problem]:
     """Build every agent and every team once, and return the problems that this finds, each with its place."""
-    from teamwright.agents.functions.own_modules import modules_of
+    from teamwright.agents.functions.imports import modules_of
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.journal.location import database_url
     from teamwright.runtime.placement.parent_run import require_no_placement

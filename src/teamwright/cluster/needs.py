@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from shutil import which
 
 from teamwright.agents.evaluators.registry import evaluator_names
-from teamwright.agents.functions.own_modules import is_importable, modules_of
+from teamwright.agents.functions.imports import is_importable, modules_of
 from teamwright.agents.tools.registry import kind_names
 from teamwright.errors import TeamwrightError, UsageError
 from teamwright.strategies.registry import find_strategy

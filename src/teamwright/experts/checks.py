@@ -25,9 +25,8 @@ from pydantic_core import from_json, to_json
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.import_path import load_function
-from teamwright.agents.functions.own_modules import own_folder
-from teamwright.agents.functions.turn_context import call_off_loop
+from teamwright.agents.functions.imports import load_function, own_folder
+from teamwright.agents.functions.instructions import call_off_loop
 from teamwright.agents.schemas.schema import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.values.specs.evaluation import Criterion

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.functions.import_guard import code_not_loaded
+from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import NonDeterminism, TeamwrightError, UnknownName
 from teamwright.history.record.asks import RecordedBodies
 from teamwright.history.record.run_record import RunRecord, check_record

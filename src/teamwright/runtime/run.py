@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.dependencies import Dependencies
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.protocol import Members, Strategy, Task, require_strategy
 from teamwright.values.names import plain_strategy_name
@@ -86,6 +85,8 @@ def find_strategy(name: str) -> Strategy:
     point = _third_party().get(plain)
     if point is None:
         raise UnknownName("strategy", name, strategy_names())
+    from teamwright.agents.functions.imports import can_load_code  # needed for such a strategy alone
+
     if not can_load_code() and not is_own(plain):
         return UnloadedStrategy(plain, point.value)
     try:
@@ -97,7 +98,7 @@ def find_strategy(name: str) -> Strategy:
 
 def _import_strategy(path: str) -> Strategy:
     """Create the strategy of a class that is given by its import path."""
-    from teamwright.agents.functions.import_path import load_function  # needed for such a strategy alone
+    from teamwright.agents.functions.imports import can_load_code, load_function  # needed for such a strategy alone
 
     made = load_function(path, "the strategy", "module:Class")
     if not can_load_code():

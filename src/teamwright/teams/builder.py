@@ -15,7 +15,7 @@ from teamwright.agents.evaluators.protocol import Evaluator
 from teamwright.agents.evaluators.registry import make_evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
-from teamwright.agents.functions.import_path import load_function
+from teamwright.agents.functions.imports import load_function
 from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import AgentRegistry

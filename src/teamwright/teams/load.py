@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from teamwright.agents.clients.models import Models
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED, Builder, replace_models
 from teamwright.teams.file_roots import allowed_roots

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import Builder
 from teamwright.teams.manifests.secrets import resolve_secrets

@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.agents.evaluators import registry
 from teamwright.agents.evaluators.registry import UnloadedEvaluator, make_evaluator
-from teamwright.agents.functions.import_guard import code_not_loaded
+from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.specs.evaluation import Evaluate
 from tests.kit.evaluators import WordEvaluator, words

@@ -10,7 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright import Engine, Team, load_team
 from teamwright.agents import FunctionAgent, Message, Reply, Turn
-from teamwright.agents.functions.turn_context import TurnContext
+from teamwright.agents.functions.instructions import TurnContext
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import ManifestError, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal

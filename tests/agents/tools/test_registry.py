@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, ScriptedAgent, load_team
-from teamwright.agents.functions.import_guard import code_not_loaded
+from teamwright.agents.functions.imports import code_not_loaded
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.python import PythonTool, tool
 from teamwright.agents.tools.registry import ToolLike, UnloadedSource

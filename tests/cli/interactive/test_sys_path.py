@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code, code_not_loaded
-from teamwright.agents.functions.import_path import load_function
+from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, code_not_loaded, load_function
 from teamwright.agents.tools.python import PythonTool
 from teamwright.cli.main import main
 from teamwright.errors import UsageError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.agents.functions.import_path import load_function
+from teamwright.agents.functions.imports import load_function
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.errors import UsageError
 from teamwright.values.specs.evaluation import Criterion, Evaluate

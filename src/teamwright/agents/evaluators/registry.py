@@ -12,8 +12,7 @@ from typing import cast
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, EvaluatorClass, require_evaluator
-from teamwright.agents.functions.import_guard import can_load_code
-from teamwright.agents.functions.import_path import load_function
+from teamwright.agents.functions.imports import can_load_code, load_function
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.specs.evaluation import Evaluate
 from teamwright.values.turns.turn import Reply, Turn

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from teamwright.agents.contract.arguments import Mistakes
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.import_path import import_path
-from teamwright.agents.functions.turn_context import TurnContext, call_off_loop, check_arity, turn_context
+from teamwright.agents.functions.imports import import_path
+from teamwright.agents.functions.instructions import TurnContext, call_off_loop, check_arity, turn_context
 from teamwright.errors import AgentError, Refused
 from teamwright.values.events.agent import AgentChecked, Check
 from teamwright.values.turns.messages import Message, digest

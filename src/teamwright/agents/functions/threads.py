@@ -1,6 +1,8 @@
-"""Runs synchronous work outside the event loop, in a thread or a process. Its exceptions fail only its own call.
+"""Runs functions of the user beside the event loop: synchronous ones in a thread or a process, async ones watched.
 
-A thread can't be stopped: on cancellation it gets a grace period and is then abandoned.
+An exception fails only its own call. A thread can't be stopped: on cancellation it gets a grace period and is then
+abandoned. Each step of a coroutine is timed, from one suspension to the next: so an async function that blocks the loop
+is named and no other, no thread is needed, and one that does not block pays about a microsecond.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ import inspect
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from time import monotonic
+from types import CoroutineType, coroutine
 from typing import TypeVar, cast
 
 import anyio
 import anyio.to_thread
 
-from teamwright.agents.functions.own_modules import portable
+from teamwright.agents.functions.imports import portable
 from teamwright.errors import AgentError
-from teamwright.values.text.display import error_text
+from teamwright.values.text.display import error_text, seconds_text
 
 try:
     from sniffio import current_async_library_cvar
@@ -155,3 +159,48 @@ async def _poll_until_set(event: threading.Event) -> None:
     while not event.is_set() and loop.time() < end:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(POLL_SECONDS)
+
+
+MOST_SECONDS = 1.0
+"""How long a function may hold the event loop before its run says so."""
+
+
+@coroutine
+def await_steps(awaited: Awaitable[T], blocked: Callable[[float], None]) -> Generator[object, None, T]:
+    """Await an awaitable; call `blocked` with the seconds of each step that held the event loop for too long.
+
+    Only coroutines have steps of their own: what a future or another object waits for is done elsewhere.
+    """
+    if not isinstance(awaited, CoroutineType):
+        return (yield from awaited.__await__())
+    steps = cast("Coroutine[object, None, T]", awaited)
+    thrown: BaseException | None = None
+    began = monotonic()
+    try:
+        while True:
+            suspended = steps.send(None) if thrown is None else steps.throw(thrown)
+            if (held := monotonic() - began) > MOST_SECONDS:
+                blocked(held)
+            thrown = None
+            try:
+                yield suspended
+            except GeneratorExit:
+                began = monotonic()
+                steps.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancellation, which the function gets
+                thrown = error
+            began = monotonic()
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        if (held := monotonic() - began) > MOST_SECONDS:
+            blocked(held)
+
+
+def blocked_text(kind: str, name: str, seconds: float) -> str:
+    """Return the warning about a function that held the event loop."""
+    return (
+        f"the {kind} {name!r} blocked the event loop for {seconds_text(seconds)}, and with it every other member: write"
+        " it without async, so that it runs in a thread, or await its work in  asyncio.to_thread(…)"
+    )

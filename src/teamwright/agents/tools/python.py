@@ -12,10 +12,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
-from teamwright.agents.functions.blocked_loop import await_steps, blocked_text
-from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
-from teamwright.agents.functions.import_path import import_path, load_function
-from teamwright.agents.functions.threads import run_in_thread
+from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, import_path, load_function
+from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread
 from teamwright.agents.schemas.canonical import canonical_json
 from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
 from teamwright.agents.tools.context import ToolContext

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.functions.import_guard import can_load_code
+from teamwright.agents.functions.imports import can_load_code
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.kind import BuildOptions, ToolKind

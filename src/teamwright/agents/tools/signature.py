@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, TypeAdapter
 
-from teamwright.agents.functions.import_path import Function
+from teamwright.agents.functions.imports import Function
 from teamwright.agents.tools.context import ToolContext
 from teamwright.errors import UsageError
 from teamwright.values.text.validation_messages import found_text

@@ -71,7 +71,7 @@ def advise(
 
 def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
     """The team as its manifest declares it, without loading its code."""
-    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.agents.functions.imports import code_not_loaded
     from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import ManifestError, UsageError
 from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.memory import MemoryJournal

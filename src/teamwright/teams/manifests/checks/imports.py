@@ -12,8 +12,8 @@ from teamwright.agents.clients.models import missing_extra
 from teamwright.agents.clients.providers import MODEL
 from teamwright.agents.functions.agent import required_parameters
 from teamwright.agents.functions.guardrails import FORM as GUARDRAIL
-from teamwright.agents.functions.import_path import Function, load_function
-from teamwright.agents.functions.turn_context import check_arity
+from teamwright.agents.functions.imports import Function, load_function
+from teamwright.agents.functions.instructions import check_arity
 from teamwright.agents.scripted.agent import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
-from teamwright.agents.functions import blocked_loop
-from teamwright.agents.functions.blocked_loop import await_steps
+from teamwright.agents.functions import threads as blocked_loop
+from teamwright.agents.functions.threads import await_steps
 from teamwright.agents.scripted.agent import Rule, ToolRule
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.run import RunLogged

@@ -14,8 +14,7 @@ import anyio
 import pytest
 
 from teamwright import Engine, load_team, run_sync
-from teamwright.agents.functions.import_path import import_path
-from teamwright.agents.functions.own_modules import import_own, modules_of, portable
+from teamwright.agents.functions.imports import import_own, import_path, modules_of, portable
 from teamwright.errors import ManifestError, UsageError
 from teamwright.teams.manifests.load import load
 

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.functions.import_guard import UnloadedFunction
-from teamwright.agents.functions.import_path import import_path, load_function
+from teamwright.agents.functions.imports import UnloadedFunction, import_path, load_function
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import UsageError
 from tests.agents.sample_functions import shout

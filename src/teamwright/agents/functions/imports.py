@@ -1,8 +1,9 @@
-"""The Python modules beside a manifest, found before installed ones, as `python script.py` finds those of its folder.
+"""Imports of the code that a manifest names: whether it may run, where its modules are found, and paths to functions.
 
 The folder of a manifest is a package with a private name, and `helpers.py` in it is `_manifest_3f0c….helpers`. Its
 modules get an `__import__` of their own, so that `import helpers` means a sibling whenever and in whichever thread
 they say it. Neither `sys.path` nor a plain name in `sys.modules` changes: nothing else in the process finds them.
+Commands that only read a manifest must not run its code: every import of such code checks the guard.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 import threading
+import types
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,7 +27,38 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, cast
 
-from teamwright.errors import UsageError
+from teamwright.errors import UsageError, nearest
+
+_LOADS: ContextVar[bool] = ContextVar("teamwright_loads_code", default=True)
+
+
+def can_load_code() -> bool:
+    """Whether functions, tools and strategies from outside the package may be imported here."""
+    return _LOADS.get()
+
+
+@contextmanager
+def code_not_loaded() -> Generator[None]:
+    """Within this block, use placeholders for the code that a manifest names instead of importing it."""
+    before = _LOADS.set(False)
+    try:
+        yield
+    finally:
+        _LOADS.reset(before)
+
+
+class UnloadedFunction:
+    """A placeholder for a function that was not imported; calling it raises `UsageError`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        module, _, name = path.partition(":")
+        self.__module__, self.__name__, self.__qualname__ = module, name.rpartition(".")[2], name
+
+    def __call__(self, turn: object) -> object:
+        """Raise `UsageError`: the code was never loaded."""
+        raise UsageError(f"{self.path!r} was not loaded, so it can't be called.")
+
 
 RESERVED = sys.stdlib_module_names | {"teamwright"}
 """Modules that those beside a manifest never replace: code beside it depends on them, too."""
@@ -260,3 +293,61 @@ def _forget_listing(folder: str) -> None:
         sys.path_importer_cache.pop(folder, None)
     else:
         finder.invalidate_caches()
+
+
+Function = Callable[..., Any]
+
+
+def import_path(function: Function) -> str | None:
+    """Return the path that leads to this very function; `None` for a closure, a lambda or a method of an object."""
+    if isinstance(function, UnloadedFunction):
+        return function.path
+    path = defined_path(function)
+    if path is None:
+        return None
+    found: object = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return path if found == function and not _is_bound(function) else None
+
+
+def defined_path(function: Function) -> str | None:
+    """Return the module and name of a function's definition, which other functions may share."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name or module == "__main__":
+        return None
+    return f"{plain_name(module)}:{name}"
+
+
+def _is_bound(function: Function) -> bool:
+    """Whether a function is a method of an object, which its name does not identify."""
+    owner = getattr(function, "__self__", None)
+    return owner is not None and not isinstance(owner, type | types.ModuleType)
+
+
+def load_function(path: str, what: str, form: str = "module:function") -> Function:
+    """Import `module:function`; raises `UsageError` if that fails. Returns a placeholder if code must not be loaded."""
+    module_name, colon, names = path.partition(":")
+    if not colon or not module_name or not names:
+        raise UsageError(f"{path!r} is no path of {what}; write it as {form}.")
+    if not can_load_code():
+        return UnloadedFunction(path)
+    try:
+        found: object = import_own(module_name)
+    except Exception as error:  # a module may raise anything while it is imported
+        kind = "" if isinstance(error, ImportError | UsageError) else f"{type(error).__name__}: "
+        reason = plain_name(f"{kind}{error}").removesuffix(".")
+        named = f"{what}, {path!r}," if what.endswith("'") else f"{what} {path!r}"
+        raise UsageError(f"The module of {named} can't be imported: {reason}.") from error
+    for name in names.split("."):
+        known = [one for one in dir(found) if not one.startswith("_")]
+        if (found := getattr(found, name, None)) is None:
+            raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}")
+        # Who allows a module allows neither all that it imports, nor the loader that Python gives it.
+        if isinstance(found, types.ModuleType):
+            raise UsageError(f"{name!r} in {path!r} is a module; write  {found.__name__}:…")
+        if name.startswith("__"):
+            raise UsageError(f"{path!r} is not a function of its module: {name!r} is a name of Python's own.")
+    if not callable(found):
+        raise UsageError(f"{path!r} is not a function.")
+    return found
