@@ -36,11 +36,16 @@ if TYPE_CHECKING:
     from teamwright.agents.schemas.schema import Schema
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.agent_tool import as_tool
-    from teamwright.agents.tools.call_policy import CallPolicy
     from teamwright.agents.tools.context import ToolContext
     from teamwright.agents.tools.file_result import FileResult
-    from teamwright.agents.tools.kind import BuildOptions, ToolKind
-    from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+    from teamwright.agents.tools.protocol import (
+        Arguments,
+        BuildOptions,
+        CallPolicy,
+        ToolDefinition,
+        ToolKind,
+        ToolSource,
+    )
     from teamwright.agents.tools.python import tool
     from teamwright.agents.tools.registry import ToolLike
     from teamwright.budget.estimates import Rate
@@ -220,10 +225,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.agent_tool": "as_tool",
-        "teamwright.agents.tools.kind": "BuildOptions ToolKind",
-        "teamwright.agents.tools.call_policy": "CallPolicy",
+        "teamwright.agents.tools.protocol": "Arguments BuildOptions CallPolicy ToolDefinition ToolKind ToolSource",
         "teamwright.agents.tools.context": "ToolContext",
-        "teamwright.agents.tools.protocol": "Arguments ToolDefinition ToolSource",
         "teamwright.agents.tools.python": "tool",
         "teamwright.values.people.approvals": "Approve Notify",
         "teamwright.values.turns.artifacts": "Artifact SharedValue",

@@ -19,9 +19,8 @@ from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.methods import MethodSource
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, ToolKind, ToolSource
+from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields, Place, ProblemReport
 from teamwright.documents.reader import parse_documents
 from teamwright.errors import ToolError, UsageError, nearest

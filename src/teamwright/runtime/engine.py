@@ -87,8 +87,8 @@ class Engine:
         import socket
 
         from teamwright.agents.clients.models import Models
-        from teamwright.agents.contract.dependencies import Dependencies
-        from teamwright.agents.mcp.pool import McpPool
+        from teamwright.agents.tools.context import Dependencies
+        from teamwright.agents.tools.mcp_connection import McpPool
         from teamwright.runtime.admission.prompt_meter import PromptMeter
         from teamwright.runtime.admission.rate_limiter import RateLimiters
         from teamwright.runtime.admission.tenant_budgets import TenantBudgets
@@ -536,7 +536,7 @@ class Engine:
     @asynccontextmanager
     async def resources(self, team: str) -> AsyncGenerator[None]:
         """Within this block, the agents of a team share the engine's clients and notes, and their own MCP servers."""
-        from teamwright.agents.mcp.pool import McpPool
+        from teamwright.agents.tools.mcp_connection import McpPool
         from teamwright.journal.stores import SharedNotes
 
         servers = McpPool(self._mcp)

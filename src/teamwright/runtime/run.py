@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.dependencies import Dependencies
 from teamwright.agents.functions.imports import modules_of
+from teamwright.agents.tools.context import Dependencies
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord

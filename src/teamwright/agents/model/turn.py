@@ -30,9 +30,8 @@ from teamwright.agents.model.request_template import answer_modes, make_request_
 from teamwright.agents.model.requests import ModelRequests
 from teamwright.agents.model.tool_calls import call_tools, in_order
 from teamwright.agents.model.written_calls import correction_of
-from teamwright.agents.tools.terminate import final_response
+from teamwright.agents.tools.end_turn import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
-from teamwright.agents.transfer import transfer_message
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused
 from teamwright.values.limits.reply import output_cut_warning, reply_cut_warning
 from teamwright.values.specs.manifest import TERMINATE, AnyModel

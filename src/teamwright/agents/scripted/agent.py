@@ -29,11 +29,10 @@ from teamwright.agents.functions.guardrails import CheckFunction, make_guardrail
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.tools.end_turn import final_response, transfer_message
 from teamwright.agents.tools.protocol import Arguments
 from teamwright.agents.tools.registry import ToolLike
-from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
-from teamwright.agents.transfer import transfer_message
 from teamwright.budget.estimates import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.key import request_place, tool_place

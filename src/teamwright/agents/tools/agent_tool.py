@@ -18,8 +18,7 @@ from teamwright.agents.contract.arguments import checked_call
 from teamwright.agents.contract.context import Context
 from teamwright.agents.schemas.schema import check
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import InvalidOutput, ToolError, UsageError
 from teamwright.values.key import join_key

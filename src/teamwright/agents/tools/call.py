@@ -1,7 +1,4 @@
-"""One call of a tool: an effect, and one more after each question that the tool asks a person.
-
-Messages of `ToolError` go to models: they are part of prompts and must not change.
-"""
+"""x"""
 
 from __future__ import annotations
 
@@ -10,21 +7,18 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import is_package_class
 from teamwright.agents.contract.context import Context, Workspace
-from teamwright.agents.contract.dependencies import shared_dependencies
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
-from teamwright.agents.tools.call_policy import CallPolicy
-from teamwright.agents.tools.call_workspace import CallWorkspace
-from teamwright.agents.tools.context import LogLevel, ToolContext
+from teamwright.agents.tools.context import LogLevel, ToolContext, shared_dependencies
 from teamwright.agents.tools.file_result import ToolValue, split_files
-from teamwright.agents.tools.protocol import Arguments, ToolSource
-from teamwright.errors import AgentError, NotDone, TeamwrightError, ToolError
+from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolSource
+from teamwright.errors import AgentError, NotDone, StaleWrite, TeamwrightError, ToolError
 from teamwright.values.events.agent import AgentProgressed
 from teamwright.values.events.event import Fact
 from teamwright.values.events.run import RunLogged
@@ -33,11 +27,78 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.record_checks import plain_json
+from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.messages import digest
-
-LONGEST_ERROR = 500
+from teamwright.values.turns.turn import Failure, Reply
 
 T = TypeVar("T")
+
+
+class CallWorkspace:
+    """Numbers the writes of a call, so that the record, or an earlier execution, knows them again."""
+
+    def __init__(self, workspace: Workspace, call_key: str) -> None:
+        self._workspace, self._call_key = workspace, call_key
+        self._made: dict[str, Any] = {}
+        self._count = 0
+
+    def restart(self) -> None:
+        """Begin another execution of the tool."""
+        self._count = 0
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._workspace.run_id
+
+    @property
+    def task(self) -> str:
+        """The task of the run."""
+        return self._workspace.task
+
+    def names(self) -> list[str]:
+        """Return the names of all values."""
+        return self._workspace.names()
+
+    def get(self, name: str) -> SharedValue | None:
+        """Return a value with its version, or `None`."""
+        return self._workspace.get(name)
+
+    def result(self, key: str) -> Reply | Failure | None:
+        """Return the result of an earlier ask of this team, by its key."""
+        return self._workspace.result(key)
+
+    async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
+        """Write a value and return its new version; raises `StaleWrite` unless `version` is the current one."""
+        return await self._once(key, lambda place: self._workspace.put(name, value, version=version, key=place))
+
+    async def keep(
+        self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
+    ) -> Artifact:
+        """Store content once as an artifact, and return a pointer to it."""
+        return await self._once(
+            key, lambda place: self._workspace.keep(content, name=name, media_type=media_type, key=place)
+        )
+
+    async def open(self, artifact: Artifact | str) -> str | bytes:
+        """Return the content of an artifact, by a pointer or by one from an envelope."""
+        return await self._workspace.open(artifact)
+
+    async def _once(self, key: str | None, write: Callable[[str], Awaitable[T]]) -> T:
+        self._count += 1
+        place = f"{self._call_key}/{key or f'write-{self._count}'}"
+        if place not in self._made:
+            try:
+                self._made[place] = await write(place)
+            except StaleWrite as error:
+                self._made[place] = error
+        made = self._made[place]
+        if isinstance(made, StaleWrite):
+            raise made
+        return made
+
+
+LONGEST_ERROR = 500
 
 
 class RecordedToolCall:

@@ -17,9 +17,8 @@ from pathlib import Path, PurePosixPath
 from pydantic import JsonValue
 
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.methods import MethodSource
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, ToolKind, ToolSource
+from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.owned_paths import Owned, covers

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.methods import MethodSource
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, ToolKind, ToolSource
+from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError, UsageError
 from teamwright.journal.stores import Note, Notes, shared_notes, words_of

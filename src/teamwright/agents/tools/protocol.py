@@ -1,26 +1,69 @@
-"""The tool source protocol: a `ToolSource` defines tools, and the engine calls them through it.
-
-A source must reach the outside world only in `call` or through the context that it is opened with: everything else is
-repeated whenever a turn is replayed.
-"""
+"""x"""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import ToolValue
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.models import Value
 from teamwright.values.specs.manifest import ToolSpec
 from teamwright.values.turns.turn import Signal
+
+if TYPE_CHECKING:
+    from teamwright.documents.nodes import Fields, ProblemReport
+
+
+NO_RETRY = RetryPolicy.model_construct(attempts=0)
+
+OutcomeCheck = Callable[[Mapping[str, JsonValue], "ToolContext"], Awaitable[ToolValue]]
+"""Asks the outside world for the result of a call; `None` says that the call did not happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """The settings of one tool.
+
+    A call is in doubt if the record says that it began and not how it ended: the process may have died before, during
+    or after it. `check` finds out. Without it, a call in doubt is made again if the tool is `idempotent`, and fails if
+    the tool is not; a tool that does not say is called again, with the same idempotency key, unless it has `once`.
+    `once` returns the identity of the action that a call with these arguments makes: no action is made twice.
+    """
+
+    timeout: float | None = None
+    retries: int = 0
+    idempotent: bool | None = None
+    once: Callable[[Mapping[str, JsonValue]], str] | None = None
+    check: OutcomeCheck | None = None
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The retry policy of the effect."""
+        return RetryPolicy(attempts=self.retries) if self.retries else NO_RETRY
+
+    @property
+    def repeats_in_doubt(self) -> bool:
+        """Whether a call in doubt is made again without a check."""
+        return self.once is None if self.idempotent is None else self.idempotent
+
+    @property
+    def just_repeats(self) -> bool:
+        """Whether a call in doubt is simply made again."""
+        return self.once is None and self.check is None and self.repeats_in_doubt
+
+
+DEFAULT_POLICY = CallPolicy()
+
 
 Arguments = Mapping[str, JsonValue]
 
@@ -94,3 +137,72 @@ class ToolSource(Protocol):
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
         """Call a tool and return JSON, or a `FileResult`. If it raises, the call fails, and the model sees why."""
         ...
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+class NoSettings(Value):
+    """The settings of a kind that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """The input of `ToolKind.build` besides the settings.
+
+    `spec` is the declaration as written, `name` its name, `earlier` the sources that the agent already has, and
+    `max_bytes` the size cap of a result.
+    """
+
+    spec: str | ToolSpec
+    name: str | None
+    earlier: Sequence[ToolSource]
+    max_bytes: int
+
+
+class ToolKind(Protocol[S]):
+    """One kind of tool: in a manifest `{name: settings}`, where `model` is the model of the settings.
+
+    A `built_in` kind may be written as its name alone. No other tool may have a `reserved` name, and listing it twice
+    has no effect. `noun` is the word for a source of this kind in messages.
+    """
+
+    name: str
+    model: type[S]
+    noun: str = "tool"
+    built_in: bool = False
+    reserved: bool = False
+
+    @abstractmethod
+    def build(self, settings: S, options: BuildOptions) -> ToolSource:
+        """Create the source. Nothing is started before it is opened."""
+        ...
+
+    def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
+        """Return the names that approvals may use for a tool declared under `name`; `None` if known only in a turn."""
+        return None
+
+    def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
+        """Report mistakes that the schema of the settings does not find; nothing may be imported or started."""
+
+    def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
+        """Report code that can't be imported and packages that are not installed."""
+
+    def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
+        """Return the settings with their relative paths moved to another folder."""
+        return settings
+
+    def pin(self, settings: JsonValue, folder: Callable[[str], Path]) -> JsonValue:
+        """Return the settings with what a record keeps of the files that they name; `folder` resolves a path.
+
+        Called once, when a manifest is loaded: a run that resumes later notices that a file has changed.
+        """
+        return settings
+
+    def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
+        """Return the declaration with absolute folders; `folder` resolves one, or raises if it is not allowed."""
+        return spec
+
+    def code(self, settings: S) -> Iterable[tuple[str, str]]:
+        """Return the code that these settings run, as pairs of its kind and its name."""
+        return ()

@@ -1,10 +1,12 @@
-"""Python functions as tools: derives the schema of their arguments, validates calls and makes them."""
+"""Python functions, and methods of a class, as tools: derives the schema of their arguments, validates calls, makes them."""
 
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Awaitable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from types import MethodType
 from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -13,19 +15,26 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, import_path, load_function
-from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread
+from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread, run_to_completion
 from teamwright.agents.schemas.canonical import canonical_json
-from teamwright.agents.tools.call_policy import DEFAULT_POLICY, CallPolicy, OutcomeCheck
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.docstrings import parse_docstring
 from teamwright.agents.tools.file_result import FileResult, ToolValue, find_files
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import (
+    DEFAULT_POLICY,
+    Arguments,
+    BuildOptions,
+    CallPolicy,
+    OutcomeCheck,
+    ToolDefinition,
+    ToolKind,
+    ToolSource,
+)
 from teamwright.agents.tools.signature import (
     Function,
     ToolSignature,
     annotated_function,
     arguments_adapter,
+    parse_docstring,
     read_signature,
 )
 from teamwright.documents.nodes import Fields, Items, ProblemReport, Scalar, shown
@@ -330,3 +339,39 @@ def _given_name(function: Function) -> str:
     if (name := function_name(function)) == "<lambda>":
         raise UsageError("A lambda has no name; give the tool one:  tool(lambda …, name='…').")
     return name
+
+
+class MethodSource(ToolSource):
+    """A source whose tools are the methods `tool_names` of the class `methods`.
+
+    A synchronous method runs in a thread and to completion even if the turn is cancelled: no write outlives its step.
+    """
+
+    methods: type[object]
+
+    @abstractmethod
+    def bind(self, context: ToolContext) -> object:
+        """Create the object whose method one call is."""
+        ...
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return the definitions of the methods, from their signatures and docstrings."""
+        return [_method_tool(self.methods, name).definition for name in self.tool_names or ()]
+
+    def validate(self, name: str, arguments: Arguments) -> None:
+        """Validate the arguments against the signature."""
+        _method_tool(self.methods, name).validate(name, arguments)
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> ToolValue:
+        """Call the method."""
+        method = getattr(self.methods, name)
+
+        def work() -> Any:
+            return method(self.bind(context), **arguments)
+
+        return await (work() if inspect.iscoroutinefunction(method) else run_to_completion(work))
+
+
+@cache
+def _method_tool(owner: type, name: str) -> PythonTool:
+    return PythonTool(MethodType(getattr(owner, name), owner))

@@ -19,8 +19,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.imports import can_load_code
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.signature import Function
 from teamwright.errors import UnknownName, UsageError, nearest
@@ -34,9 +33,9 @@ OWN = {
     "workspace": "teamwright.agents.tools.workspace:WorkspaceKind",
     "files": "teamwright.agents.tools.files:FilesKind",
     "memory": "teamwright.agents.tools.memory:MemoryKind",
-    "mcp": "teamwright.agents.mcp.source:McpKind",
+    "mcp": "teamwright.agents.tools.mcp_source:McpKind",
     "agent": "teamwright.agents.tools.agent_tool:AgentKind",
-    "terminate": "teamwright.agents.tools.terminate:TerminateKind",
+    "terminate": "teamwright.agents.tools.end_turn:TerminateKind",
 }
 """Kinds of this package, in the order in which models see their tools."""
 

@@ -20,12 +20,11 @@ from teamwright.agents.contract.effect import Returned
 from teamwright.agents.files.media import with_pointers
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.call import RecordedToolCall
-from teamwright.agents.tools.call_policy import CallPolicy
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.end_turn import transfer_definition
+from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import PythonTool
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
-from teamwright.agents.transfer import transfer_definition
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError, nearest
 from teamwright.values.events.agent import AgentCallRejected
 from teamwright.values.key import join_key

@@ -15,9 +15,8 @@ from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue
-from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.methods import MethodSource
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolKind, ToolSource
+from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.specs.manifest import WORKSPACE

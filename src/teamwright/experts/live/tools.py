@@ -13,9 +13,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.methods import MethodSource
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolKind, ToolSource
+from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, ToolError
 from teamwright.experts.live.requests import MemberRequest, post_request

@@ -5,9 +5,12 @@ A server starts at its first use, so that a replay may never start it.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -17,13 +20,11 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.mcp.context import ContextRead, context_reads
-from teamwright.agents.mcp.pool import McpPool, shared_pool
-from teamwright.agents.mcp.start import ServerNotStarted, missing_folder
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
-from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
+from teamwright.agents.tools.mcp_connection import McpConnection, McpPool, shared_pool
+from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
+from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields, ProblemReport, shown
 from teamwright.documents.schema_check import check_secrets, check_web_address
 from teamwright.errors import CallInDoubt, MissingExtra, ServiceError, ToolError, UsageError, nearest
@@ -34,9 +35,7 @@ from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult
-
-    from teamwright.agents.mcp.connection import McpConnection
+    from mcp.types import CallToolResult, ContentBlock
 
 META_KEY = "teamwright/idempotency-key"
 LISTING_SECONDS = 120.0
@@ -289,3 +288,58 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRead:
+    """One text to read from a server: `title` introduces it to the model, `request` identifies it in the record.
+
+    `method` and `parameters` are what the server is sent, for readers of the record.
+    """
+
+    title: str
+    request: str
+    method: McpMethod
+    parameters: Mapping[str, JsonValue]
+    send: Callable[[Client], Awaitable[str]]
+
+
+def context_reads(settings: McpTool) -> list[ContextRead]:
+    """Return the reads that a server's settings declare, in the order of the declaration."""
+    reads = [
+        ContextRead(f"Resource {uri}", f"resource {uri}", "resources/read", {"uri": uri}, partial(_read_resource, uri))
+        for uri in settings.resources
+    ]
+    for name, arguments in settings.prompts.items():
+        request = f"prompt {name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False)}"
+        parameters: dict[str, JsonValue] = {"name": name}
+        if arguments:
+            parameters["arguments"] = dict(arguments)
+        read = partial(_get_prompt, name, arguments)
+        reads.append(ContextRead(f"Prompt {name}", request, "prompts/get", parameters, read))
+    return reads
+
+
+async def _read_resource(uri: str, client: Client) -> str:
+    from mcp.types import TextResourceContents
+
+    found = (await client.read_resource(uri, cache_mode="bypass")).contents
+    if binary := next((one for one in found if not isinstance(one, TextResourceContents)), None):
+        raise ToolError(f"the resource {uri!r} is no text, but {binary.mime_type or 'binary'}")
+    return "\n".join(one.text for one in found if isinstance(one, TextResourceContents))
+
+
+async def _get_prompt(name: str, arguments: Mapping[str, str], client: Client) -> str:
+    messages = (await client.get_prompt(name, dict(arguments))).messages
+    return "\n\n".join(_texts(name, (one.content for one in messages)))
+
+
+def _texts(name: str, blocks: Iterable[ContentBlock]) -> Iterable[str]:
+    from mcp.types import EmbeddedResource, TextContent, TextResourceContents
+
+    for block in blocks:
+        match block:
+            case TextContent(text=text) | EmbeddedResource(resource=TextResourceContents(text=text)):
+                yield text
+            case _:
+                raise ToolError(f"the prompt {name!r} contains {block.type!r}, which is no text")

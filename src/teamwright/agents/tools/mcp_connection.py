@@ -1,6 +1,7 @@
-"""The connection to one MCP server (extra `mcp`): started once, shared by concurrent turns, restarted after a crash.
+"""The connections to MCP servers (extra `mcp`), in a pool that lives as long as one run or one engine.
 
-Only the modules named after MCP may import `mcp`.
+A server starts at its first use, is shared by concurrent turns, and is restarted after a crash. Only the modules named
+after MCP may import `mcp`.
 """
 
 from __future__ import annotations
@@ -8,26 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import tempfile
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import anyio
 from pydantic import ValidationError
 
-from teamwright.agents.mcp.start import ServerNotStarted, missing_folder
+from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder, server_parameters
 from teamwright.errors import AgentError, CallInDoubt, ServiceError, ToolError
 from teamwright.values.specs.manifest import McpTool
 
 if TYPE_CHECKING:
     from mcp import Client
 
+
 T = TypeVar("T")
 
-INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
-"""Variables that a server inherits besides those of the library: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `USER`."""
 START_SECONDS = 120.0
 """How long a server may take to answer for the first time: `npx` and `uvx` may have to install it."""
 IDLE_SECONDS = 300.0
@@ -121,11 +120,13 @@ class McpSession:
     """
 
     def __init__(self, settings: McpTool, max_bytes: int) -> None:
+        from tempfile import TemporaryFile  # every engine loads this module, and few start a server
+
         self._settings, self._max_bytes = settings, max_bytes
         self._ready, self._stopped = asyncio.Event(), asyncio.Event()
         self._client: Client | None = None
         self._error: Exception | None = None
-        self._stderr: TextIO = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by the task
+        self._stderr: TextIO = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by the task
         self._last_line = ""
         self.task = asyncio.create_task(self._hold())
 
@@ -171,7 +172,7 @@ class McpSession:
             self._ready.set()
 
     async def _connect(self, stack: AsyncExitStack) -> Client:
-        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp import Client, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
         from teamwright.agents.clients.http_transport import GuardedTransport, ReadBounds, guarded_client
@@ -185,13 +186,7 @@ class McpSession:
             http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), settings.headers, IDLE_SECONDS)
             await stack.enter_async_context(http)
             return Client(streamable_http_client(settings.url, http_client=http))
-        parameters = StdioServerParameters(
-            command=_program(settings),
-            args=list(settings.args),
-            env=_environment(settings, os.environ),
-            cwd=settings.cwd,
-        )
-        return Client(stdio_client(parameters, errlog=self._stderr))
+        return Client(stdio_client(server_parameters(settings), errlog=self._stderr))
 
     def _trim_stderr(self) -> None:
         """Discard the error output of a server that writes much of it."""
@@ -209,15 +204,52 @@ class McpSession:
         return ServiceError(f"The MCP server {label!r} did not answer ({reason}).")
 
 
-def _program(settings: McpTool) -> str:
-    """Return the command; one with a relative path is relative to `cwd`."""
-    command = settings.command or ""
-    if settings.cwd is None or Path(command).name == command:
-        return command
-    return str(Path(settings.cwd) / command)
+NOT_THE_SERVER = {"allow", "resources", "prompts"}
+"""The settings that say what an agent uses of a server: agents that differ only in these share it."""
+
+_SHARED: ContextVar[McpPool | None] = ContextVar("mcp_pool", default=None)
 
 
-def _environment(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the server besides those that the library passes on."""
-    inherited = {name: environ[name] for name in (*INHERITED, *settings.env_allow) if name in environ}
-    return {**inherited, **settings.env}
+class McpPool:
+    """Servers by declaration: each starts once, whichever members and concurrent turns use it.
+
+    Servers with `share: engine` are those of `engine`, if it is given.
+    """
+
+    def __init__(self, engine: McpPool | None = None) -> None:
+        self._engine = engine
+        self._connections: dict[str, McpConnection] = {}
+
+    def connection(self, settings: McpTool, max_bytes: int) -> McpConnection:
+        """Return the connection to the server of this declaration."""
+
+        if self._engine is not None and settings.share == "engine":
+            return self._engine.connection(settings, max_bytes)
+        key = f"{max_bytes} {settings.model_dump_json(exclude=NOT_THE_SERVER)}"
+        if key not in self._connections:
+            self._connections[key] = McpConnection(settings, max_bytes)
+        return self._connections[key]
+
+    async def close(self) -> None:
+        """Stop all servers at once and wait for their end; a later use starts them again."""
+        if not self._connections:
+            return
+        connections, self._connections = self._connections, {}
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for connection in connections.values():
+                    group.start_soon(connection.close)
+
+    @contextmanager
+    def shared(self) -> Generator[None]:
+        """Within this block, agents use the servers of this pool."""
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+
+def shared_pool() -> McpPool | None:
+    """The servers of the run that the current task belongs to, if any."""
+    return _SHARED.get()

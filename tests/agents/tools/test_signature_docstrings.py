@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from teamwright.agents.tools.docstrings import Docstring, parse_docstring
+from teamwright.agents.tools.signature import Docstring, parse_docstring
 
 NAMES = ("city", "days", "options")
 

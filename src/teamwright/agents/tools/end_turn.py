@@ -1,6 +1,6 @@
-"""The built-in tool `terminate`, with which a member ends its team. Calling it ends the turn and has no other effect.
+"""The built-in tools that end a turn: `terminate` ends the team of its member, `transfer_to_NAME` hands the turn to another.
 
-Its definition is part of prompts: changing it changes effect hashes, and recorded runs would no longer resume.
+Calling one ends the turn and has no other effect.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
-from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource, text_argument
+from teamwright.agents.tools.protocol import (
+    Arguments,
+    BuildOptions,
+    NoSettings,
+    ToolDefinition,
+    ToolKind,
+    ToolSource,
+    text_argument,
+)
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
+from teamwright.values.names import transfer_tool_name
 from teamwright.values.specs.manifest import TERMINATE
-from teamwright.values.turns.turn import Signal
+from teamwright.values.turns.turn import HandoffTarget, Signal
 
 DEFINITION = ToolDefinition(
     TERMINATE,
@@ -65,3 +73,24 @@ class TerminateKind(ToolKind[NoSettings]):
 def final_response(arguments: object) -> str | None:
     """Return the `response` argument of a `terminate` call, or `None` if it is malformed, which terminates too."""
     return text_argument(arguments, "response")
+
+
+MESSAGE = "message"
+PARAMETERS: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {"type": "string", "description": "What to say to the team with the transfer, if anything."}
+    },
+}
+
+
+def transfer_definition(target: HandoffTarget) -> ToolDefinition:
+    """Return the tool that hands the turn to a member, as a model sees it."""
+    text = f"End your turn and hand the conversation over to {target.name!r}."
+    return ToolDefinition(transfer_tool_name(target.name), f"{text} {target.description}".rstrip(), PARAMETERS)
+
+
+def transfer_message(arguments: object, text: str = "") -> str:
+    """Return what a member says with a transfer: the text beside the call, then its `message` argument."""
+    text, message = text.strip(), (text_argument(arguments, MESSAGE) or "").strip()
+    return "\n\n".join(filter(None, (text, message if message != text else "")))

@@ -17,11 +17,11 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, Team, load_team
-from teamwright.agents.mcp import connection as mcp_connection
-from teamwright.agents.mcp.connection import McpConnection
-from teamwright.agents.mcp.source import McpServer, McpSource
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.tools import mcp_connection
+from teamwright.agents.tools.mcp_connection import McpConnection
+from teamwright.agents.tools.mcp_source import McpServer, McpSource
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, CallInDoubt, InvalidValue, LimitReached, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
@@ -500,7 +500,7 @@ async def test_a_server_that_does_not_answer_in_time_is_reported(notes: Path, mo
 DRIVER = """
 import asyncio, sys
 from teamwright import Engine
-from tests.agents.mcp.test_source import waiting_team
+from tests.agents.tools.test_mcp_source import waiting_team
 from pathlib import Path
 
 async def main():

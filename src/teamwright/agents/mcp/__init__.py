@@ -1,1 +1,0 @@
-"""MCP servers as sources of tools."""

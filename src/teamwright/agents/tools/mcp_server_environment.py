@@ -1,0 +1,60 @@
+"""How an MCP server starts as a process: its command, its folder, and the environment variables that it inherits.
+
+A server gets no variable that is not listed here or named by its declaration, so that no key of ours reaches it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from teamwright.errors import ToolError
+from teamwright.values.specs.manifest import McpTool
+
+if TYPE_CHECKING:
+    from mcp import StdioServerParameters
+
+INHERITED_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+"""Variables that a server inherits besides those of the library: `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `USER`."""
+
+
+class ServerNotStarted(ToolError):
+    """The command of a server, or the folder in which it starts, is not there; a retry would not help."""
+
+    def __init__(self, label: str, why: str) -> None:
+        super().__init__(f"The MCP server {label!r} can't be started: {why}.")
+
+
+def server_parameters(settings: McpTool) -> StdioServerParameters:
+    """Return the command of a server with its arguments, folder and variables."""
+    from mcp import StdioServerParameters
+
+    return StdioServerParameters(
+        command=_program(settings),
+        args=list(settings.args),
+        env=server_variables(settings, os.environ),
+        cwd=settings.cwd,
+    )
+
+
+def server_variables(settings: McpTool, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the server besides those that the library passes on."""
+    inherited = {name: environ[name] for name in (*INHERITED_VARIABLES, *settings.env_allow) if name in environ}
+    return {**inherited, **settings.env}
+
+
+def missing_folder(settings: McpTool) -> str | None:
+    """Return what to say about the folder in which a server starts, if it is not there."""
+    if settings.cwd is None or Path(settings.cwd).is_dir():
+        return None
+    return f"there is no folder {settings.cwd!r}; check its cwd"
+
+
+def _program(settings: McpTool) -> str:
+    """Return the command; one with a relative path is relative to `cwd`."""
+    command = settings.command or ""
+    if settings.cwd is None or Path(command).name == command:
+        return command
+    return str(Path(settings.cwd) / command)
