@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple
 
-from teamwright.agents.clients.tokenizer import CountTokens, load_tokenizer
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.prices import CountTokens, load_tokenizer
 from teamwright.runtime.admission.prompt_meter import PromptMeter
 from teamwright.values.limits.usage import Usage
 from tests.kit.prompt_corpus import KINDS, draw_text

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from teamwright.agents.clients.local_proxy import LONGEST_HEAD, LocalProxy
+from teamwright.agents.clients.local import LONGEST_HEAD, LocalProxy
 
 KEY = "the-key-of-this-start"
 

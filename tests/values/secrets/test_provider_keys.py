@@ -2,7 +2,7 @@
 
 import pytest
 
-from teamwright.agents.clients.providers import PROVIDERS
+from teamwright.agents.clients.models import PROVIDERS
 from teamwright.errors import UsageError
 from teamwright.values.secrets.classification import is_secret_name
 from teamwright.values.secrets.provider_keys import (

@@ -18,13 +18,18 @@ from pydantic_ai.exceptions import UsageExtractionFailedWarning, UserError
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
-from teamwright.agents.clients.chat_completions.model import ChatCompletionsModel
-from teamwright.agents.clients.chat_completions.profile import has_own_rules, server_profile
-from teamwright.agents.clients.chat_completions.request import SYSTEM
+from teamwright.agents.clients.chat_model import ChatCompletionsModel, has_own_rules, server_profile
+from teamwright.agents.clients.chat_request import SYSTEM
 from teamwright.agents.clients.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.clients.local import SLOTS, LocalModel
-from teamwright.agents.clients.own_model import can_send_whole, can_stream, own_model_name, profile_of
-from teamwright.agents.clients.providers import provider_hint, unknown_provider
+from teamwright.agents.clients.models import (
+    can_send_whole,
+    can_stream,
+    own_model_name,
+    profile_of,
+    provider_hint,
+    unknown_provider,
+)
 from teamwright.errors import UsageError
 from teamwright.values.limits.limits import Pace
 from teamwright.values.specs.manifest import ServerModel

@@ -9,9 +9,15 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Unpack, cast
 
-from teamwright.agents.clients.models import Models, shared_models
-from teamwright.agents.clients.own_model import check_model, check_provider, is_own_model, own_secrets
-from teamwright.agents.clients.providers import undeclared_reason
+from teamwright.agents.clients.models import (
+    Models,
+    check_model,
+    check_provider,
+    is_own_model,
+    own_secrets,
+    shared_models,
+    undeclared_reason,
+)
 from teamwright.agents.contract.agent import PolicyAttributes, same_name_fallbacks
 from teamwright.agents.contract.arguments import Mistakes, check_arguments, check_instance, checked_call, listed
 from teamwright.agents.contract.context import Context
@@ -46,7 +52,7 @@ from teamwright.values.typed_data import is_data_type
 
 if TYPE_CHECKING:
     from teamwright.agents.clients.model_client import ModelClient
-    from teamwright.agents.clients.own_model import OwnModel
+    from teamwright.agents.clients.models import OwnModel
     from teamwright.agents.model.request_template import RequestTemplate
 
 

@@ -17,7 +17,7 @@ from pydantic_ai.settings import ModelSettings
 
 from teamwright.agents.budget_notice import low_budget_notice
 from teamwright.agents.clients.model_client import ModelClient
-from teamwright.agents.clients.own_model import profile_of
+from teamwright.agents.clients.models import profile_of
 from teamwright.agents.compaction import TurnCompaction, compaction_of
 from teamwright.agents.contract.context import Context
 from teamwright.agents.envelope_note import note_instructions

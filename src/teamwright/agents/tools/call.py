@@ -1,4 +1,8 @@
-"""x"""
+"""One call of a tool: an effect, and one more after each question that the tool asks a person.
+
+If the tool is executed again, each of its writes to the workspace is made once. Messages of `ToolError` go to models:
+they are part of prompts and must not change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""x"""
+"""The context of one call of a tool: what the engine tells the tool, and what the tool may ask of the engine.
+
+Among that are the objects that the caller gave the engine for its tools, such as a database, found by their type.
+"""
 
 from __future__ import annotations
 

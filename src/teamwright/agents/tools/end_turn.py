@@ -1,6 +1,7 @@
-"""The built-in tools that end a turn: `terminate` ends the team of its member, `transfer_to_NAME` hands the turn to another.
+"""The built-in tools that end a turn: `terminate` ends the team of a member, `transfer_to_NAME` hands the turn on.
 
-Calling one ends the turn and has no other effect.
+Calling one has no other effect. Their definitions are part of prompts: changing them changes effect hashes, and
+recorded runs would no longer resume.
 """
 
 from __future__ import annotations

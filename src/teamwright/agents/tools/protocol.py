@@ -1,4 +1,9 @@
-"""x"""
+"""The contracts of tools: a source defines tools, a policy says how each is called, and a kind builds sources.
+
+A source must reach the outside world only in `call` or through the context that it is opened with: everything else is
+repeated whenever a turn is replayed. A kind is a field in a manifest, with its settings and checks; nothing here may
+import what a kind needs to run, since manifests are read without it.
+"""
 
 from __future__ import annotations
 

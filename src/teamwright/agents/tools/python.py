@@ -1,4 +1,4 @@
-"""Python functions, and methods of a class, as tools: derives the schema of their arguments, validates calls, makes them."""
+"""Python functions and methods as tools: derives the schema of their arguments, validates calls and makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A Python function as a tool: what a model has to supply, what the engine injects, and what the docstring says of both."""
+"""The signature of a Python function as a tool: what a model supplies, what the engine injects, what it says of itself.
+
+Docstrings are read in the styles of Google, NumPy and Sphinx. One without a parameter section is returned unchanged:
+it is part of prompts.
+"""
 
 from __future__ import annotations
 

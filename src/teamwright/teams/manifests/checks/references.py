@@ -7,7 +7,7 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.clients.providers import MODEL, provider_hint, unknown_provider
+from teamwright.agents.clients.models import MODEL, provider_hint, unknown_provider
 from teamwright.agents.files.attachment import check_file
 from teamwright.agents.functions.instructions import NAMES
 from teamwright.agents.schemas.declaration import schema_fault

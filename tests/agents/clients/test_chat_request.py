@@ -27,8 +27,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
-from teamwright.agents.clients.chat_completions.request import GUIDANCE, request_body
-from tests.agents.clients.chat_completions.both_clients import HELLO, PLAIN, answer, body, both, ours
+from teamwright.agents.clients.chat_request import GUIDANCE, request_body
+from tests.agents.clients.both_chat_clients import HELLO, PLAIN, answer, body, both, ours
 
 HI = answer(body({"content": "Hi."}))
 CLOSED = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}

@@ -6,9 +6,9 @@ import httpx2
 import pytest
 from pydantic_ai.exceptions import ModelConnectionError, ModelContextWindowExceededError, ModelTimeoutError
 
-from teamwright.agents.clients.chat_completions.errors import reading_errors
+from teamwright.agents.clients.chat_response import reading_errors
 from teamwright.agents.model.errors import classify
-from tests.agents.clients.chat_completions.both_clients import Exchange, answer, both, ours
+from tests.agents.clients.both_chat_clients import Exchange, answer, both, ours
 
 ERRORS: dict[str, Any] = {
     "an error object": {"error": {"message": "no", "type": "odd", "code": None}},

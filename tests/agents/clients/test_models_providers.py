@@ -14,7 +14,7 @@ from pydantic_ai import providers
 from pydantic_ai.providers import gateway
 
 from teamwright.agents import ModelAgent, NamedModel
-from teamwright.agents.clients.providers import (
+from teamwright.agents.clients.models import (
     GATEWAY_PROVIDERS,
     PROVIDERS,
     WITHOUT_MODELS,

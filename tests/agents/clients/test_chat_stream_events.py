@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.clients.chat_completions.events import EventReader
+from teamwright.agents.clients.chat_stream import EventReader
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic_ai.exceptions import ModelAPIError, ModelServerError, UnexpectedModelBehavior
 from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
-from teamwright.agents.clients.chat_completions.response import usage_of
+from teamwright.agents.clients.chat_response import usage_of
 from teamwright.agents.model.errors import classify
-from tests.agents.clients.chat_completions.both_clients import answer, body, both, chunk, ours, stream
+from tests.agents.clients.both_chat_clients import answer, body, both, chunk, ours, stream
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"n": 1}'}}
 DETAILS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, UnexpectedModelBehavior
 from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, ToolCallPart
 
-from tests.agents.clients.chat_completions.both_clients import Exchange, answer, body, both, chunk, ours, stream
+from tests.agents.clients.both_chat_clients import Exchange, answer, body, both, chunk, ours, stream
 
 USAGE = {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}
 END = (chunk({}, "stop"), chunk(None, usage=USAGE), b"data: [DONE]\n\n")
