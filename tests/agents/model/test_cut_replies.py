@@ -8,7 +8,7 @@ import pytest
 
 from teamwright import Engine, Limits, ModelAgent, Team
 from teamwright.agents import ModelSettings, ServerModel
-from teamwright.agents.model.output_meter import OutputMeter, Stop
+from teamwright.agents.model.response_stream import OutputMeter, Stop
 from teamwright.errors import InvalidOutput
 from teamwright.testing.chat import Say
 from teamwright.testing.model_server import ModelServer

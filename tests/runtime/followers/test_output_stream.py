@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.model import delta_pace
+from teamwright.agents.model import response_stream as delta_pace
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

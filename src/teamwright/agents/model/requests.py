@@ -1,7 +1,11 @@
-"""The requests of one turn to its model: each is one effect, recorded, budgeted and retried by the engine."""
+"""The requests of one turn to its model: each is one effect, recorded, budgeted and retried by the engine.
+
+A request is also described for readers: its messages, instructions, tools and settings.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -10,18 +14,27 @@ from typing import TYPE_CHECKING, cast
 import anyio.lowlevel
 from pydantic import JsonValue
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import StreamedResponse
 from pydantic_ai.settings import ModelSettings
+from pydantic_core import to_jsonable_python
 
 from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
 from teamwright.agents.files.media import media_tokens
-from teamwright.agents.files.model_request import FilesOfRequest, Send, check_files, name_files
-from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
 from teamwright.agents.model.errors import classify, is_too_long
 from teamwright.agents.model.messages import (
     cut_response,
@@ -38,11 +51,9 @@ from teamwright.agents.model.messages import (
     with_unique_ids,
 )
 from teamwright.agents.model.output import AnswerSchema
-from teamwright.agents.model.output_meter import OutputMeter, Stop
-from teamwright.agents.model.request_description import sent_request
 from teamwright.agents.model.request_template import OutputMode, RequestTemplate, output_mode_of
-from teamwright.agents.model.response_parts import ResponseDeltas, with_thinking_apart
-from teamwright.agents.model.written_calls import with_written_calls
+from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
+from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices import rate_of
 from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
@@ -56,6 +67,51 @@ from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
+
+
+PRIVATE = frozenset(("extra_headers", "extra_body"))
+"""Settings that may carry a key."""
+
+
+def sent_request(conversation: ModelConversation, template: RequestTemplate) -> SentRequest:
+    """Describe the next request of a conversation."""
+    plain = template.parameters("text")
+    settings = {name: value for name, value in template.settings.items() if name not in PRIVATE}
+    return SentRequest(
+        messages=tuple(part for message in conversation.messages for part in _parts(message)),
+        instructions="\n\n".join(one.content for one in plain.instruction_parts or ()),
+        tools=tuple(
+            OfferedTool(one.name, one.description or "", cast("JsonValue", one.parameters_json_schema))
+            for one in plain.function_tools
+        ),
+        settings=_json(settings),
+        output_schema=_json(dict(template.schema)) if template.schema else None,
+        modes=template.modes,
+    )
+
+
+def _parts(message: ModelMessage) -> Iterator[SentMessage]:
+    for part in message.parts:
+        match part:
+            case UserPromptPart(content=str() as text):
+                yield SentMessage("user", text)
+            case UserPromptPart(content=content):
+                yield SentMessage("user", "\n".join(str(one) for one in content if isinstance(one, str)))
+            case SystemPromptPart(content=text) | TextPart(content=text):
+                yield SentMessage("assistant" if isinstance(part, TextPart) else "user", text)
+            case ThinkingPart(content=text):
+                yield SentMessage("thinking", text)
+            case ToolCallPart():
+                yield SentMessage("tool_call", _json(part.args), part.tool_name, part.tool_call_id)
+            case ToolReturnPart():
+                yield SentMessage("tool_result", _json(part.content), part.tool_name, part.tool_call_id)
+            case _:
+                pass
+
+
+def _json(value: object) -> JsonValue:
+    return cast("JsonValue", to_jsonable_python(value, fallback=str))
+
 
 RECORD_FACTOR = 8
 """How much larger than its text a recorded response may be: one character may take six bytes in JSON."""

@@ -25,11 +25,9 @@ from teamwright.agents.functions.guardrails import Mend, Refuse, with_verdict, w
 from teamwright.agents.model.conversation import ModelConversation, ToolResult
 from teamwright.agents.model.messages import compact_arguments, response_text
 from teamwright.agents.model.output import AnswerSchema, answer_schema
-from teamwright.agents.model.prompt_cache import plan_cache
-from teamwright.agents.model.request_template import answer_modes, make_request_template
+from teamwright.agents.model.request_template import answer_modes, make_request_template, plan_cache
 from teamwright.agents.model.requests import ModelRequests
-from teamwright.agents.model.tool_calls import call_tools, in_order
-from teamwright.agents.model.written_calls import correction_of
+from teamwright.agents.model.tool_calls import call_tools, correction_of, in_order
 from teamwright.agents.tools.end_turn import final_response, transfer_message
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import ContextTooLong, InvalidOutput, Refused

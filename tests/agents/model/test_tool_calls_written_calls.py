@@ -10,7 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.output import AnswerSchema
-from teamwright.agents.model.written_calls import (
+from teamwright.agents.model.tool_calls import (
     MOST_CALLS,
     Malformed,
     WrittenCall,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from teamwright.agents.contract.effect import REPLY, THINKING, ReplyPart
-from teamwright.agents.model.delta_pace import MOMENT, PacedDeltas
+from teamwright.agents.model.response_stream import MOMENT, PacedDeltas
 
 
 class Seen(list[tuple[str, str]]):

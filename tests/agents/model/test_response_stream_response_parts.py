@@ -21,9 +21,9 @@ from pydantic_ai.models.function import (
     FunctionModel,
 )
 
-from teamwright.agents.model import delta_pace
+from teamwright.agents.model import response_stream as delta_pace
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.response_parts import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
+from teamwright.agents.model.response_stream import CLOSE, OPEN, ThinkingFilter, with_thinking_apart
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

@@ -11,7 +11,7 @@ from pydantic_ai.settings import CacheConfig, ModelSettings
 
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.model.prompt_cache import LOOKBACK, NO_CACHE, CachePlan, plan_cache
+from teamwright.agents.model.request_template import LOOKBACK, NO_CACHE, CachePlan, plan_cache
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

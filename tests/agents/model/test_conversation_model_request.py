@@ -24,10 +24,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.files.attachment import Attachment
-from teamwright.agents.files.model_request import FilesOfRequest, PlacedFile
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.model.conversation import ModelConversation
+from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, PlacedFile
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

@@ -1,11 +1,17 @@
-"""Tells the parts of a response apart, whole and while it streams: the reply, thinking, and arguments of tool calls.
+"""A response while it streams: its parts told apart, its pieces paced, and its output measured until it is enough.
 
-Open models write what they think as text: `<think>…</think>` at its beginning.
+Open models write what they think as text: `<think>…</think>` at its beginning. Each piece wakes all followers of the
+run, which costs more than reading it, so pieces that arrive within a moment are joined; the usual pace of a model is
+slower. A server may ignore the output cap, or never stop: the meter underestimates tokens (at least one for each word
+and for about every sixteen bytes), so that a server that respects its cap is never cut here.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle, get_running_loop
+from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from typing import NamedTuple
 
 from pydantic_ai.messages import (
@@ -23,10 +29,104 @@ from pydantic_ai.messages import (
 )
 
 from teamwright.agents.contract.effect import THINKING, Attempt, ReplyPart
-from teamwright.agents.model.delta_pace import PacedDeltas
 from teamwright.agents.model.messages import arguments_text
 from teamwright.agents.model.request_template import ANSWER_TOOL, OutputMode
 from teamwright.values.events.event import OutputForm
+from teamwright.values.limits.reply import text_size
+
+MOMENT = 0.02
+"""Seconds within which pieces are joined; the first piece is passed on at once."""
+
+
+class PacedDeltas:
+    """Passes pieces of a response on to `publish`."""
+
+    __slots__ = ("_held", "_loop", "_next", "_part", "_publish", "_timer")
+
+    def __init__(self, publish: Callable[[str, ReplyPart], None]) -> None:
+        self._publish, self._loop = publish, get_running_loop()
+        self._held: list[str] = []
+        self._part = ReplyPart()
+        self._next = 0.0
+        self._timer: TimerHandle | None = None
+
+    def add(self, text: str, part: ReplyPart) -> None:
+        """Pass a piece of this part on, now or within a moment."""
+        if self._held:
+            if part is self._part or part == self._part:
+                self._held.append(text)
+                return
+            self.flush()
+        now = self._loop.time()
+        if now >= self._next:
+            self._next = now + MOMENT
+            self._publish(text, part)
+        else:
+            self._held, self._part = [text], part
+            self._timer = self._loop.call_at(self._next, self.flush)
+
+    def flush(self) -> None:
+        """Pass on what is held."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._held:
+            held, self._held = self._held, []
+            self._next = self._loop.time() + MOMENT
+            self._publish("".join(held), self._part)
+
+
+MOST_BYTES_PER_TOKEN = 16
+FEW_BYTES = 1024
+"""Bytes that are not counted: a short output may consist of long tokens only, such as rules and spaces."""
+
+
+MOST_BLANK = 2000
+"""The characters of white space in a row, or little more, after which a reply in JSON is taken to have ended."""
+
+
+class Stop(Enum):
+    """Why reading a stream stopped."""
+
+    SIZE = "its size cap"
+    TOKENS = "its output cap"
+    BLANK = "white space without end"
+
+
+class OutputMeter:
+    """Counts the output of one reply against `max_bytes`, and against `max_tokens` if the request has an output cap.
+
+    A reply in JSON (`is_json`) is also stopped by white space without end, which some grammars of servers allow.
+    """
+
+    def __init__(self, max_bytes: int, max_tokens: int | None = None, *, is_json: bool = False) -> None:
+        self._max_bytes, self._max_tokens, self._is_json = max_bytes, max_tokens, is_json
+        self._bytes = self._words = self._blank = 0
+        self._in_word = False
+
+    def add(self, text: str) -> Stop | None:
+        """Count a piece of output; return the reason to stop, if there is one."""
+        if not text:
+            return None
+        self._bytes += text_size(text)
+        words = len(text.split())
+        self._words += words - (self._in_word and words > 0 and not text[0].isspace())
+        self._in_word = not text[-1].isspace()
+        if self._bytes > self._max_bytes:
+            return Stop.SIZE
+        if self._max_tokens is not None and self.least_tokens > self._max_tokens:
+            return Stop.TOKENS
+        if self._is_json:
+            self._blank = len(text) - len(text.rstrip()) + (0 if words else self._blank)
+            if self._blank > MOST_BLANK:
+                return Stop.BLANK
+        return None
+
+    @property
+    def least_tokens(self) -> int:
+        """A lower bound on the tokens of the output so far."""
+        return max(self._words, (self._bytes - FEW_BYTES) // MOST_BYTES_PER_TOKEN)
+
 
 OPEN, CLOSE = "<think>", "</think>"
 BLANK = " "
