@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.scripted.agent import Script, ScriptedAgent
+from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.specs.manifest import ServerModel, Share

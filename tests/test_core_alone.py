@@ -21,7 +21,7 @@ import importlib, pkgutil, teamwright
 for one in pkgutil.walk_packages(teamwright.__path__, "teamwright."):
     if not one.name.endswith("__main__"):
         importlib.import_module(one.name)
-from teamwright.agents.evaluators.registry import evaluator_names
+from teamwright.agents.evaluator_registry import evaluator_names
 from teamwright.strategies.registry import strategy_names
 print(teamwright.__file__, evaluator_names(), "expert" in strategy_names())
 """

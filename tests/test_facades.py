@@ -39,7 +39,7 @@ NOT_AT_FIRST = {
     "anyio.to_process", "asyncio", "difflib", "genai_prices", "importlib.metadata", "jinja2", "jsonschema",
     "pydantic_ai", "pydantic.plugin._loader", "pydantic.type_adapter", "regex", "rich", "sqlite3", "typer", "yaml",
     "teamwright.agents.functions.agent", "teamwright.agents.functions.imports", "teamwright.agents.model.agent",
-    "teamwright.agents.scripted.agent",
+    "teamwright.agents.scripted",
     "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
     "teamwright.teams.manifests", "teamwright.strategies.plan.schedule", "teamwright.lab.topology",
     "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from teamwright.agents.contract.policy import Policy
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+    from teamwright.agents.scripted import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.sync import run_sync
@@ -68,7 +68,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.model.agent": "ModelAgent",
         "teamwright.agents.contract.policy": "Policy",
         "teamwright.agents.contract.agent": "Agent",
-        "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
+        "teamwright.agents.scripted": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",
         "teamwright.runtime.engine": "Engine",
         "teamwright.runtime.sync": "run_sync",

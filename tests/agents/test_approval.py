@@ -12,7 +12,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.scripted.agent import Rule, ToolRule
+from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, UsageError
 from teamwright.journal.memory import MemoryJournal

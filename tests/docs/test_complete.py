@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import teamwright
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.errors import AgentError
 from teamwright.history.wording import ERROR_WORDS

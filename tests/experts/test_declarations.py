@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.experts import ExpertProfile, introduce, make_expert
 from teamwright.journal.memory import MemoryJournal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from teamwright import FunctionAgent, ModelAgent, Team
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidValue, UnknownName, UsageError
 from teamwright.experts import ExpertProfile, ExpertTemplate, ExpertTemplates, introduce, make_expert, parse_request
 from teamwright.values.specs.manifest import AgentSpec

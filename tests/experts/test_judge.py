@@ -11,7 +11,7 @@ import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidRequest, ServiceError
 from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
 from teamwright.experts.judge import REPEATED, Judge, JudgeAnswer, read_result

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, Rating, rate_runs, rate_work
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from teamwright import Engine, FunctionAgent, load_team
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.experts.ratings import RatedWork, read_work, templates_in, work_in
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.team import Team

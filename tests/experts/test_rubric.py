@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.experts import Criterion, Evaluate, EvaluationVerdict, Rubric
 from teamwright.history.kpis import kpis_of

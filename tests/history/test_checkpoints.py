@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, ScriptedAgent, Team, Turn
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidName, NotResumable, RunNotFound, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed, InboxItem

@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, Thinking
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.history.event_texts import bodies_of
 from teamwright.journal.codec import body_references
 from teamwright.journal.memory import MemoryJournal

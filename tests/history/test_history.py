@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
 from teamwright.history.history import RunHistory
 from teamwright.history.kpis import read_kpis

@@ -7,7 +7,7 @@ import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent
+from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.history.script_export import to_script
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

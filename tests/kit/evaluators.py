@@ -7,7 +7,7 @@ from collections.abc import Callable
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.values.specs.evaluation import Criterion, Evaluate
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn

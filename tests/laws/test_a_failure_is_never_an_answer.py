@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, ContextTooLong, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine

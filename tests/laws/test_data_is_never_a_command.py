@@ -20,7 +20,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Returned
 from teamwright.agents.model.conversation import ModelConversation
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied, AgentReturned

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine

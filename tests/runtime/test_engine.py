@@ -256,7 +256,7 @@ async def test_a_limit_on_calls_stops_cleanly_with_a_partial_result() -> None:
 
 
 async def test_following_shows_deltas_and_every_event_once() -> None:
-    from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+    from teamwright.agents.scripted import Rule, ScriptedAgent
 
     team = Team("t", members=[ScriptedAgent("s", [Rule(reply="hello there")])])
     async with Engine("memory") as engine:

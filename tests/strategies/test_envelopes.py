@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Task, TeamConversation

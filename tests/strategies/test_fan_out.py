@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.fan_out import FanOutOptions

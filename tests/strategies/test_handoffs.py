@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import as_tool
 from teamwright.agents.tools.end_turn import transfer_definition, transfer_message
 from teamwright.errors import ManifestError, UsageError

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.strategies.edges import Edge
 from teamwright.strategies.selector import SelectorOptions, selection_schema

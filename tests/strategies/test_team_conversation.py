@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.strategies.team_conversation import TeamConversation, can_terminate, stop_at_limit
 from teamwright.values.events.agent import AgentAsked

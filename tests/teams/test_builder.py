@@ -9,7 +9,7 @@ import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ManifestError, NotResumable, UnknownName, UsageError
 from teamwright.teams.builder import Builder, replace_models
 from teamwright.teams.team import Team

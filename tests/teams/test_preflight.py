@@ -9,7 +9,7 @@ from pydantic_ai.models.test import TestModel
 from teamwright import Engine
 from teamwright.agents.clients.models import Models
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.teams.load import load_team
 from teamwright.teams.preflight import check_ready

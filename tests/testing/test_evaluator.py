@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.testing import EvaluatorConformance, check_evaluator
 from teamwright.values.turns.turn import Failure, Reply, Turn

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.agents.attachments import Attachment, FileResult
     from teamwright.agents.contract.agent import Agent
     from teamwright.agents.contract.context import AppliedChange, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.contract.effect import (
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
         SentRequest,
     )
     from teamwright.agents.contract.policy import Policy, PolicySettings
-    from teamwright.agents.evaluators.protocol import Evaluator, EvaluatorClass, verdict_reply
-    from teamwright.agents.files.attachment import Attachment
+    from teamwright.agents.evaluators import Evaluator, EvaluatorClass, verdict_reply
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.functions.guardrails import CheckFunction, Mend, Refuse, Verdict, Warn
     from teamwright.agents.functions.instructions import (
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     )
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.registry import AgentRegistry
-    from teamwright.agents.schemas.schema import Schema
-    from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
+    from teamwright.agents.schemas import Schema
+    from teamwright.agents.scripted import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.agent_tool import as_tool
     from teamwright.agents.tools.context import ToolContext
-    from teamwright.agents.tools.file_result import FileResult
     from teamwright.agents.tools.protocol import (
         Arguments,
         BuildOptions,
@@ -216,14 +215,13 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.contract.effect": (
             "Attempt InDoubtPolicy Effect OfferedTool ReplyPart Returned SentMessage SentRequest"
         ),
-        "teamwright.agents.files.attachment": "Attachment",
-        "teamwright.agents.tools.file_result": "FileResult",
+        "teamwright.agents.attachments": "Attachment FileResult",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
         "teamwright.agents.contract.policy": "Policy PolicySettings",
         "teamwright.agents.contract.agent": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
-        "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
+        "teamwright.agents.scripted": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.agent_tool": "as_tool",
         "teamwright.agents.tools.protocol": "Arguments BuildOptions CallPolicy ToolDefinition ToolKind ToolSource",
         "teamwright.agents.tools.context": "ToolContext",
@@ -234,7 +232,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.values.limits.price": "Price",
         "teamwright.values.limits.compact": "Compact",
         "teamwright.values.limits.retry": "Recovery RetryPolicy",
-        "teamwright.agents.evaluators.protocol": "Evaluator EvaluatorClass verdict_reply",
+        "teamwright.agents.evaluators": "Evaluator EvaluatorClass verdict_reply",
         "teamwright.values.specs.evaluation": "Criterion Evaluate Length",
         "teamwright.values.specs.expert": "ExpertProfile",
         "teamwright.values.specs.manifest": """
@@ -252,7 +250,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.functions.guardrails": "CheckFunction Mend Refuse Verdict Warn",
         "teamwright.agents.functions.instructions": "AnyInstructions InstructionsFunction TextTemplate TurnContext",
         "teamwright.agents.tools.registry": "ToolLike",
-        "teamwright.agents.schemas.schema": "Schema",
+        "teamwright.agents.schemas": "Schema",
         "teamwright.budget.estimates": "Rate",
         "teamwright.documents.nodes": "Entry Fields Items Place ProblemReport Scalar",
         "teamwright.values.limits.degradation": "Cutback",

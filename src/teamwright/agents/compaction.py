@@ -1,28 +1,82 @@
 """Compaction of a model's conversation: older messages become a summary before the context window is full.
 
 The model itself writes the summaries, in asks of their own, so they are recorded, budgeted and counted as coordination.
-Whether a conversation is compacted depends on its recorded texts, the recorded usage and the model's window alone.
+Whether a conversation is compacted depends on its recorded texts, the recorded usage and the model's window alone. A
+history that no longer fits a model is summarised in the same words; they are part of prompts: changing one changes the
+digests of recorded turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import published_window
-from teamwright.agents.summary import CHUNK, split_texts, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.values.events.agent import AgentCompacted
 from teamwright.values.limits.compact import Compact
 from teamwright.values.limits.reply import text_size
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
-from teamwright.values.turns.messages import History
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.transcript import transcript
 from teamwright.values.turns.turn import Failure, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.model.conversation import ModelConversation
+
+
+CHUNK = 12_000
+"""Characters of a conversation that are summarised at once; small enough for any model."""
+SUMMARISE = (
+    "Summarise this part of a conversation for somebody who has to go on with it. Keep names, figures, decisions and"
+    " open questions; leave out everything else.\n\n"
+)
+SUMMARY = "summary"
+"""The author of a summary in a history."""
+
+
+def summary_turn(part: str, number: int) -> Turn:
+    """Return the turn that asks for the summary of one part of a conversation."""
+    return Turn(SUMMARISE + part, number=number, purpose="coordinate")
+
+
+def summary_message(summaries: Sequence[str]) -> Message:
+    """Return the summaries of the parts of a conversation as one message."""
+    return Message(name=SUMMARY, content="\n\n".join(summaries), role="user")
+
+
+def with_summary(turn: Turn, kept: int, summary: Message) -> Turn:
+    """Return the turn with a summary in place of its history, except the last `kept` messages."""
+    history = turn.history
+    earlier = len(history) - kept
+    since = None if turn.since is None else max(1, turn.since - earlier + 1)
+    return replace(turn, history=History.of([summary, *history[earlier:]]), since=since)
+
+
+def split_transcript(messages: Sequence[Message], *, chunk: int = CHUNK) -> Iterator[str]:
+    """Yield the messages, under the names of their authors, in chunks of bounded length."""
+    return split_texts((transcript((message,)) for message in messages), chunk)
+
+
+def split_texts(texts: Iterator[str], chunk: int = CHUNK) -> Iterator[str]:
+    """Yield the texts in chunks of bounded length."""
+    text = ""
+    for one in texts:
+        said = one + "\n\n"
+        if text and len(text) + len(said) > chunk:
+            yield text.strip()
+            text = ""
+        while len(said) > chunk:
+            yield said[:chunk].strip()
+            said = said[chunk:]
+        text += said
+    if text.strip():
+        yield text.strip()
+
 
 BYTES_PER_TOKEN = 3.0
 """The size of a token until a response has reported the size of its prompt: fewer bytes than in most texts."""

@@ -126,7 +126,7 @@ def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path])
 
 def _problems_of(model: str) -> list[Problem]:
     """The problems of the model that replaces every other one."""
-    from teamwright.agents.scripted.agent import Script
+    from teamwright.agents.scripted import Script
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import SCRIPTED
     from teamwright.teams.load import resolve_model

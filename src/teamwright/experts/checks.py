@@ -27,7 +27,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.imports import load_function, own_folder
 from teamwright.agents.functions.instructions import call_off_loop
-from teamwright.agents.schemas.schema import check as check_schema
+from teamwright.agents.schemas import check as check_schema
 from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.values.specs.evaluation import Criterion
 from teamwright.values.text.control_characters import is_blank

@@ -11,8 +11,8 @@ from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.agents.contract.policy import PolicySettings
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.schemas.schema import Schema
-from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent
+from teamwright.agents.schemas import Schema
+from teamwright.agents.scripted import Rule, Script, ScriptedAgent
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import InvalidValue, UsageError
 from teamwright.experts.skills import read_skills

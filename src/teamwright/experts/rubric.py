@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from teamwright.agents.contract.agent import Agent, require_agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.criteria import criteria_problems
-from teamwright.agents.evaluators.gate import is_passing, weighted_score
-from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.evaluation_gate import is_passing, weighted_score
+from teamwright.agents.evaluator_registry import criteria_problems
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.errors import UsageError
 from teamwright.experts.checks import NO_WORK, CheckFailed, run_check
 from teamwright.experts.judge import Judge, Judgement

@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED
+from teamwright.agents.compaction import summary_message
+from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED
 from teamwright.agents.prices import is_local_model
-from teamwright.agents.summary import summary_message
 from teamwright.errors import UsageError, nearest
 from teamwright.history.checkpoints import (
     Checkpoint,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from teamwright.agents.evaluators.protocol import EVALUATOR
+from teamwright.agents.evaluators import EVALUATOR
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import (
     AgentAsked,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
-from teamwright.agents.envelope_note import KEY, note_fields, with_note_block
-from teamwright.agents.scripted.agent import Rule, Script, ToolRule
+from teamwright.agents.prompt_notes import KEY, note_fields, with_note_block
+from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools.end_turn import final_response
 from teamwright.history.history import RunHistory
 from teamwright.history.record.asks import RecordedBodies

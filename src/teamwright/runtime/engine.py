@@ -34,8 +34,8 @@ from teamwright.values.names import check_name, check_run_id
 from teamwright.values.turns.messages import Message
 
 if TYPE_CHECKING:
+    from teamwright.agents.attachments import Attachment, AttachmentLike
     from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.files.attachment import Attachment, AttachmentLike
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.event_texts import Texts
     from teamwright.history.record.run_record import RunRecord
@@ -480,7 +480,7 @@ class Engine:
 
         Files are read in a thread; contents in memory need none, which virtual time does not have.
         """
-        from teamwright.agents.files.attachment import Attachment, read_attachments
+        from teamwright.agents.attachments import Attachment, read_attachments
         from teamwright.teams.preflight import check_attachments
 
         own = () if continues else team.attachments

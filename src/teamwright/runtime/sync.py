@@ -17,8 +17,8 @@ from teamwright.agents.contract.arguments import checked_call
 from teamwright.runtime.engine import Engine
 
 if TYPE_CHECKING:
+    from teamwright.agents.attachments import AttachmentLike
     from teamwright.agents.contract.agent import Agent
-    from teamwright.agents.files.attachment import AttachmentLike
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.values.limits.limits import Limits

@@ -18,7 +18,7 @@ from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branch, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.envelope_note import bounded_note
+from teamwright.agents.prompt_notes import bounded_note
 from teamwright.strategies.escalation import RISKY, Escalation
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, run_strategy

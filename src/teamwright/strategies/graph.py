@@ -8,7 +8,7 @@ from itertools import count
 from pydantic import Field, JsonValue
 
 from teamwright.agents.contract.context import Context
-from teamwright.agents.reference_cycles import find_cycles
+from teamwright.agents.registry import find_cycles
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.diagram import Diagram, places
 from teamwright.strategies.edges import Edge, RouteHistory, arrows_of, edge_flaws

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from teamwright.agents.schemas.schema import check
+from teamwright.agents.schemas import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
 from teamwright.values.text.json_scan import JsonScan

@@ -11,15 +11,15 @@ from typing import TypedDict, cast
 from teamwright.agents.clients.models import Models
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.policy import Policy, policy_from_spec
-from teamwright.agents.evaluators.protocol import Evaluator
-from teamwright.agents.evaluators.registry import make_evaluator
+from teamwright.agents.evaluator_registry import make_evaluator
+from teamwright.agents.evaluators import Evaluator
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.functions.guardrails import CheckFunction
 from teamwright.agents.functions.imports import load_function
 from teamwright.agents.functions.instructions import AnyInstructions, InstructionsFunction
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.registry import AgentRegistry
-from teamwright.agents.scripted.agent import Script, ScriptedAgent
+from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from teamwright.agents.attachments import Attachment, why_not_taken
 from teamwright.agents.clients.models import Models
-from teamwright.agents.contract.agent import Agent
-from teamwright.agents.contract.preflight import Preflight
-from teamwright.agents.files.attachment import Attachment
-from teamwright.agents.files.media import why_not_taken
+from teamwright.agents.contract.agent import Agent, Preflight
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError

@@ -27,9 +27,9 @@ from teamwright.agents.contract.arguments import (
 )
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, declaration_of, policy_for
-from teamwright.agents.evaluators.independence import check_evaluations
-from teamwright.agents.reference_cycles import MOST_NESTED, cycle_text, depths, find_cycles
-from teamwright.agents.schemas.schema import Schema, as_schema, with_data, with_preferred_data
+from teamwright.agents.evaluators import check_evaluations
+from teamwright.agents.registry import MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
 from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import settings_flaws

@@ -18,7 +18,7 @@ from functools import partial
 
 import anyio
 
-from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, read_verdict, require_evaluator
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, read_verdict, require_evaluator
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.testing.agent import CHECKS as AGENT_CHECKS
 from teamwright.testing.agent import AgentConformance, AgentTrial

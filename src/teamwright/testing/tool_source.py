@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.schema_declaration import schema_fault
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source

@@ -10,7 +10,7 @@ import pytest
 from teamwright.agents.contract.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits

@@ -14,7 +14,7 @@ from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.agent_tool import AgentSource, as_tool
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import DuplicateName, InvalidRequest, ToolError, UsageError

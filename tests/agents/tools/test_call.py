@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from teamwright import Answer, Context, Engine, FunctionAgent, RunResult, ScriptedAgent, Turn
-from teamwright.agents.scripted.agent import Rule, ToolRule
+from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.python import tool
 from teamwright.agents.tools.registry import ToolLike

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.files import NAMES, Files, FilesSource

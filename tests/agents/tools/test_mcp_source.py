@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, Team, load_team
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import mcp_connection
 from teamwright.agents.tools.mcp_connection import McpConnection
 from teamwright.agents.tools.mcp_source import McpServer, McpSource

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, ScriptedAgent, load_team
 from teamwright.agents.functions.imports import code_not_loaded
-from teamwright.agents.scripted.agent import Script
+from teamwright.agents.scripted import Script
 from teamwright.agents.tools.python import PythonTool, tool
 from teamwright.agents.tools.registry import ToolLike, UnloadedSource
 from teamwright.errors import ManifestError, NotResumable, UsageError

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.scripted.agent import Rule, ToolRule
+from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members

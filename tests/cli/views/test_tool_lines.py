@@ -12,7 +12,7 @@ from rich.console import Console
 
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.protocol import Arguments, ToolDefinition, ToolSource
 from teamwright.cli.runs.logs import LogBook

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.experts.coordination.bound_roles import bind_roles
 from teamwright.experts.coordination.options import CreatedRole, ExpertStep, Role
 from teamwright.strategies.protocol import Members

@@ -12,7 +12,7 @@ from teamwright import Answer, Engine
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import Policy
-from teamwright.agents.evaluators.protocol import EVALUATOR
+from teamwright.agents.evaluators import EVALUATOR
 from teamwright.errors import InvalidRequest, Refused
 from teamwright.experts.coordination.step_work import states_nothing_found
 from teamwright.experts.rubric import Rubric

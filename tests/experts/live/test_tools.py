@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.errors import ToolError
 from teamwright.experts.live.requests import MemberRequest, Outbox
 from teamwright.experts.live.tools import LiveSource

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import yaml
 from pydantic import JsonValue
 
-from teamwright.agents.scripted.agent import Script
+from teamwright.agents.scripted import Script
 from teamwright.errors import AgentError, TeamwrightError
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree

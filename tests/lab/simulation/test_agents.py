@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
-from teamwright.agents.schemas.schema import check
+from teamwright.agents.schemas import check
 from teamwright.history.kpis import turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.agents import (

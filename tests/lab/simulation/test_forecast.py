@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, ScriptedAgent, Team
 from teamwright.agents.contract.context import Context
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.scripted import Rule
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.forecast import ENOUGH_RUNS, FEWEST_SIMULATED, SIMULATED_RUNS, forecast_run
 from teamwright.strategies.protocol import Members, Task

@@ -6,8 +6,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.gate import REVISION
-from teamwright.agents.evaluators.protocol import EVALUATOR, Evaluator, verdict_reply
+from teamwright.agents.evaluation_gate import REVISION
+from teamwright.agents.evaluators import EVALUATOR, Evaluator, verdict_reply
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
 from teamwright.values.specs.evaluation import Criterion, Evaluate

@@ -12,9 +12,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.contract.effect import Attempt, Effect, Returned
+from teamwright.agents.contract.effect import Attempt, Effect, Returned, recorded_error
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.retry import recorded_error
 from teamwright.errors import StaleWrite
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage

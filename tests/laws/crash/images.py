@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from teamwright import Engine, Limits, Message, RunResult, ScriptedAgent, Team
-from teamwright.agents.files.attachment import Attachment
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.attachments import Attachment
+from teamwright.agents.scripted import Rule
 from teamwright.errors import RunExists, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Journal

@@ -10,7 +10,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.contract.effect import Effect
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team

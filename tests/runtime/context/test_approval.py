@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Team, Turn
-from teamwright.agents.scripted.agent import Rule
+from teamwright.agents.scripted import Rule
 from teamwright.errors import NonDeterminism, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Task

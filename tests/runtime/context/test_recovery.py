@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Turn
-from teamwright.agents.scripted.agent import Rule
-from teamwright.agents.summary import CHUNK, SUMMARISE, split_transcript
+from teamwright.agents.compaction import CHUNK, SUMMARISE, split_transcript
+from teamwright.agents.scripted import Rule
 from teamwright.errors import AgentError, ContextTooLong, InvalidRequest, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentReturned

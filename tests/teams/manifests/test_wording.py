@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from teamwright.agents.scripted.agent import Script
+from teamwright.agents.scripted import Script
 from teamwright.cli.main import main
 from teamwright.errors import ManifestError, UsageError
 from teamwright.lab.calibration import read_profile

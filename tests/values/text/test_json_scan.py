@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.envelope_note import extract_note
+from teamwright.agents.prompt_notes import extract_note
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
 from teamwright.strategies.selector import SelectorChoice, UnclearChoice, read_selection
 from teamwright.values.text.json_scan import JsonScan

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from teamwright.agents.schemas.schema import as_schema, check
-from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.agents.schemas import as_schema, check
+from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import InvalidOutput, PatternTooSlow, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team

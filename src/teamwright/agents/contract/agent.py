@@ -1,13 +1,14 @@
 """The agent contract: what answers, with the defaults of its optional parts.
 
-An agent must use clocks, randomness, models, tools, people and other members only through its context.
+An agent must use clocks, randomness, models, tools, people and other members only through its context. One that checks
+its configuration before a run makes no request for it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, cast, overload, runtime_checkable
 
 from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy
 from teamwright.errors import UsageError
@@ -19,9 +20,11 @@ from teamwright.values.specs.expert import ExpertProfile
 from teamwright.values.specs.manifest import AgentSpec, AnyModel
 
 if TYPE_CHECKING:
+    from teamwright.agents.clients.models import Models
     from teamwright.agents.contract.context import Context
     from teamwright.values.specs.manifest import TeamSpec
     from teamwright.values.turns.turn import Reply, Turn
+
 
 PACKAGE = "teamwright."
 NEVER_IGNORED = ("limits", "approve", "recovery")
@@ -180,3 +183,12 @@ def _not_an_agent(agent: object) -> str:
     if hasattr(agent, "respond"):
         return f"{agent!r} is not an agent: let its class inherit Agent from teamwright.agents."
     return f"{agent!r} is neither a team nor an agent."
+
+
+@runtime_checkable
+class Preflight(Protocol):
+    """An agent that can report configuration problems before a run. Agents without it are assumed to be ready."""
+
+    async def preflight(self, models: Models) -> Sequence[str]:
+        """Return configuration problems (a missing extra, key or model) without a request; `models` opens clients."""
+        ...

@@ -23,7 +23,7 @@ from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.contract.policy import ONE_CALL, UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.functions.imports import Function, import_path
 from teamwright.agents.functions.threads import await_steps, blocked_text, is_async, run_in_process, run_in_thread
-from teamwright.agents.schemas.schema import Schema, as_schema, check_input, with_data, with_preferred_data
+from teamwright.agents.schemas import Schema, as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.events.run import RunLogged

@@ -24,7 +24,7 @@ from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, policy_for
 from teamwright.agents.functions.guardrails import CheckFunction, make_guardrails, with_warnings
 from teamwright.agents.functions.instructions import AnyInstructions, split_instructions
-from teamwright.agents.schemas.schema import Schema, as_schema, check_input
+from teamwright.agents.schemas import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError

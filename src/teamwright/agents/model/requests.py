@@ -28,12 +28,11 @@ from pydantic_ai.models import StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_core import to_jsonable_python
 
-from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, output_cut_notice
+from teamwright.agents.attachments import media_tokens
 from teamwright.agents.clients.http_transport import ReadBounds, is_read_to_end, read_within
 from teamwright.agents.clients.model_client import ModelClient
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, OfferedTool, Returned, SentMessage, SentRequest
-from teamwright.agents.files.media import media_tokens
 from teamwright.agents.model.conversation import FilesOfRequest, ModelConversation, Send, check_files, name_files
 from teamwright.agents.model.errors import classify, is_too_long
 from teamwright.agents.model.messages import (
@@ -55,6 +54,7 @@ from teamwright.agents.model.request_template import OutputMode, RequestTemplate
 from teamwright.agents.model.response_stream import OutputMeter, ResponseDeltas, Stop, with_thinking_apart
 from teamwright.agents.model.tool_calls import with_written_calls
 from teamwright.agents.prices import rate_of
+from teamwright.agents.prompt_notes import CUT_NOTICE_TOKENS, output_cut_notice
 from teamwright.budget.ledger import MODEST_OUTPUT
 from teamwright.errors import InvalidOutput, TeamwrightError
 from teamwright.values.events.agent import AgentModeRefused

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent, agent_spec_of, require_agent
 from teamwright.agents.contract.arguments import checked_call
 from teamwright.agents.contract.context import Context
-from teamwright.agents.schemas.schema import check
+from teamwright.agents.schemas import check
 from teamwright.agents.tools.context import ToolContext
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource
 from teamwright.documents.nodes import Fields

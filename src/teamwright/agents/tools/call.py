@@ -16,11 +16,11 @@ from typing import Any, TypeVar, cast
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 
+from teamwright.agents.attachments import ToolValue, split_files
 from teamwright.agents.contract.agent import is_package_class
 from teamwright.agents.contract.context import Context, Workspace
 from teamwright.agents.contract.effect import Attempt, Effect, InDoubtPolicy, Returned
 from teamwright.agents.tools.context import LogLevel, ToolContext, shared_dependencies
-from teamwright.agents.tools.file_result import ToolValue, split_files
 from teamwright.agents.tools.protocol import Arguments, CallPolicy, ToolSource
 from teamwright.errors import AgentError, NotDone, StaleWrite, TeamwrightError, ToolError
 from teamwright.values.events.agent import AgentProgressed

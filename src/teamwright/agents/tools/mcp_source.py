@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.attachments import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import FileResult, ToolValue, mcp_data, mcp_files
 from teamwright.agents.tools.mcp_connection import McpConnection, McpPool, shared_pool
 from teamwright.agents.tools.mcp_server_environment import ServerNotStarted, missing_folder
 from teamwright.agents.tools.protocol import Arguments, BuildOptions, ToolDefinition, ToolKind, ToolSource

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import BaseModel, JsonValue
 
+from teamwright.agents.attachments import ToolValue
 from teamwright.agents.contract.context import Context
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import ToolValue
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import ToolSpec

@@ -1,24 +1,38 @@
-"""Python functions and methods as tools: derives the schema of their arguments, validates calls and makes them."""
+"""Python functions and methods as tools: derives the schema of their arguments, validates calls and makes them.
+
+The identity of an action is JSON that is the same for the same arguments, in every process and however they are spelt.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 from abc import abstractmethod
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import is_dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache, cached_property, partial
 from types import MethodType
 from typing import Any, TypeVar, cast
 
-from pydantic import JsonValue, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    JsonValue,
+    PydanticSchemaGenerationError,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.attachments import FileResult, ToolValue, find_files
 from teamwright.agents.contract.arguments import Mistakes, checked_call, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.functions.imports import UnloadedFunction, can_load_code, import_path, load_function
 from teamwright.agents.functions.threads import await_steps, blocked_text, run_in_thread, run_to_completion
-from teamwright.agents.schemas.canonical import canonical_json
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import FileResult, ToolValue, find_files
 from teamwright.agents.tools.protocol import (
     DEFAULT_POLICY,
     Arguments,
@@ -45,6 +59,43 @@ from teamwright.values.names import check_name
 from teamwright.values.specs.manifest import NOT_IMPORTABLE, SAFE_RETRIES, UNSAFE_RETRIES, FunctionTool, ToolSpec
 from teamwright.values.text.validation_messages import found_text
 from teamwright.values.typed_data import unusable_type_hint
+
+
+def canonical_json(value: object) -> str:
+    """Return a value as JSON: equal numbers and equal times alike, and sets in order."""
+    return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False)
+
+
+def _canonical(value: object) -> JsonValue:  # noqa: PLR0911 - one for each kind of value
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case float():
+            return int(value) if value.is_integer() else repr(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else f"{value.normalize():f}"
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC).isoformat()
+        case BaseModel():
+            return _canonical(dict(value))
+        case Mapping():
+            return {str(name): _canonical(one) for name, one in cast("Mapping[Any, object]", value).items()}
+        case AbstractSet():
+            return sorted(map(_canonical, cast("AbstractSet[object]", value)), key=canonical_json)
+        case list() | tuple():
+            return [_canonical(one) for one in cast("Sequence[object]", value)]
+        case _ if is_dataclass(value):
+            return _canonical(vars(value))
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: object) -> JsonValue:
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError as error:
+        raise ToolError(f"A value of the type {type(value).__name__!r} can't identify an action (once)") from error
+
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pydantic import JsonValue
 
 from teamwright.agents.approval import ask_for_decision
+from teamwright.agents.attachments import with_pointers
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.arguments import Mistakes, listed
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.effect import Returned
-from teamwright.agents.files.media import with_pointers
 from teamwright.agents.tools.agent_tool import AgentSource
 from teamwright.agents.tools.call import RecordedToolCall
 from teamwright.agents.tools.end_turn import transfer_definition

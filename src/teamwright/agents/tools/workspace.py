@@ -11,10 +11,9 @@ from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
+from teamwright.agents.attachments import Attachment, FileResult, ToolValue
 from teamwright.agents.contract.context import Context, Workspace
-from teamwright.agents.files.attachment import Attachment
 from teamwright.agents.tools.context import ToolContext
-from teamwright.agents.tools.file_result import FileResult, ToolValue
 from teamwright.agents.tools.protocol import BuildOptions, NoSettings, ToolKind, ToolSource
 from teamwright.agents.tools.python import MethodSource
 from teamwright.documents.nodes import Fields

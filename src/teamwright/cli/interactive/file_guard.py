@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.agents.scripted.agent import Script
+from teamwright.agents.scripted import Script
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED
 from teamwright.values.specs.manifest import FallbackModel, model_key

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from teamwright.agents.files.media import file_text
+from teamwright.agents.attachments import file_text
 from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
 from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, folded_texts, with_texts
 from teamwright.cli.views.view import message_texts

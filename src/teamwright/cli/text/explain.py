@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from teamwright.agents.files.media import file_text
+from teamwright.agents.attachments import file_text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.budgets import budget_lines
 from teamwright.cli.text.failures import ShownFailures

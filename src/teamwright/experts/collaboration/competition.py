@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.retry import FUTILE, RETRYABLE
+from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.experts.collaboration.drafts import choice_schema, read_choice
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt
 from teamwright.experts.collaboration.state import Work, as_message

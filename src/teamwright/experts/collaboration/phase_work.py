@@ -8,7 +8,7 @@ from typing import assert_never
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.gate import pass_gate
+from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.experts.collaboration.competition import Competition
 from teamwright.experts.collaboration.phase_attempt import PhaseAttempt

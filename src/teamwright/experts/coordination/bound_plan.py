@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.independence import dependence_of
+from teamwright.agents.evaluators import dependence_of
 from teamwright.errors import UsageError
 from teamwright.experts.coordination.bound_roles import RoleBinding, bind_roles
 from teamwright.experts.coordination.options import ExpertOptions, Role

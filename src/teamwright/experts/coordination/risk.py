@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.agents.evaluators import Evaluator
 from teamwright.experts.coordination.options import CoordinationOptions, ExpertStep
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS, declaration_problems, evaluator_among
 from teamwright.strategies.protocol import Issue, Members

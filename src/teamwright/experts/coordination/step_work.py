@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
+from teamwright.agents.contract.effect import FUTILE, RETRYABLE
 from teamwright.agents.contract.policy import declaration_of
-from teamwright.agents.evaluators.gate import REVIEW_EXCEEDED, EvaluationRounds
-from teamwright.agents.evaluators.protocol import Evaluator
-from teamwright.agents.retry import FUTILE, RETRYABLE
+from teamwright.agents.evaluation_gate import REVIEW_EXCEEDED, EvaluationRounds
+from teamwright.agents.evaluators import Evaluator
 from teamwright.errors import AgentTimeout
 from teamwright.experts.coordination.options import ExpertStep, FailureLadder, Role
 from teamwright.experts.coordination.states import FinalState, StepMachine

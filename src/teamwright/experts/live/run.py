@@ -8,7 +8,7 @@ from itertools import count
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, Context
-from teamwright.agents.evaluators.gate import pass_gate
+from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.errors import ExpressionFailed
 from teamwright.experts.collaboration.change import affected_experts
 from teamwright.experts.collaboration.difference import plan_difference

@@ -14,7 +14,7 @@ from functools import partial
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.prices import known_models, rate_of
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import UnknownName, UsageError, nearest

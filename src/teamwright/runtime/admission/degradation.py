@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from teamwright.agents.compaction import with_summary
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.prices import declared_price
-from teamwright.agents.summary import with_summary
 from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import Account
 from teamwright.runtime.admission.forecast import Forecast, Pressure, Trends

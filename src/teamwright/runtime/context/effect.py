@@ -10,8 +10,15 @@ import anyio
 from msgspec import structs
 from pydantic import JsonValue
 
-from teamwright.agents.contract.effect import REPLY, Attempt, Effect, ReplyPart, Returned
-from teamwright.agents.retry import recorded_error, wait_before_retry
+from teamwright.agents.contract.effect import (
+    REPLY,
+    Attempt,
+    Effect,
+    ReplyPart,
+    Returned,
+    recorded_error,
+    wait_before_retry,
+)
 from teamwright.budget.estimates import dollars
 from teamwright.budget.ledger import CALLS, NO_COST, TOKENS, USD, Cost, Reservation, charge_for
 from teamwright.errors import AgentError, AgentTimeout, CallInDoubt, LimitReached, MissingDependency, RunError

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from teamwright.agents.approval import REJECTED
+from teamwright.agents.compaction import CHUNK, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.summary import CHUNK, split_transcript, summary_message, summary_turn, with_summary
 from teamwright.errors import InvalidRequest
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask

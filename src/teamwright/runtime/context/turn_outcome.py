@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from teamwright.agents.contract.agent import Agent, is_package_class
-from teamwright.agents.envelope_note import extract_note, parse_note
+from teamwright.agents.prompt_notes import extract_note, parse_note
 from teamwright.errors import AgentError, LimitReached, MemberFailed, nearest
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 
 from pydantic import JsonValue
 
-from teamwright.agents.files.attachment import Attachment
+from teamwright.agents.attachments import Attachment
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite, UsageError
 from teamwright.journal.codec import decode_body
 from teamwright.runtime.run_state import RunState

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from teamwright.agents.attachments import Attachment
 from teamwright.agents.contract.arguments import value_of
-from teamwright.agents.files.attachment import Attachment
 from teamwright.errors import UsageError
 from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.body import Body
@@ -23,7 +23,7 @@ from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
 
 if TYPE_CHECKING:
-    from teamwright.agents.files.attachment import AttachmentLike
+    from teamwright.agents.attachments import AttachmentLike
     from teamwright.runtime.admission.confirm_request import ConfirmRequest
     from teamwright.teams.team import Team
 

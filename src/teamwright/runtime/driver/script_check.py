@@ -14,7 +14,7 @@ def check_scripts(ending: Ending, team: str, agents: Iterable[Agent], marks: Cou
     """Fail a run that would succeed if a strict script has unused rules; `marks` counts the rules used by members."""
     if ending.failure is not None:
         return ending
-    from teamwright.agents.scripted.agent import unused_rules
+    from teamwright.agents.scripted import unused_rules
 
     left = unused_rules(agents, lambda name, mark: marks[name, mark])
     if not left:

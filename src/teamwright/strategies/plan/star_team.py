@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators.gate import ask_evaluated
+from teamwright.agents.evaluation_gate import ask_evaluated
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.diagram import Arrow, Diagram, Node, places
 from teamwright.strategies.envelopes import limits_of

@@ -18,8 +18,8 @@ from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Branches, Context
-from teamwright.agents.evaluators.gate import ask_evaluated
-from teamwright.agents.evaluators.protocol import Evaluator
+from teamwright.agents.evaluation_gate import ask_evaluated
+from teamwright.agents.evaluators import Evaluator
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.strategies.expressions.conditions_and_templates import Condition, Template
 from teamwright.strategies.parts import WORK, FailurePolicy, PartResults, PartWork, result_of

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.runtime.engine import Engine
 from teamwright.teams.load import load_team
 from tests.teams.manifests.manifests import loaded, only_problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from teamwright.agents.evaluators.registry import evaluator_names
+from teamwright.agents.evaluator_registry import evaluator_names
 from teamwright.documents.nodes import Fields, ProblemReport, place_at, plain, shown
 from teamwright.teams.manifests.checks.judges import check_criteria, judges_in
 from teamwright.teams.manifests.checks.teams import check_reference

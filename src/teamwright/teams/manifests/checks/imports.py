@@ -13,7 +13,7 @@ from teamwright.agents.functions.agent import required_parameters
 from teamwright.agents.functions.guardrails import FORM as GUARDRAIL
 from teamwright.agents.functions.imports import Function, load_function
 from teamwright.agents.functions.instructions import check_arity
-from teamwright.agents.scripted.agent import Script
+from teamwright.agents.scripted import Script
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
 from teamwright.documents.schema_check import import_path_in, is_import_path

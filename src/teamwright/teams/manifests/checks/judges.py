@@ -11,8 +11,8 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.evaluators.gate import same_model_text
-from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.evaluation_gate import same_model_text
+from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -7,10 +7,10 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.attachments import check_file
 from teamwright.agents.clients.models import MODEL, provider_hint, unknown_provider
-from teamwright.agents.files.attachment import check_file
 from teamwright.agents.functions.instructions import NAMES
-from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.schema_declaration import schema_fault
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.reader import forward_slashes

@@ -8,7 +8,7 @@ from functools import cache
 from teamwright.agents.contract.policy import PolicySettings
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
-from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.agents.scripted import ScriptedAgent
 from teamwright.documents.nodes import Items, ProblemReport, Scalar
 from teamwright.teams.manifests.declarations import Declaration
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec

@@ -1,0 +1,128 @@
+"""The contract of evaluators, and the check that their judges are independent of the authors.
+
+An evaluator is an agent: it is asked with the work as its task, and replies with an `EvaluationVerdict` as data. So its
+checks are effects, its judges are asked through its context, and its verdict is recorded like every reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import msgspec
+
+from teamwright.agents.contract.agent import Agent, agent_spec_of, judges_of
+from teamwright.agents.contract.policy import declaration_of
+from teamwright.errors import InvalidOutput, InvalidRequest, ManifestError, Problem, UsageError
+from teamwright.values.models import JsonValue
+from teamwright.values.specs.evaluation import Evaluate
+from teamwright.values.specs.manifest import model_key
+from teamwright.values.turns.turn import Failure, Reply
+from teamwright.values.verdicts import EvaluationVerdict
+
+EVALUATOR = "evaluator"
+"""The kind of an agent that evaluates."""
+
+
+class Evaluator(Agent):
+    """An agent that judges work. Its turn has the work as the task, and the author's task as the only message before.
+
+    `declaration` is what a manifest says of it, and `judges` are the agents that it asks.
+    """
+
+    declaration: Evaluate
+    judges: tuple[Agent, ...] = ()
+
+
+class EvaluatorClass(Protocol):
+    """The class of an evaluator, which the entry point or import path of its name leads to."""
+
+    def __call__(
+        self, declaration: Evaluate, *, judge: Agent | None = None, final_judge: Agent | None = None
+    ) -> Evaluator:
+        """Create an evaluator for this declaration, whose judges are these agents."""
+        ...
+
+
+def require_evaluator(owner: str, evaluator: object) -> Evaluator:
+    """Return the object if it is an evaluator; raises `UsageError` with what it needs otherwise."""
+    if isinstance(evaluator, Evaluate):
+        raise UsageError(f"{owner}: a declaration alone evaluates nothing; pass  Rubric(Evaluate(…), judge=…).")
+    if not isinstance(evaluator, Evaluator) or not isinstance(getattr(evaluator, "declaration", None), Evaluate):
+        raise UsageError(f"{owner}: evaluate must be an evaluator such as Rubric(Evaluate(…)), not {evaluator!r:.100}.")
+    return evaluator
+
+
+def read_verdict(reply: Reply) -> EvaluationVerdict:
+    """Return the verdict in an evaluator's reply; raises `InvalidOutput` if it has none."""
+    try:
+        return msgspec.convert(reply.data, EvaluationVerdict)
+    except msgspec.ValidationError as error:
+        raise InvalidOutput(f"it gave no verdict ({error})") from error
+
+
+def verdict_reply(name: str, verdict: EvaluationVerdict) -> Reply:
+    """Return the reply of an evaluator."""
+    data = cast("JsonValue", msgspec.to_builtins(verdict))
+    score = "no score" if verdict.score is None else f"score {verdict.score:.2f}"
+    return Reply.of(name, f"{verdict.outcome}: {score}", data=data)
+
+
+def model_of(agent: Agent) -> str:
+    """Return the identity of an agent's model; its kind if it has no model of its own."""
+    model = agent_spec_of(agent).model
+    return agent.kind if model is None else model_key(model)
+
+
+def failure_text(failure: Failure) -> str:
+    """Return how a judge or an evaluator failed; if its settings are wrong, with the message that names its model."""
+    about = f": {failure.message}" if failure.error == InvalidRequest.kind else ""
+    return f"failed ({failure.error}{about})"
+
+
+def models_within(agent: Agent) -> set[str]:
+    """Return the models of an agent, or of all members of a team and of teams within it."""
+    members: tuple[Agent, ...] = getattr(agent, "members", ())
+    if members:
+        return set[str]().union(*map(models_within, members))
+    model = agent_spec_of(agent).model
+    return set() if model is None else {model_key(model)}
+
+
+def check_evaluations(agents: Sequence[Agent]) -> None:
+    """Raise `ManifestError` with every judge of these agents that can't judge."""
+    problems: list[str] = []
+    for agent in agents:
+        evaluator = agent.policy.evaluate
+        if evaluator is None:
+            continue
+        declared = declaration_of(evaluator)
+        for judge in judges_of(agent):
+            if judge is not agent and any(one.policy.evaluate is not None for one in _within(judge)):
+                problems.append(f"the judge {judge.name!r} of {agent.name!r} is evaluated itself; name another agent")
+            elif problem := dependence_of(judge, agent, declared):
+                problems.append(f"{problem}; name another agent or model")
+    if problems:
+        raise ManifestError([Problem(text) for text in dict.fromkeys(problems)])
+
+
+def dependence_of(judge: Agent, author: Agent, declared: Evaluate) -> str:
+    """Return why a judge is not independent of an author as the evaluation requires it; empty if it is."""
+    if any(one is author for one in _within(judge)):
+        return f"the judge {judge.name!r} of {author.name!r} can't judge its own work"
+    if declared.require_other_model and (same := models_within(author) & models_within(judge)):
+        return f"the judge {judge.name!r} has the model of {author.name!r}, {', '.join(sorted(same))}, which is refused"
+    return ""
+
+
+def _within(agent: Agent) -> list[Agent]:
+    """Return an agent, the members of a team, and the agents among their tools, each once."""
+    found: dict[int, Agent] = {}  # agents need not be hashable
+    pending = [agent]
+    while pending:
+        one = pending.pop()
+        if id(one) not in found:
+            found[id(one)] = one
+            members: Sequence[Agent] = getattr(one, "members", ())
+            pending.extend((*members, *one.tool_agents))
+    return list(found.values())

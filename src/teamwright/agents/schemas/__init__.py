@@ -1,1 +1,0 @@
-"""JSON Schema: checks of declared schemas, and bounded validation of values."""

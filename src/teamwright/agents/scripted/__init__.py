@@ -1,1 +1,0 @@
-"""Scripted agents: offline models that answer by rules."""

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from teamwright.agents import evaluator_registry as registry
+from teamwright.agents.evaluator_registry import UnloadedEvaluator, make_evaluator
+from teamwright.agents.functions.imports import code_not_loaded
+from teamwright.errors import UnknownName, UsageError
+from teamwright.values.specs.evaluation import Evaluate
+from tests.kit.evaluators import WordEvaluator, words
+from tests.teams.manifests.manifests import only_problem
+
+
+def register(monkeypatch: pytest.MonkeyPatch, **places: str) -> None:
+    """Replace all registered evaluators."""
+    points = {name: EntryPoint(name, place, registry.GROUP) for name, place in places.items()}
+    monkeypatch.setattr(registry, "_entry_points", lambda: points)
+
+
+def test_an_evaluator_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, words="tests.kit.evaluators:WordEvaluator")
+    assert isinstance(make_evaluator(Evaluate(evaluator="words")), WordEvaluator)
+
+
+def test_an_evaluator_is_found_by_its_import_path() -> None:
+    assert isinstance(make_evaluator(words()), WordEvaluator)
+
+
+def test_an_unknown_evaluator_is_refused_with_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, words="tests.kit.evaluators:WordEvaluator")
+    with pytest.raises(UnknownName, match="did you mean 'words'"):
+        make_evaluator(Evaluate(evaluator="wrds"))
+
+
+def test_an_evaluator_that_breaks_at_its_import_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, words="tests.kit.evaluators:Nobody")
+    with pytest.raises(UsageError, match=r"'words' \(tests.kit.evaluators:Nobody\) can't be loaded"):
+        make_evaluator(Evaluate(evaluator="words"))
+
+
+def test_where_code_must_not_be_loaded_the_evaluator_of_others_is_a_placeholder() -> None:
+    with code_not_loaded():
+        assert isinstance(make_evaluator(words()), UnloadedEvaluator)
+
+
+def test_without_the_optional_package_a_manifest_that_evaluates_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # K-14
+    register(monkeypatch)
+    problem = only_problem(tmp_path, "agents: {a: {model: local, evaluate: {}}}\nteams: {t: {members: [a]}}\n")
+    assert "there is no evaluator 'rubric'" in problem.message
+    assert "teamwright.experts" in problem.suggestion
+
+
+WITHOUT = """
+import sys
+
+sys.modules["teamwright.experts"] = None
+from teamwright import FunctionAgent, Team, load_team, run_sync
+
+print(run_sync(Team("t", members=[FunctionAgent("a", lambda text: "done")]), "go", journal="memory").status)
+print(load_team(sys.argv[1]).name)
+"""
+
+
+def test_the_core_works_without_the_optional_package(tmp_path: Path) -> None:  # K-14
+    file = tmp_path / "team.yaml"
+    file.write_text("agents: {a: {model: local}}\nteams: {t: {members: [a]}}\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(file)], capture_output=True, text=True, check=False, timeout=50
+    )
+    assert (done.stdout.split(), done.stderr) == (["completed", "t"], "")
