@@ -13,7 +13,7 @@ from tests.core_alone import OPTIONAL, copy_core, run_core_tests
 
 SAMPLE = (
     "tests/agents/evaluators", "tests/teams/manifests/checks/test_evaluations.py",
-    "tests/teams/manifests/test_experts.py", "tests/cli/experts",
+    "tests/teams/manifests/test_load_experts.py", "tests/cli/experts",
 )  # fmt: skip
 EVERY_MODULE = """
 import importlib, pkgutil, teamwright

@@ -54,7 +54,7 @@ def test_without_the_optional_package_a_manifest_that_evaluates_is_refused_in_wo
     register(monkeypatch)
     problem = only_problem(tmp_path, "agents: {a: {model: local, evaluate: {}}}\nteams: {t: {members: [a]}}\n")
     assert "there is no evaluator 'rubric'" in problem.message
-    assert "teamwright.experts" in problem.suggestion
+    assert problem.suggestion.startswith("evaluation needs an optional part")
 
 
 WITHOUT = """

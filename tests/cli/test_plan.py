@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from teamwright.strategies.plan.planner import PlannerSettings, make_schedule
-from teamwright.teams.manifests.task_file import read_plan
+from teamwright.teams.manifests.plans import read_plan
 from tests.kit.terminal import Call
 from tests.paths import EXAMPLES
 

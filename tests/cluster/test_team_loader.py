@@ -12,10 +12,9 @@ from teamwright.cluster.team_loader import NOTHING, Lacks, TeamLoader, source_on
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Batch, commit
 from teamwright.runtime.engine import Engine
-from teamwright.teams.file_cache import FileCache
-from teamwright.teams.load import source_of
+from teamwright.teams.load import build_new_member, source_of
 from teamwright.teams.manifests.load import load
-from teamwright.teams.new_member import build_new_member
+from teamwright.teams.run_files import FileCache
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import McpSpec

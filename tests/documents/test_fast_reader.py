@@ -14,7 +14,7 @@ from teamwright.documents.fast_reader import read_fast
 from teamwright.documents.nodes import ProblemReport, plain
 from teamwright.documents.reader import MANIFEST, FileForm, ReadLimits, read_file
 from teamwright.errors import ManifestError
-from teamwright.teams.manifests.task_file import read_plan
+from teamwright.teams.manifests.plans import read_plan
 from tests.paths import EXAMPLES
 
 ANY = FileForm(lambda _: True, "")
@@ -79,7 +79,7 @@ def test_a_usual_file_of_tasks_needs_no_careful_reading(monkeypatch: pytest.Monk
     def never(path: Path) -> None:
         raise AssertionError("it was read carefully")
 
-    monkeypatch.setattr("teamwright.teams.manifests.task_file._read_with_places", never)
+    monkeypatch.setattr("teamwright.teams.manifests.plans._read_with_places", never)
     for file in (EXAMPLES / "plan").glob("tasks*.yaml"):
         assert read_plan(file) is not None
 

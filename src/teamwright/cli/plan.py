@@ -71,7 +71,7 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
     """The plan of a task file or of a team with steps, and the planner settings that the team declares."""
     from teamwright.errors import UsageError
     from teamwright.strategies.plan.planner import PlannerSettings
-    from teamwright.teams.manifests.task_file import read_plan
+    from teamwright.teams.manifests.plans import read_plan
 
     found = None if more or file.is_dir() else read_plan(file)
     if found is None:
@@ -87,7 +87,7 @@ def _read_team(file: Path, task: str | None, team: str | None, more: list[Path] 
     from teamwright.agents.functions.imports import code_not_loaded
     from teamwright.cli.interactive.sys_path import report_unloaded_code
     from teamwright.teams.load import read_manifest, source_of
-    from teamwright.teams.plan_preview import preview_plan
+    from teamwright.teams.manifests.plans import preview_plan
 
     with code_not_loaded():
         loaded = read_manifest([file, *(more or ())], models_replaced=True)

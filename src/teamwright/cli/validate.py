@@ -148,8 +148,7 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.journal.location import database_url
     from teamwright.runtime.placement.parent_run import require_no_placement
-    from teamwright.teams.builder import Builder, replace_models
-    from teamwright.teams.file_roots import allowed_roots
+    from teamwright.teams.builder import Builder, allowed_roots, replace_models
     from teamwright.teams.load import resolve_model
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, UsageError
-from teamwright.teams.manifests.relocation import LOCAL, relocate
+from teamwright.teams.manifests.load import LOCAL, relocate
 from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.manifests.variable_uses import PROMPT, destinations, variable_uses
 from teamwright.values.secrets.classification import SCHEMAS

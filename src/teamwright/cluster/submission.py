@@ -25,7 +25,7 @@ from teamwright.cluster.team_loader import Lacks, source_on_worker
 from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.protocol import Batch, Journal, commit
 from teamwright.teams.load import team_from_source
-from teamwright.teams.manifests.relocation import LOCAL, SCRIPTED, relocate
+from teamwright.teams.manifests.load import LOCAL, SCRIPTED, relocate
 from teamwright.teams.manifests.secrets import lenient_environment, resolve_secrets
 from teamwright.teams.preflight import check_declared
 from teamwright.teams.run_files import LARGEST_FILE, LARGEST_TOTAL, MOST_FILES, check_files

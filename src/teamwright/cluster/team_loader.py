@@ -16,9 +16,9 @@ from teamwright.cluster.permissions import Permissions
 from teamwright.errors import NotResumable
 from teamwright.journal.codec import decode_body
 from teamwright.journal.protocol import Journal
-from teamwright.teams.file_cache import FileCache
 from teamwright.teams.load import team_from_source
 from teamwright.teams.preflight import check_ready
+from teamwright.teams.run_files import FileCache
 from teamwright.teams.team import Team
 from teamwright.values.events.run import RunStarted
 from teamwright.values.specs.manifest import Manifest, McpSpec, Source, ToolSpec

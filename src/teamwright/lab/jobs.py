@@ -12,7 +12,7 @@ from teamwright.lab.simulation.simulate import simulate
 from teamwright.lab.simulation.trials import spec_of
 from teamwright.server.catalogue import Catalogue
 from teamwright.strategies.plan.planner import prepare
-from teamwright.teams.plan_preview import preview_plan
+from teamwright.teams.manifests.plans import preview_plan
 
 Options = dict[str, Any]
 

@@ -457,7 +457,7 @@ class Engine:
             made = await self._team_of(await self._read_record(run_id), limits)
         self.dependencies.require(made.everyone())
         from teamwright.runtime.driver.redaction import Redactor
-        from teamwright.teams.known_secrets import known_secrets
+        from teamwright.teams.preflight import known_secrets
 
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)

@@ -116,7 +116,7 @@ class PromptReplay:
         Environment variables need not be set here; a request that contains one is not exact then.
         """
         from teamwright.runtime.team_source import TeamSource, read_source
-        from teamwright.teams.codeless import without_code
+        from teamwright.teams.load import without_code
         from teamwright.teams.manifests.secrets import lenient_environment
 
         events = await read_events(engine.journal, run_id)

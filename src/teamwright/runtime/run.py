@@ -44,7 +44,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import Notice
 from teamwright.runtime.webhooks.request import Webhook
-from teamwright.teams.known_secrets import secrets_in
+from teamwright.teams.manifests.secrets import secrets_in
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (

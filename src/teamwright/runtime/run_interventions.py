@@ -79,7 +79,7 @@ class RunInterventions(ABC):
         self, run_id: str, name: str, spec: AgentSpec | Mapping[str, JsonValue], *, by: str = "", wait: bool = False
     ) -> Receipt:
         """Add a member to a run's team; `spec` declares it, as in a manifest, and is recorded."""
-        from teamwright.teams.new_member import check_declaration
+        from teamwright.teams.load import check_declaration
 
         given = spec.model_dump(mode="json", exclude_unset=True) if isinstance(spec, AgentSpec) else spec
         declared = _plain(f"The declaration of {name!r}", given)

@@ -12,8 +12,8 @@ from teamwright.agents.clients.models import Models
 from teamwright.errors import NotResumable, UsageError
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import Journal
-from teamwright.teams.file_cache import unpacked_source
 from teamwright.teams.load import team_from_source
+from teamwright.teams.run_files import unpacked_source
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
 from teamwright.values.specs.manifest import Source

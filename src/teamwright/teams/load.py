@@ -1,24 +1,35 @@
-"""Loads teams from manifest files, and rebuilds them from the record of a run."""
+"""Loads teams from manifest files, rebuilds them from the record of a run, and builds an agent that joins a run.
+
+A team can also be declared without its code: with the same members and options, and nothing in it that can be called.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pydantic import JsonValue, ValidationError
+
 from teamwright.agents.clients.models import Models
 from teamwright.agents.functions.imports import modules_of
+from teamwright.agents.contract.agent import Agent
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import UsageError
-from teamwright.teams.builder import SCRIPTED, Builder, replace_models
-from teamwright.teams.file_roots import allowed_roots
+from teamwright.teams.builder import SCRIPTED, Builder, allowed_roots, replace_models
 from teamwright.teams.manifests.checks.references import MODEL
 from teamwright.teams.manifests.load import Loaded, load
 from teamwright.teams.manifests.secrets import resolve_secrets
 from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
-from teamwright.values.specs.manifest import ServerModel, Source
+from teamwright.values.secrets.classification import without_secrets
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec, AnyModel, Manifest, ServerModel, Source
+from teamwright.values.text.validation_messages import misfits_of
 from teamwright.values.text.web_address import is_web_address
 
 ADDRESSES = ("http://", "https://")
+
+STAND_IN = "local"
+"""The model of agents that have none: it is never called, and costs nothing."""
 
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
@@ -122,3 +133,73 @@ def _server_model(written: str) -> ServerModel:
             "  http://localhost:8000/v1#qwen3"
         )
     return ServerModel(url=url, name=name)
+
+
+def build_new_member(team: Team, name: str, declared: JsonValue) -> Agent:
+    """Build the agent beside the agents and models of the team; raises `UsageError` with what is wrong.
+
+    Without a model of its own it has that of the team's first member that has one. Its declaration is recorded, so it
+    may not contain a secret, nor name one that the team does not use.
+    """
+    source, spec = team.source, check_declaration(name, declared)
+    if spec.model is None and spec.function is None and spec.scripted is None and spec.expert is None:
+        spec = spec.model_copy(update={"model": _shared_model(team, name)})
+    agents = {**source.manifest.agents, name: spec}
+    declared_with = source.manifest.model_copy(update={"agents": agents})
+    if team.permit is not None:
+        team.permit(declared_with)
+    manifest, secrets = resolve_secrets(declared_with)
+    if not secrets <= team.secrets:
+        raise UsageError(f"The new member {name!r} names a secret that the team does not use; declare it in the team.")
+    with modules_of(source.module_folder):
+        built = Builder(manifest, Path(source.base), roots=source.roots).team(name)
+    return built.members[0]
+
+
+def _shared_model(team: Team, name: str) -> AnyModel:
+    """Return the model of the first member that has one, or else of the first agent of the manifest."""
+    agents = team.source.manifest.agents
+    first = [agents[member.name] for member in team.members if member.name in agents]
+    found = next((one.model for one in (*first, *agents.values()) if one.model is not None), None)
+    if found is None:
+        raise UsageError(
+            f"The new member {name!r} needs a model, and its team has none to share: name one, such as openai:gpt-5."
+        )
+    return found
+
+
+def check_declaration(name: str, declared: JsonValue) -> AgentSpec:
+    """Return the declaration of an agent; raises `UsageError` for a mistake or a secret in it."""
+    try:
+        spec = AgentSpec.model_validate(declared)
+    except ValidationError as error:
+        wrong = "; ".join(map(str, misfits_of(error, declared)))
+        raise UsageError(f"The declaration of {name!r} does not fit: {wrong}.") from error
+    if without_secrets(declared) != declared:
+        raise UsageError(f"The declaration of {name!r} contains a secret, which would be recorded.")
+    return spec
+
+
+def without_code(source: Source) -> Source:
+    """Return the declaration of a team whose agents load no function, script, tool or instructions."""
+    manifest = source.manifest
+    agents = {name: _without_code(manifest, spec) for name, spec in manifest.agents.items()}
+    return source.model_copy(update={"manifest": manifest.model_copy(update={"agents": agents})})
+
+
+def _without_code(manifest: Manifest, spec: AgentSpec) -> AgentSpec:
+    """An agent that is declared alike and loads no function, script, tool or instructions."""
+    model: AnyModel = STAND_IN if spec.model is None else spec.model
+    return spec.model_copy(
+        update={
+            "model": manifest.models.get(model, model) if isinstance(model, str) else model,
+            "function": None,
+            "scripted": None,
+            "instructions": "",
+            "check_input": None,
+            "check_output": None,
+            "memory": None,
+            "approve": spec.approve and spec.approve.model_copy(update={"tools": False}),
+            "tools": (TERMINATE,) if TERMINATE in spec.tools else (),
+        }
+    )

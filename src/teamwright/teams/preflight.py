@@ -1,4 +1,7 @@
-"""Checks before a run that every agent of a team is configured, without a request."""
+"""What is checked and known of a team before it runs: its configuration, its attachments, and the secrets to mask.
+
+Nothing here sends a request.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from teamwright.agents.contract.agent import Agent, Preflight
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem, UsageError
+from teamwright.teams.manifests.secrets import secrets_in
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import model_key
 
@@ -53,6 +57,14 @@ def check_attachments(team: Team, files: Sequence[Attachment]) -> None:
                     f"The file {file.name!r} ({file.media_type}) can't be attached: the model {model!r} of"
                     f" {agent.name!r} does not take it, since {reason}."
                 )
+
+
+def known_secrets(team: Team) -> frozenset[str]:
+    """Return the secrets of a team, which a run masks before it records or delivers anything."""
+    if team.declared is not None:
+        return team.secrets
+    agents = team.everyone()
+    return secrets_in(agents, team.declaration(agents))
 
 
 def _agents_and_fallbacks(team: Team) -> Iterator[Agent]:

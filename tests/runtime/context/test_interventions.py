@@ -17,7 +17,7 @@ from teamwright.errors import InterventionRefused, NotResumable, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import STEERABLE, Members, Strategy, Task
 from teamwright.strategies.team_conversation import TeamConversation
-from teamwright.teams.new_member import build_new_member
+from teamwright.teams.load import build_new_member
 from teamwright.values.events.budget import BudgetRaised
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunApplied, RunIntervened, RunRefused

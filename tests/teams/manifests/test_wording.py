@@ -15,8 +15,8 @@ from teamwright.errors import ManifestError, UsageError
 from teamwright.lab.calibration import read_profile
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.teams.manifests.load import load
+from teamwright.teams.manifests.plans import read_plan
 from teamwright.teams.manifests.schema import manifest_schema
-from teamwright.teams.manifests.task_file import read_plan
 from teamwright.values.specs.plan import Step
 from tests.teams.manifests.manifests import problems
 

@@ -92,7 +92,7 @@ def worker(
         from teamwright.cluster.status import cluster_journal
         from teamwright.cluster.worker import Worker
         from teamwright.cluster.worker_report import WorkerLog, silence_libraries
-        from teamwright.teams.file_cache import FileCache
+        from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 
     from teamwright.cli.interactive.sys_path import extend_sys_path

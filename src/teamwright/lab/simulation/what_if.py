@@ -33,8 +33,7 @@ from teamwright.lab.topology.profiles import topology_named
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.team_source import read_source
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.codeless import STAND_IN, without_code
-from teamwright.teams.load import resolve_model, source_with_limits
+from teamwright.teams.load import STAND_IN, resolve_model, source_with_limits, without_code
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentReturned
 from teamwright.values.events.budget import BudgetRefused

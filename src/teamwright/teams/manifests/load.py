@@ -1,42 +1,54 @@
-"""Loads manifests: reads files and folders into one checked `Manifest`, or raises every mistake at once."""
+"""Loads manifests: reads files and folders into one checked `Manifest`, or raises every mistake at once.
+
+Paths in declarations are moved, so that they are relative to the folder of the first file. Agents that are experts are
+expanded once, here: a run records the result, so no later change of a template reaches it.
+"""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.functions.imports import modules_of
+from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, ProblemReport, described, place_at, plain, sort_problems
 from teamwright.documents.reader import mapping_form, read_file
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
 from teamwright.teams.manifests.ark.names import ArkNames
+from teamwright.teams.manifests.checks.agent_fields import check_model_settings
 from teamwright.teams.manifests.checks.imports import check_imports
-from teamwright.teams.manifests.checks.model_settings import check_model_settings
 from teamwright.teams.manifests.checks.references import ANSWERERS, check, default_model
 from teamwright.teams.manifests.checks.variables import check_environment, check_variables
 from teamwright.teams.manifests.declarations import Declaration, Declarations, Query
-from teamwright.teams.manifests.experts import expand_experts
 from teamwright.teams.manifests.native import SECTIONS, read_native
-from teamwright.teams.manifests.relocation import relocate
+from teamwright.teams.manifests.plans import TASKS, team_for_tasks
 from teamwright.teams.manifests.secrets import misdirected_keys_in
-from teamwright.teams.manifests.task_file import TASKS, team_for_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.validation_messages import misfits_of
+from teamwright.wings import absent_words, hooks
 
 SUFFIXES = {".yaml", ".yml"}
+
 PARTS = (*SECTIONS, TASKS, "rules", "apiVersion", "kind")
+
 FORM = mapping_form(
     PARTS,
     "This is not a manifest: a manifest is a mapping with agents and teams",
     f"its sections are {', '.join(SECTIONS)}",
 )
+
+SCRIPTED, LOCAL = "scripted", "local"
+
+Move = Callable[[str, str], str]
+"""Returns the new path for what names it, `scripted`, `local` or a kind of tool, and for the path as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +225,61 @@ def _relocate(file: str, folder: Path, base: Path) -> str:
     if folder == base or Path(file).is_absolute() or file.startswith("${"):
         return file
     return Path(os.path.relpath(folder / file, base)).as_posix()
+
+
+def relocate(kind: str, value: JsonValue, move: Move, folder: Callable[[str], Path] | None = None) -> JsonValue:
+    """Return the declaration of an agent, a model or a tool with its paths moved; `folder` resolves a moved path.
+
+    Without a `folder`, nothing is recorded of the files at these paths.
+    """
+    if kind == "model":
+        return _relocate_model(value, move)
+    if kind == "tool":
+        return _relocate_tool(value, move, folder)
+    if kind != "agent" or not isinstance(value, dict):
+        return value
+    moved = dict(value)
+    for name in ("model", "economy", "fallback"):
+        if name in moved:
+            moved[name] = _relocate_model(moved[name], move)
+    if isinstance(script := moved.get(SCRIPTED), str):
+        moved[SCRIPTED] = move(SCRIPTED, script)
+    if isinstance(tools := moved.get("tools"), list):
+        moved["tools"] = [_relocate_tool(tool, move, folder) for tool in tools]
+    return moved
+
+
+def _relocate_model(model: JsonValue, move: Move) -> JsonValue:
+    """A model with its file moved; in the long forms, its name is under `model`."""
+    if isinstance(model, dict) and "model" in model:
+        return {**model, "model": _relocate_model(model["model"], move)}
+    if isinstance(model, str):
+        for prefix in (SCRIPTED, LOCAL):
+            if model.startswith(f"{prefix}:"):
+                return f"{prefix}:{move(prefix, model.removeprefix(f'{prefix}:'))}"
+    return model
+
+
+def _relocate_tool(tool: JsonValue, move: Move, folder: Callable[[str], Path] | None) -> JsonValue:
+    if not isinstance(tool, dict):
+        return tool
+    moved = dict(tool)
+    for name in kinds_in(tool):
+        kind = find_kind(name)
+        settings = kind.relocate(tool[name], lambda file, name=name: move(name, file))
+        moved[name] = settings if folder is None else kind.pin(settings, folder)
+    return moved
+
+
+def expand_experts(declared: Declarations, report: ProblemReport) -> None:
+    """Expand every expert of a manifest; does nothing, and imports nothing, if there is none."""
+    experts = [one for one in declared.every("agent") if one.fields.has("expert")]
+    if not experts:
+        return
+    expands = hooks("expand_agents")
+    for expand in expands:
+        expand(declared, report)
+    if not expands:
+        for one in experts:
+            hint = f"experts need an optional part{absent_words()}"
+            report.problem(one.fields.key_place("expert"), f"{one.words}: no templates are installed", hint)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, ProblemReport, Scalar, described, is_nothing, shown
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind
+from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind, with_options
 from teamwright.teams.manifests.schema import definitions, section_value
-from teamwright.teams.manifests.strategy_blocks import with_options
 
 SECTIONS: dict[str, Kind] = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 

@@ -1,17 +1,20 @@
-"""Resolves environment variables in a manifest: `${NAME}` is replaced, and `$${` means `${`.
+"""Resolves environment variables in a manifest, and finds the secrets that a run must mask.
 
-Records hold the unresolved manifest, so that they contain no secret.
+`${NAME}` is replaced, and `$${` means `${`. Records hold the unresolved manifest, so that they contain no secret. The
+secrets of a team that was made in Python are in the same fields of its declaration; its record holds a mark in their
+place, so a resume needs the team again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.errors import ManifestError, NotResumable, Problem
+from teamwright.agents.contract.agent import Agent, agent_spec_of, has_policy, is_package_class, same_name_fallbacks
+from teamwright.errors import ManifestError, NotResumable, Problem, UsageError
 from teamwright.teams.manifests.checks.variables import (
     FULL_ADDRESS,
     OWN_HINT,
@@ -26,6 +29,7 @@ from teamwright.values.secrets.classification import (
     NOTIFY,
     OWN_SECRETS,
     REFERENCE,
+    escape_references,
     has_password,
     is_header,
     is_secret,
@@ -33,7 +37,7 @@ from teamwright.values.secrets.classification import (
     may_hold_secret,
 )
 from teamwright.values.secrets.provider_keys import PROVIDER_KEYS, KeyGrants
-from teamwright.values.specs.manifest import Manifest
+from teamwright.values.specs.manifest import Manifest, Source
 from teamwright.values.text.web_address import is_web_address
 
 MOST_SECRETS = 1_000
@@ -173,3 +177,24 @@ class _Resolver:
 def _above(path: tuple[str, ...]) -> str:
     """The field that encloses a field; the name of an agent, team, model or tool is not a field."""
     return path[-2] if len(path) > 3 else ""
+
+
+def secrets_in(agents: Sequence[Agent], declaration: JsonValue) -> frozenset[str]:
+    """Return the secrets of a team that was made in Python, from all of its agents and its source as JSON.
+
+    Raises `UsageError` if there are more than can be masked.
+    """
+    found = set(secrets_of(declaration))
+    for agent in agents:
+        found |= _undeclared_secrets(agent)
+        for other in same_name_fallbacks(agent) if has_policy(agent) else ():  # of which only the model is declared
+            said = Source(manifest=Manifest(agents={other.name: agent_spec_of(other)}), team="").to_json()
+            found |= _undeclared_secrets(other) | secrets_of(escape_references(said))
+    if len(found) > MOST_SECRETS:
+        raise UsageError(f"The team has {len(found)} secrets, and at most {MOST_SECRETS} can be masked.")
+    return frozenset(found)
+
+
+def _undeclared_secrets(agent: Agent) -> frozenset[str]:
+    """Return those of a model that the caller made, and those of a team that a manifest reads into other fields."""
+    return getattr(agent, "secrets", frozenset()) if is_package_class(type(agent)) else frozenset()

@@ -13,9 +13,16 @@ from teamwright.documents.schema_check import SchemaCheck
 from teamwright.teams.manifests.ark.model import translate_model
 from teamwright.teams.manifests.ark.names import ArkNames, namespace_of
 from teamwright.teams.manifests.ark.strategy import translate_options
-from teamwright.teams.manifests.declarations import Declaration, Declarations, Kind, Query, Reference
+from teamwright.teams.manifests.declarations import (
+    Declaration,
+    Declarations,
+    Kind,
+    Query,
+    Reference,
+    strategy_of,
+    with_helper,
+)
 from teamwright.teams.manifests.schema import definitions, section_value
-from teamwright.teams.manifests.strategy_blocks import strategy_of, with_helper
 from teamwright.values.specs.manifest import TERMINATE
 
 GROUP = "ark.mckinsey.com"

@@ -17,12 +17,15 @@ from teamwright.documents.reader import forward_slashes
 from teamwright.documents.schema_check import check_import_path, check_secrets, check_web_address
 from teamwright.errors import UsageError
 from teamwright.strategies.expressions.conditions_and_templates import Template
-from teamwright.teams.manifests.checks.agent_tools import agent_named_in, inline_agents
-from teamwright.teams.manifests.checks.evaluations import check_evaluation
-from teamwright.teams.manifests.checks.judges import check_criteria, check_judges, step_evaluations
-from teamwright.teams.manifests.checks.model_settings import INLINE_MODELS
+from teamwright.teams.manifests.checks.agent_fields import INLINE_MODELS, check_unused_fields
+from teamwright.teams.manifests.checks.cycles import agent_named_in, inline_agents
+from teamwright.teams.manifests.checks.evaluations import (
+    check_criteria,
+    check_evaluation,
+    check_judges,
+    step_evaluations,
+)
 from teamwright.teams.manifests.checks.teams import check_reference, check_teams
-from teamwright.teams.manifests.checks.unused_fields import check_unused_fields
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.values.people.approvals import signing_key
 from teamwright.values.secrets.classification import HIDDEN, is_written_out

@@ -1,4 +1,4 @@
-"""Checks teams: their members exist, their options are valid, there are no cycles, and their strategies agree.
+"""Checks teams: members exist, options are valid, there are no cycles, strategies agree, handoffs can be made.
 
 It knows no strategy by name: each declares its options as a class and reports further problems itself.
 """
@@ -17,9 +17,10 @@ from pydantic import JsonValue
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy
-from teamwright.documents.nodes import COMPARISONS, Fields, Place, ProblemReport, Scalar, place_at, plain, shown
+from teamwright.documents.nodes import COMPARISONS, Fields, Items, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
+from teamwright.strategies.handoffs import handoff_flaws
 from teamwright.strategies.options import (
     NamedAgent,
     named_agents,
@@ -32,15 +33,16 @@ from teamwright.strategies.options import (
 from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Issue, Members, Settings, Strategy
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.teams.manifests.checks.cycles import AskGraph
-from teamwright.teams.manifests.checks.handoffs import check_lone_handoffs, check_team_handoffs, declared_handoffs
-from teamwright.teams.manifests.declarations import Declaration, Declarations
-from teamwright.teams.manifests.strategy_blocks import OPTIONS, strategy_of
+from teamwright.teams.manifests.checks.cycles import AskGraph, agents_in_tools
+from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations, strategy_of
 from teamwright.values.owned_paths import WILD, wildcards_problem
 from teamwright.values.specs.manifest import TERMINATE, Share
 from teamwright.values.turns.turn import Reply, Turn
 
+HANDOFFS = "handoffs"
+
 OTHER_FILE = "another file may declare it: add it with  --with FILE"
+
 SPELLINGS = {"max_turns": "maxTurns"}
 
 MAY_TERMINATE = UNSET.model_copy(update={"can_terminate": True})
@@ -306,3 +308,41 @@ class _TeamChecks:
         if problem := wildcards_problem(self.keys):
             place = self.owners[0].fields.key_place("strategy")
             self.report.problem(place, f"the steps of all teams together {problem}")
+
+
+def declared_handoffs(agent: Declaration) -> tuple[str, ...] | bool:
+    """Return the handoffs of an agent as far as they are valid; mistakes in their form were reported before."""
+    given = agent.fields.get(HANDOFFS)
+    if isinstance(given, Items):
+        return tuple(name for name, _ in agent.fields.texts(HANDOFFS))
+    return isinstance(given, Scalar) and given.value is True
+
+
+def check_team_handoffs(
+    team: Declaration, strategy: Strategy | None, members: Members, declared: Declarations, report: ProblemReport
+) -> None:
+    """Report handoffs of members that their team can't make, where they are declared."""
+    for flaw in handoff_flaws(strategy, members):
+        agent = declared.agents[flaw.member]
+        hint = report.near(flaw.to, flaw.known) if flaw.known else ""
+        report.problem(_place_of(agent, flaw.to), f"{team.words}: {flaw.text}", hint)
+
+
+def check_lone_handoffs(declared: Declarations, report: ProblemReport) -> None:
+    """Report handoffs of agents that are in no team, and of agents that are tools, which have no turn in a team."""
+    tools = {name: owner for owner in declared.agents.values() for name, _ in agents_in_tools(owner, declared)}
+    members = {name for team in declared.every("team") for name, _ in team.fields.texts("members")}
+    for agent in declared.agents.values():
+        if not declared_handoffs(agent):
+            continue
+        if owner := tools.get(agent.name):
+            text = f"{agent.words} has handoffs, so it can't be a tool of {shown(owner.name)}"
+            report.problem(_place_of(agent), text, "make its team the tool")
+        elif agent.name not in members:
+            report.problem(_place_of(agent), f"{agent.words} has handoffs and is a member of no team", "remove them")
+
+
+def _place_of(agent: Declaration, target: str = "") -> Place:
+    """The place of a target in the handoffs of an agent, or of all of them."""
+    named: Iterable[tuple[str, Place]] = agent.fields.texts(HANDOFFS) if target else ()
+    return next((place for name, place in named if name == target), agent.fields.key_place(HANDOFFS))

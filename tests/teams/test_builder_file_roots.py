@@ -10,7 +10,7 @@ from teamwright import Engine
 from teamwright.cli.main import main
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.teams.file_roots import allowed_roots, checked_root
+from teamwright.teams.builder import allowed_roots, checked_root
 from teamwright.teams.load import load_team, read_manifest, source_of, source_with_roots, team_from_source
 from teamwright.values.specs.manifest import Source
 

@@ -21,8 +21,8 @@ from teamwright.people import Notify, Question
 from teamwright.runtime.driver.redaction import HIDDEN
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.teams.known_secrets import known_secrets
 from teamwright.teams.load import team_from_source
+from teamwright.teams.preflight import known_secrets
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.run import RunStarted

@@ -7,8 +7,7 @@ import pytest
 from pydantic_core import to_json
 
 from teamwright.errors import JournalCorrupt
-from teamwright.teams.file_cache import UNUSED_SECONDS, FileCache
-from teamwright.teams.run_files import body_of
+from teamwright.teams.run_files import UNUSED_SECONDS, FileCache, body_of
 from teamwright.values.events.body import Body
 from teamwright.values.turns.artifacts import stored_content
 

@@ -1,4 +1,7 @@
-"""Reads a task file into a plan, or into a team that executes it, and reports every mistake with its place."""
+"""The plans that files fix before a run: those of task files, and those of teams with declared steps.
+
+A task file becomes a plan, or a team that executes it, and every mistake is reported with its place.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from teamwright.documents.fast_reader import read_fast
@@ -27,24 +30,33 @@ from teamwright.documents.nodes import (
 )
 from teamwright.documents.reader import ReadLimits, mapping_form, read_file, read_text
 from teamwright.documents.schema_check import SchemaCheck
-from teamwright.errors import ManifestError
+from teamwright.errors import ManifestError, UsageError
 from teamwright.strategies.plan.dag import Dag
 from teamwright.strategies.plan.graph import Fault
-from teamwright.strategies.plan.planner import plan_faults
+from teamwright.strategies.plan.planner import PlannerSettings, plan_faults
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
+from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.registry import find_strategy
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 from teamwright.teams.manifests.native import SECTIONS
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.names import suggest_name
+from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.validation_messages import misfits_of
 
 TASKS = "tasks"
+
 LIMITS = ReadLimits(size=32 << 20, nodes=4_000_000, characters=64 << 20)
+
 MANIFEST_PARTS = {*SECTIONS, "apiVersion"}
+
 HINT = "a task file has  tasks: [{id: …, needs: […]}]"
+
 FORM = mapping_form((TASKS, *MANIFEST_PARTS), "This is neither a task file nor a manifest", HINT)
+
+MAX_PARALLEL = "max_parallel"
 
 
 def read_plan(path: Path) -> Plan | None:
@@ -178,3 +190,39 @@ def _schema() -> Mapping[str, JsonValue]:
 
 def _definitions() -> Mapping[str, JsonValue]:
     return cast("Mapping[str, JsonValue]", _schema().get("$defs", {}))
+
+
+def preview_plan(name: str, spec: TeamSpec | None, task: str | None = None) -> tuple[Plan, PlannerSettings]:
+    """Return the plan of a team, with its task for steps that have none, and the settings that the team declares.
+
+    Raises `UsageError` if no manifest can say what the steps are. Without a spec, the name is that of an agent.
+    """
+    if spec is None:
+        raise UsageError(f"{name!r} is an agent, so its steps are not known in advance: {_instead()}")
+    # A class of the user is imported only where the team is built.
+    options = None if ":" in spec.strategy else find_strategy(spec.strategy).options
+    if options is None or STEPS not in options.model_fields:
+        raise UsageError(
+            f"{name!r} uses the strategy {spec.strategy!r}, so its steps are not known in advance: {_instead()}"
+        )
+    found = _steps(options.model_validate(spec.options))
+    if not found:
+        raise UsageError(
+            f"{name!r} declares no `{STEPS}`, so its steps are not known in advance: its members plan when it runs;"
+            " `teamwright show` draws the team."
+        )
+    steps = [step.model_copy(update={"task": step.task or task}) for step in found]
+    own = {one: spec.options[one] for one in PlannerSettings.model_fields if spec.options.get(one) is not None}
+    if MAX_PARALLEL not in options.model_fields:
+        own[MAX_PARALLEL] = 1  # its steps never run side by side
+    return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
+
+
+def _steps(options: BaseModel) -> list[Step]:
+    found = dict(options)[STEPS]
+    return [one for one in cast("tuple[object, ...]", found) if isinstance(one, Step)]
+
+
+def _instead() -> str:
+    fixed = f"a team with fixed `{STEPS}`, such as `strategy: {Dag.name}`"
+    return f"plan a task file, or {fixed}; `teamwright show` draws any team."
