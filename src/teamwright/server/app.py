@@ -6,9 +6,10 @@ import asyncio
 import json
 from collections.abc import Collection
 from importlib.metadata import version
+from typing import cast
 
 import anyio
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -50,7 +51,8 @@ def make_app(state: ServerState, hosts: Collection[str] = LOOPBACK) -> Guard:
         redoc_url=None,
     )
     app.state.server = state
-    for router in (*OWN_ROUTERS, *hooks("routes"), page.router):  # the page last: it has an answer for every address
+    of_wings = cast("list[APIRouter]", hooks("routes"))
+    for router in (*OWN_ROUTERS, *of_wings, page.router):  # the page last: it has an answer for every address
         app.router.routes.extend(router.routes)  # `include_router` would build each route again, at its first request
     add_handlers(app)
 
