@@ -47,9 +47,12 @@ def test_a_run_is_forgotten_after_a_while_and_one_that_never_began_at_once() -> 
 
 def test_a_restart_forgets_no_open_run() -> None:
     runs = awaited([0.0])
-    runs.restore({"r": "x"})
-    found = runs.enter("x", is_kept=False, is_retry=None)
-    assert (found.run_id, found.is_kept) == ("r", True)
+    asked, keyed = identity_of("ann", None, b"one"), run_id_of("ann", "key")
+    before = awaited([0.0]).enter(asked, is_kept=False, is_retry=None)
+    runs.restore([before.new_id, keyed, "20260101-000000-abcdef"])
+    found = runs.enter(asked, is_kept=False, is_retry=None)
+    assert (found.new_id, found.is_kept) == (before.new_id, True)
+    assert (found.run_id, before.run_id) == ("", "")  # the engine compares what is asked for, and then it has its id
 
 
 def test_requests_are_told_apart_by_their_sender_and_key_or_body() -> None:

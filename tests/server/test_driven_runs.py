@@ -16,7 +16,7 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.errors import UsageError
 from teamwright.journal.sqlite.journal import SqliteJournal
-from teamwright.server.driven_runs import DrivenFile
+from teamwright.server.driven_runs import DRIVER
 from tests.kit.program import Program
 from tests.kit.server import PATIENCE, serving
 
@@ -85,17 +85,42 @@ async def test_an_answer_before_a_crash_is_used_after_it(tmp_path: Path, teams: 
             await server.state.engine.runs.wait(run_id)
 
 
-def test_a_line_that_a_crash_cut_off_is_ignored(tmp_path: Path) -> None:
-    file = tmp_path / "runs.jsonl"
-    file.write_text('{"run": "a", "state": "driven"}\n{"run": "b", "state": "driven"}\n{"run": "b", "sta')
-    opened = DrivenFile(file)
-    opened.load()
-    assert opened.states == {"a": "driven", "b": "driven"}
-    opened.write("a", "ended")
-    again = DrivenFile(file)
-    again.load()
-    assert again.states == {"b": "driven"}
-    assert file.read_text().count("\n") == 1
+async def test_the_record_of_a_run_names_the_server_until_another_program_resumes_it(
+    tmp_path: Path, teams: Path
+) -> None:
+    journal = tmp_path / "journal.db"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        answer = await server.client("run").post("/api/runs", json={"team": "held", "task": "Go"})
+        run_id = answer.json()["run_id"]
+        fork = (await server.client("run").post(f"/api/runs/{run_id}/forks", json={"at": 1})).json()["run_id"]
+        for one in (run_id, fork):
+            found = await server.state.engine.runs.find(one)
+            assert found is not None
+            assert found.driver.startswith(DRIVER)
+    async with Engine(journal) as engine:
+        handle = await engine.start_resume(run_id)
+        copy = await engine.start_fork(fork, at=1, new_id="copy")
+        handle.interrupt()
+        copy.interrupt()
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        assert run_id not in server.state.driven
+        assert "copy" not in server.state.driven
+        assert fork in server.state.driven
+
+
+async def test_a_paused_run_waits_for_its_answer_also_after_a_restart(tmp_path: Path, teams: Path) -> None:
+    journal = tmp_path / "journal.db"
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        client = server.client("run")
+        run_id = (await client.post("/api/runs", json={"team": "gated", "task": "Go"})).json()["run_id"]
+        await server.state.engine.runs.wait(run_id)
+    async with serving(SqliteJournal(journal), tmp_path, [teams]) as server:
+        client = server.client("run")
+        assert run_id not in server.state.driven
+        (question,) = (await client.get(f"/api/runs/{run_id}/questions")).json()
+        given = {"key": question["key"], "text": "approve"}
+        assert (await client.post(f"/api/runs/{run_id}/answers", json=given)).json()["resumed"]
+        assert (await server.state.engine.runs.wait(run_id)).status == "completed"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -350,10 +350,12 @@ class RunHistory:
         team: Team,
         without: Collection[str] = (),
         limits: Limits | None = None,
+        driver: str = "",
     ) -> Batch:
         """Return the first events of a fork: this run's events up to number `at`, except the calls in `without`.
 
-        The fork keeps this run's limits; `limits` overrides single ones. It is no turn of this run's conversation.
+        The fork keeps this run's limits; `limits` overrides single ones. It is no turn of this run's conversation, and
+        `driver` drives it.
         """
         last = at if at is not None else self.number
         bodies: dict[str, str] = {}
@@ -374,6 +376,7 @@ class RunHistory:
             "limits": self.limits_with(limits, last),
             "conversation": "",
             "confirm": self.started.confirm if self._confirmation(last) is None else None,
+            "driver": driver,
         }
         begun = self.started.changed(**update)
         cancel, under_way = self._cancelled_at(), calls_returned_after(self.events, last)

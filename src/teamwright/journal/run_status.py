@@ -30,7 +30,7 @@ class RunStatus:
 
     `seconds` is the time with a driver until `since`, when the current driver began, minus waits for people. `last` is
     the time of the latest event with a driver, and `number` the number of the latest event. `parent` is the run of
-    which this one is a branch, and `driver` the process that resumed it last.
+    which this one is a branch, and `driver` the process that resumed it last, or the server that started it.
     """
 
     number: int = 0
@@ -70,7 +70,7 @@ class RunStatus:
         match fact:
             case RunStarted():
                 self.team, self.started, self.since = fact.team, time, time
-                self.conversation, self.parent = fact.conversation, fact.parent
+                self.conversation, self.parent, self.driver = fact.conversation, fact.parent, fact.driver
             case RunResumed():
                 self.seconds, self.since = self._elapsed(self.last), time
                 self.status, self.stop_reason, self.driver = None, None, fact.driver

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -84,8 +83,6 @@ class Engine:
         placement: Placement | Literal["here"] | None = None,
     ) -> None:
         # What drives runs loads with the first engine, so that importing the class is cheap.
-        import socket
-
         from teamwright.agents.clients.models import Models
         from teamwright.agents.tools.context import Dependencies
         from teamwright.agents.tools.mcp_connection import McpPool
@@ -108,8 +105,8 @@ class Engine:
         if grace is not None:
             check_number("The engine", "grace", grace)
         self.journal = resolve_journal(journal)
-        self.driver = f"{socket.gethostname()}:{os.getpid()}"
-        """The name of this process in the records of the runs that it resumes."""
+        self.driver = ""
+        """The name of this process in the records of its runs, for a server or a worker; others are named by host."""
         self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models, self.dependencies = Models(), Dependencies(tuple(listed("The engine", "deps", deps)))
@@ -460,7 +457,8 @@ class Engine:
         from teamwright.teams.preflight import known_secrets
 
         redacted_task = None if task is None else Redactor(known_secrets(made)).text(task)
-        batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)
+        now = self._clock(history.record)()
+        batch = history.fork(identity, now, cut, redacted_task, made, without, limits, self.driver)
         batch = await self.tenants.with_claim(batch, made.limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)

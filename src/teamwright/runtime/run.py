@@ -32,6 +32,7 @@ from teamwright.runtime.driver.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.recorder import Recorder
 from teamwright.runtime.driver.redaction import Redactor
+from teamwright.runtime.driver.run_id import process_name
 from teamwright.runtime.driver.run_input import RunInput
 from teamwright.runtime.driver.script_check import check_scripts
 from teamwright.runtime.ordering.delivery import OrderedDelivery
@@ -180,7 +181,7 @@ class Run:
     def enqueue(self, run_input: RunInput, queue: str, starts: float | None = None) -> Batch:
         """Return the first batch of a run that a worker of this queue will drive; nothing else is recorded here."""
         recorder = self._state.recorder
-        recorder.held = True
+        recorder.held, self.driver = True, ""
         self._begin(run_input)
         if run_input.placed is not None:
             placed_turn.record_values(recorder, run_input.placed)
@@ -358,6 +359,7 @@ class Run:
             code=run_input.code or team.code,
             budget=run_input.claim.budget if run_input.claim else "",
             placed=placed,
+            driver=self.driver,
         )
         recorder.claim, self.budget = run_input.claim, started.budget
         self._forecast = run_input.confirm
@@ -395,7 +397,7 @@ class Run:
         state.limits, self._forecast = self._record.limits(), started.confirm
         self._record.charge_open_turns()
         state.recorder.held = state.delivery.is_replaying
-        state.recorder.add("", "", RunResumed(driver=self.driver, folder=self._team.moved_to))
+        state.recorder.add("", "", RunResumed(driver=self.driver or process_name(), folder=self._team.moved_to))
         if self._record.interventions:
             apply_pending(state, self._team)
         state.task = str(self._record.bodies.value(started.task))

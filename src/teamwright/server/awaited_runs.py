@@ -1,7 +1,8 @@
 """The runs that clients of `/v1` wait for: who asks the same again finds its run, and who leaves for good ends it.
 
 Such a client can't name its run, and its library repeats a request that timed out. A run is never started twice for one
-request, and never goes on for long without anyone who waits for it, unless that was asked for.
+request, and never goes on for long without anyone who waits for it, unless that was asked for. The id of a run contains
+what identifies its request, so that it is found after a restart, too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
+import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -24,14 +27,22 @@ LOG = logging.getLogger("teamwright")
 RETURN_SECONDS = 60.0
 """How long a run goes on after its last client has left, and is found by the same request."""
 MOST_REMEMBERED = 10_000
+DIGITS = 32
+"""Hexadecimal digits of a digest: 128 bits."""
+RUN_ID = re.compile(rf"v1-([0-9a-f]{{{DIGITS}}})-[0-9a-f]{{8}}")
+"""The id of a run whose request names no key."""
 
 
 @dataclass(slots=True, eq=False)
 class AwaitedRun:
-    """One request and its run. `waiting` counts the clients; `is_kept` says that the run goes on without them."""
+    """One request and its run. `waiting` counts the clients; `is_kept` says that the run goes on without them.
+
+    `new_id` is the id with which the run is to be started, and `run_id` the one that it has since then.
+    """
 
     identity: str
     is_kept: bool
+    new_id: str
     run_id: str = ""
     waiting: int = 0
     is_answered: bool = False
@@ -57,10 +68,11 @@ class AwaitedRuns:
         finally:
             await self._tasks.close()
 
-    def restore(self, requests: Mapping[str, str]) -> None:
-        """Let clients find their runs again after a restart; `requests` has the identity of each run's request."""
-        for run_id, identity in requests.items():
-            self._runs[identity] = AwaitedRun(identity, is_kept=True, run_id=run_id, left_at=self._clock())
+    def restore(self, run_ids: Iterable[str]) -> None:
+        """Let clients find their runs again after a restart: where one asks for the same team and task, as ever."""
+        for run_id in run_ids:
+            if (found := RUN_ID.fullmatch(run_id)) is not None:
+                self._runs[found[1]] = AwaitedRun(found[1], is_kept=True, new_id=run_id, left_at=self._clock())
 
     def enter(self, identity: str, *, is_kept: bool, is_retry: bool | None) -> AwaitedRun:
         """Let a client wait for the run of its request, which may be one that another request has started.
@@ -70,7 +82,8 @@ class AwaitedRuns:
         self._forget_old()
         found = self._runs.get(identity)
         if found is None or not _is_same(found, is_retry):
-            found = self._runs[identity] = AwaitedRun(identity, is_kept)
+            new_id = f"v1-{identity}-{secrets.token_hex(4)}"
+            found = self._runs[identity] = AwaitedRun(identity, is_kept, new_id)
         found.waiting += 1
         if found.ending is not None:
             found.ending.cancel()
@@ -132,11 +145,11 @@ def run_id_of(visitor: str, key: str) -> str:
 
     A request with the same key and another body finds a run with another task, and is refused.
     """
-    return f"v1-{_digest(visitor.encode(), key.encode())[:32]}"
+    return f"v1-{_digest(visitor.encode(), key.encode())}"
 
 
 def _digest(*parts: bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
+    return digest.hexdigest()[:DIGITS]

@@ -48,7 +48,7 @@ class ServerState:
 @asynccontextmanager
 async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> AsyncGenerator[ServerState]:
     """Open the parts of a server over an engine; what they keep is in the folder `data`, beside the journal."""
-    driven = DrivenRuns(engine, data / "server-runs.jsonl")
+    driven = DrivenRuns(engine)
     feeds = Feeds(engine, driven)
     overview, awaited, jobs = Overview(engine), AwaitedRuns(engine), JobPool(folders)
     tokens = Tokens(data / "server-tokens.json")
@@ -69,11 +69,11 @@ async def open_state(engine: Engine, folders: Sequence[Path], data: Path) -> Asy
     )
     async with (
         webhook_notices.opened(),
-        driven.opened(),
+        driven.opened() as left,
         feeds.opened(),
         overview.opened(),
         awaited.opened(),
         jobs.opened(),
     ):
-        awaited.restore(driven.requests)
+        awaited.restore(left)
         yield state

@@ -330,6 +330,10 @@ class JournalConformance:
                 fact = RunStarted(team="t", task=digest("t"), manifest=digest("m"), seed=1, origin=origin)
                 await commit(journal, Batch([event(run_id, 1, fact)], {}))
             await commit(journal, Batch([event("a-1", 2, RunResumed(driver="host:7"))], {}))
+            served = RunStarted(team="t", task=digest("t"), manifest=digest("m"), seed=1, driver="server@host:7")
+            await commit(journal, Batch([event("c", 1, served)], {}))
+            assert [(run.id, run.driver) for run in await journal.top_runs(1)] == [("c", "server@host:7")]
+            await journal.delete(["c"])
             assert [(run.id, run.parent, run.driver) for run in await journal.children(["a"])] == [
                 ("a-2", "a", ""),
                 ("a-1", "a", "host:7"),

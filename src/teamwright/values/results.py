@@ -137,7 +137,7 @@ class RunSummary(Record, frozen=True):
     parent: str = ""
     """The run of which this one is a branch, and whose figures include its own; empty if it is none."""
     driver: str = ""
-    """The process that resumed the run last: a worker or a host, and the process id. Empty if it was never resumed."""
+    """What resumed the run last: a worker, server or host, and the process id, or the server that began it."""
 
     @property
     def run_id(self) -> str:

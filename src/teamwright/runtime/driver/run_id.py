@@ -1,7 +1,8 @@
-"""New run ids and seeds."""
+"""New run ids and seeds, and the name of a driver."""
 
 from __future__ import annotations
 
+import os
 import time
 
 
@@ -17,3 +18,10 @@ def new_run_id(now: float) -> str:
     import secrets
 
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+def process_name() -> str:
+    """Return the name of this process as a driver: its host and its id."""
+    import socket
+
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -177,10 +177,9 @@ class _Call:
             handle = await self._server.driven.start(
                 self._team,
                 last.text,
-                run_id=run_id,
+                run_id=run_id or self._run.new_id,
                 history=history,
                 conversation=conversation,
-                request=self._run.identity,
             )
             self._run.run_id = handle.run_id
 

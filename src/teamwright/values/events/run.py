@@ -72,6 +72,8 @@ class RunStarted(Record, frozen=True):
     """The tenant's budget that the run draws on; empty if it draws on none."""
     placed: PlacedTurn | None = None
     """The turn that the run answers, if a branch of another run was placed here."""
+    driver: str = ""
+    """The server that drives the run from its start; empty if a program does, or a worker will."""
 
     @property
     def parent(self) -> str:
