@@ -11,7 +11,9 @@ import argparse
 import ast
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -44,10 +46,11 @@ def count() -> dict[str, object]:
         "commands": commands,
         "distinct options": options,
         "keys of manifests": len(_keys()),
-        "user pages": sum(1 for page in (ROOT / "docs").glob("*.md")),
+        "user pages": sum(1 for _ in (ROOT / "docs").glob("*.md")),
         "methods of the largest class": methods,
         "lines of the longest class": size,
         "files that a model turn walks": _files_of_a_turn(),
+        "files that POST /api/runs walks": _files_of_a_start(),
     }
 
 
@@ -140,21 +143,64 @@ def _files_of_a_turn() -> int:
         return len(files_called(turn))
 
 
+def _files_of_a_start() -> int:
+    """The files of the package with a function that is called while a server starts a run, the second of its team."""
+    import asyncio
+    from tempfile import TemporaryDirectory
+
+    import httpx2
+
+    from teamwright import Engine
+    from teamwright.server import make_app, open_state
+
+    async def start(folder: Path) -> set[str]:
+        (folder / "solo").mkdir()
+        (folder / "solo" / "team.yaml").write_text(
+            "agents: {a: {scripted: replies.yaml}}\nteams: {t: {members: [a]}}\n"
+        )
+        (folder / "solo" / "replies.yaml").write_text("rules: [{agent: a, delay: 9, reply: one}]\n")
+        async with Engine(folder / "journal.db") as engine, open_state(engine, [folder], folder) as state:
+            shown = {"Authorization": f"Bearer {state.tokens.create('x', 'run')}"}
+            transport = httpx2.ASGITransport(make_app(state))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=shown) as client:
+                for _ in range(2):  # the first one imports what it needs
+                    found.clear()
+                    (await client.post("/api/runs", json={"team": "solo", "task": "Go"})).raise_for_status()
+                return set(found)
+
+    found: set[str] = set()
+    with TemporaryDirectory() as folder, noting_files(found, threads=True):
+        return len(_of_package(asyncio.run(start(Path(folder)))))
+
+
 def files_called(work: Callable[[], object]) -> set[str]:
     """Return the files of the package with a function that is called during the work."""
     found: set[str] = set()
+    with noting_files(found):
+        work()
+    return _of_package(found)
+
+
+@contextmanager
+def noting_files(found: set[str], *, threads: bool = False) -> Generator[None]:
+    """Add the files of functions that are called within this block; with `threads`, also in those that begin in it."""
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             found.add(frame.f_code.co_filename)
 
     before = sys.getprofile()
+    threading.setprofile(note if threads else None)
     sys.setprofile(note)
     try:
-        work()
+        yield
     finally:
         sys.setprofile(before)
-    return {one for one in found if one.startswith(str(PACKAGE))}
+        threading.setprofile(None)
+
+
+def _of_package(files: set[str]) -> set[str]:
+    return {one for one in files if one.startswith(str(PACKAGE))}
 
 
 if __name__ == "__main__":

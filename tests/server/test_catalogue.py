@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.server.catalogue import Catalogue
+from teamwright.server.catalogue import MOST_FILES, Catalogue
 from tests.kit.terminal import TEAM, write_team
 from tests.server.conftest import PAIR, REPLIES
 
@@ -58,3 +58,44 @@ def test_code_that_fails_is_a_problem_of_its_team_alone(tmp_path: Path) -> None:
     found = {one.id: one.problem for one in Catalogue([tmp_path]).entries()}
     assert (found["duo"], found["broken"] != "") == ("", True)
     assert str(tmp_path) not in found["broken"]
+
+
+def test_a_team_is_loaded_again_after_its_folder_or_the_environment_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_team(tmp_path / "duo", PAIR, REPLIES)
+    catalogue = Catalogue([tmp_path])
+    first = catalogue.load("duo")
+    assert catalogue.load("duo") is first
+    assert catalogue.entries()[0].team is first
+    (tmp_path / "duo" / "replies.yaml").write_text(REPLIES.replace("one", "eno"))
+    second = catalogue.load("duo")
+    assert second is not first
+    (tmp_path / "duo" / "data").mkdir()
+    (tmp_path / "duo" / "data" / "new.txt").write_text("a file that a member may read")
+    third = catalogue.load("duo")
+    assert third is not second
+    monkeypatch.setenv("SOME_SETTING", "new")
+    assert catalogue.load("duo") is not third
+
+
+def test_a_team_that_was_broken_and_is_mended_is_loaded(tmp_path: Path) -> None:
+    write_team(tmp_path / "duo", PAIR, REPLIES)
+    catalogue = Catalogue([tmp_path])
+    catalogue.load("duo")
+    (tmp_path / "duo" / "team.yaml").write_text("teams: {t: {members: [nobody]}}")
+    with pytest.raises(UsageError):
+        catalogue.load("duo")
+    (tmp_path / "duo" / "team.yaml").write_text(PAIR)
+    assert catalogue.load("duo").name == "pair"
+
+
+def test_a_team_with_files_elsewhere_or_in_a_large_folder_is_loaded_each_time(tmp_path: Path) -> None:
+    write_team(tmp_path / "teams" / "duo", PAIR.replace("replies.yaml", "../../shared.yaml"))
+    (tmp_path / "shared.yaml").write_text(REPLIES)
+    write_team(tmp_path / "teams" / "full", PAIR, REPLIES)
+    for number in range(MOST_FILES):
+        (tmp_path / "teams" / "full" / f"{number}.txt").touch()
+    catalogue = Catalogue([tmp_path / "teams"])
+    for id_ in ("duo", "full"):
+        assert catalogue.load(id_) is not catalogue.load(id_)

@@ -1,7 +1,13 @@
-"""The teams that a server may run: those in the folders that it was given, and no others."""
+"""The teams that a server may run: those in the folders that it was given, and no others.
+
+A team is loaded once, and again after its folder or the environment has changed. One that is too large to look
+through, or that names files elsewhere, is loaded each time.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +22,12 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import AgentSpec
 
 MANIFESTS = ("team.yaml", "team.yml")
+MOST_FILES = 500
+"""Files of a folder that are looked at for changes of its team."""
+ELSEWHERE = re.compile(r"^[~/\\]|\.\.[/\\]|:[/\\](?!/)|\$\{[^}]*\}[/\\]")
+"""What a text matches that may name a file outside of a team's folder: up, absolute, or where a variable says."""
+Version = tuple[object, ...]
+"""What changes whenever a team may load to something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +58,11 @@ class Catalogue:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = [folder.resolve() for folder in folders]
+        self._loaded: dict[Path, tuple[Version, Team]] = {}
 
     def entries(self) -> list[TeamEntry]:
         """Return all teams, by id. Each is loaded, which takes a while: call it in a thread."""
-        return [_entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
+        return [self._entry(id_, path) for id_, path in sorted(dict(self._manifests()).items())]
 
     def ids(self) -> list[str]:
         """Return the ids of all teams, also of those that can't be loaded."""
@@ -60,11 +73,9 @@ class Catalogue:
 
         Messages have paths within the team's folder, and none of this machine.
         """
-        from teamwright.teams.load import load_team
-
         path = self._find(id_)
         try:
-            return load_team(path)
+            return self._load(path)
         except ManifestError as error:
             raise ManifestError([_relative(one, path, id_) for one in error.problems]) from error
         except UsageError as error:
@@ -78,6 +89,25 @@ class Catalogue:
         if name not in agents:
             raise UnknownName("agent", name, agents)
         return agents[name]
+
+    def _load(self, path: Path) -> Team:
+        """Return the team of a manifest, from memory if nothing has changed since it was loaded."""
+        version = _version(path.parent)  # before it is loaded: a change meanwhile makes it load again
+        known = self._loaded.get(path)
+        if known is not None and version is not None and known[0] == version:
+            return known[1]
+        from teamwright.teams.load import load_team
+
+        team = load_team(path)
+        if version is not None and not _names_files_elsewhere(team):
+            self._loaded[path] = version, team
+        return team
+
+    def _entry(self, id_: str, path: Path) -> TeamEntry:
+        try:
+            return TeamEntry(id_, path, self._load(path))
+        except TeamwrightError as error:
+            return TeamEntry(id_, path, problem=_within(str(error), path, id_))
 
     def _find(self, id_: str) -> Path:
         known = dict(self._manifests())
@@ -93,13 +123,41 @@ class Catalogue:
                         yield file.parent.name, file
 
 
-def _entry(id_: str, path: Path) -> TeamEntry:
-    from teamwright.teams.load import load_team
+def _version(folder: Path) -> Version | None:
+    """Return what identifies the state of a folder and of the environment; `None` if the folder is too large."""
+    found: list[object] = [hash(frozenset(os.environ.items()))]
+    for place, _, names in os.walk(folder):
+        if place.endswith("__pycache__"):  # loading the team writes there
+            continue
+        for name in names:
+            try:
+                one = os.stat(os.path.join(place, name))  # noqa: PTH116, PTH118 - for each file, at each request
+            except OSError:  # a link that leads nowhere
+                continue
+            found.append((place, name, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+        if len(found) > MOST_FILES:
+            return None
+    return tuple(found)
 
-    try:
-        return TeamEntry(id_, path, load_team(path))
-    except TeamwrightError as error:
-        return TeamEntry(id_, path, problem=_within(str(error), path, id_))
+
+def _names_files_elsewhere(team: Team) -> bool:
+    """Whether the declaration of a team may name files outside of its folder, whose changes nobody would see."""
+    manifest = team.source_with(team.everyone()).to_json()["manifest"]
+    return any(ELSEWHERE.search(text) for text in _texts(manifest))
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case _:
+            return
 
 
 def _relative(problem: Problem, path: Path, id_: str) -> Problem:
