@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.server.catalogue import MOST_FILES, Catalogue
+from teamwright.server.catalogue import MOST_ENTRIES, Catalogue
 from tests.kit.terminal import TEAM, write_team
 from tests.server.conftest import PAIR, REPLIES
 
@@ -79,6 +79,13 @@ def test_a_team_is_loaded_again_after_its_folder_or_the_environment_has_changed(
     assert catalogue.load("duo") is not third
 
 
+def test_a_team_with_code_is_loaded_once(tmp_path: Path) -> None:
+    write_team(tmp_path / "duo", "agents: {a: {function: 'code_of_a_team:run'}}\nteams: {t: {members: [a]}}")
+    (tmp_path / "duo" / "code_of_a_team.py").write_text("def run(turn): return 'yes'")
+    catalogue = Catalogue([tmp_path])
+    assert catalogue.load("duo") is catalogue.load("duo")
+
+
 def test_a_team_that_was_broken_and_is_mended_is_loaded(tmp_path: Path) -> None:
     write_team(tmp_path / "duo", PAIR, REPLIES)
     catalogue = Catalogue([tmp_path])
@@ -94,8 +101,11 @@ def test_a_team_with_files_elsewhere_or_in_a_large_folder_is_loaded_each_time(tm
     write_team(tmp_path / "teams" / "duo", PAIR.replace("replies.yaml", "../../shared.yaml"))
     (tmp_path / "shared.yaml").write_text(REPLIES)
     write_team(tmp_path / "teams" / "full", PAIR, REPLIES)
-    for number in range(MOST_FILES):
+    for number in range(MOST_ENTRIES):
         (tmp_path / "teams" / "full" / f"{number}.txt").touch()
+    write_team(tmp_path / "teams" / "linked", PAIR, REPLIES)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "teams" / "linked" / "data").symlink_to(tmp_path / "data", target_is_directory=True)
     catalogue = Catalogue([tmp_path / "teams"])
-    for id_ in ("duo", "full"):
+    for id_ in ("duo", "full", "linked"):
         assert catalogue.load(id_) is not catalogue.load(id_)

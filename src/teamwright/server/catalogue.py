@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from teamwright.values.specs.manifest import AgentSpec
 
 MANIFESTS = ("team.yaml", "team.yml")
-MOST_FILES = 500
-"""Files of a folder that are looked at for changes of its team."""
+MOST_ENTRIES = 500
+"""Files and folders that are looked at for changes of a team."""
 ELSEWHERE = re.compile(r"^[~/\\]|\.\.[/\\]|:[/\\](?!/)|\$\{[^}]*\}[/\\]")
 """What a text matches that may name a file outside of a team's folder: up, absolute, or where a variable says."""
 Version = tuple[object, ...]
@@ -124,19 +125,27 @@ class Catalogue:
 
 
 def _version(folder: Path) -> Version | None:
-    """Return what identifies the state of a folder and of the environment; `None` if the folder is too large."""
+    """Return what identifies the state of a folder and of the environment; `None` if that takes too long.
+
+    A link to another folder could hide changes, so that there is none then, either.
+    """
     found: list[object] = [hash(frozenset(os.environ.items()))]
-    for place, _, names in os.walk(folder):
-        if place.endswith("__pycache__"):  # loading the team writes there
-            continue
-        for name in names:
-            try:
-                one = os.stat(os.path.join(place, name))  # noqa: PTH116, PTH118 - for each file, at each request
-            except OSError:  # a link that leads nowhere
-                continue
-            found.append((place, name, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
-        if len(found) > MOST_FILES:
-            return None
+    folders = [str(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name == "__pycache__":  # loading the team writes there
+                    continue
+                is_folder = entry.is_dir()
+                if len(found) > MOST_ENTRIES or (is_folder and entry.is_symlink()):
+                    return None
+                if is_folder:
+                    folders.append(entry.path)
+                    found.append(entry.path)
+                    continue
+                with suppress(OSError):  # a link that leads nowhere
+                    one = entry.stat()
+                    found.append((entry.path, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
     return tuple(found)
 
 
