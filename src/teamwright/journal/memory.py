@@ -61,7 +61,7 @@ class MemoryJournal(Journal):
 
     def _add(self, batch: Batch) -> JournalError | None:
         """Add a batch. After a failed batch, its run accepts no other until its driver lock is acquired again."""
-        run_id = batch.run_id
+        run_id = batch.events[0].run_id
         if self._failed and run_id in self._failed:
             return self._failed[run_id]
         if batch.source is not None and batch.source not in self._logs:

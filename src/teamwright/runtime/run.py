@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import anyio
-from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.imports import modules_of
 from teamwright.agents.tools.context import Dependencies
+from teamwright.agents.contract.dependencies import Dependencies
+from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -46,6 +47,7 @@ from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import Notice
 from teamwright.runtime.webhooks.request import Webhook
 from teamwright.teams.manifests.secrets import secrets_in
+from teamwright.teams.known_secrets import known_secrets
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (
@@ -103,7 +105,7 @@ class Run:
         self._lock = lock or driver_lock(journal, run_id)
         self._record = record or RunRecord()
         if record is None:
-            team.check_start(self._agents)
+            team.check_start()
         self._pause_reason: StopReason | None = None
         self._next_queue: str | None = None
         self._is_over = False
@@ -129,7 +131,7 @@ class Run:
             record=self._record,
             recorder=Recorder(journal, run_id, self._record.number, wall, self._publish, self.journal_failed),
             delivery=OrderedDelivery(self._record.deliveries.due, self._on_stuck, self._on_caught_up),
-            redactor=Redactor(self._known_secrets()),
+            redactor=Redactor(known_secrets(team)),
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
@@ -299,23 +301,10 @@ class Run:
         return self._cancel_request if self._state.closing and not self._ended else None
 
     def _publish(self, events: Sequence[Event]) -> None:
-        """Publish durable events; from the first one on, other processes can find the run."""
+        """Publish the first durable events; from now on, other processes can find the run."""
         self.begun.set()
+        self._state.recorder.publish = self._state.bus.publish
         self._state.bus.publish(events)
-
-    @cached_property
-    def _agents(self) -> list[Agent]:
-        """The team and every agent below it."""
-        return self._team.everyone()
-
-    @cached_property
-    def _declaration(self) -> JsonValue:
-        """The declaration of the team, which may hold secrets."""
-        return self._team.declaration(self._agents)
-
-    def _known_secrets(self) -> frozenset[str]:
-        team = self._team
-        return team.secrets if team.declared is not None else secrets_in(self._agents, self._declaration)
 
     @property
     def redactor(self) -> Redactor:
@@ -324,11 +313,11 @@ class Run:
 
     def check_no_placement(self) -> None:
         """Raise `UsageError` if a team places branches on workers, for an engine that can't."""
-        require_no_placement(self._agents)
+        require_no_placement(self._team.roster.teams)
 
     def check_dependencies(self, dependencies: Dependencies) -> None:
         """Raise `UsageError` if the engine lacks what the agents of the team declare to need."""
-        dependencies.require(self._agents)
+        dependencies.require(self._team.roster.agents)
 
     def _begin(self, run_input: RunInput) -> Turn:
         recorder, team = self._state.recorder, self._team
@@ -345,9 +334,9 @@ class Run:
         started = RunStarted(
             team=team.name,
             task=recorder.store(task),
-            manifest=recorder.store(without_secrets(self._declaration)),
+            manifest=recorder.store(without_secrets(team.declaration())),
             seed=run_input.seed,
-            strategies=team.strategies(self._agents),
+            strategies=team.strategies(),
             origin=run_input.origin,
             history=recorder.store_messages(history),
             limits=run_input.limits.bounds if run_input.limits else None,
@@ -385,7 +374,7 @@ class Run:
                 f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}; this"
                 f" version knows {RUN_FORMAT}); update Teamwright to resume it."
             )
-        now = self._team.strategies(self._agents)
+        now = self._team.strategies()
         for name, version in started.strategies.items():
             if now.get(name, version) != version:
                 raise NotResumable(
@@ -407,7 +396,8 @@ class Run:
         return placed_turn.recorded_turn(self._record, state.task, state.history)
 
     async def _end(self, ending: Ending) -> RunResult:
-        ending = check_scripts(ending, self._team.name, self._agents, self._record.charges.marks + self._state.marks)
+        team, marks = self._team, self._record.charges.marks + self._state.marks
+        ending = check_scripts(ending, team.name, team.roster.agents, marks)
         ending = ending.with_warnings(*self._record.budget_warnings())
         if ending.status == "completed" and (ask := self._state.unreached_ask()):  # open when the record ended
             self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")

@@ -61,18 +61,19 @@ class Sequential(Strategy):
         """Ask the members in order, until one fails or terminates."""
         talk, handoffs = TeamConversation(task, alone=len(members) == 1), Handoffs(members)
         limit = task.settings.max_turns if handoffs else None
-        names, place = [member.name for member in members], 0
+        order, place = tuple(members), 0
+        names, end = [member.name for member in order], len(order) - 1
         for number in count(1):
-            if place == len(members):
+            if place > end:
                 return talk.ended("done")
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
-            member, last = members[place], place == len(members) - 1
+            member, last = order[place], place == end
             turn = handoffs.with_targets(member, talk.turn(number, closing=last))
             reply = await ctx.ask(member, turn, key=f"step-{number}")
             if is_unaffordable(reply) and not last:
                 talk.cut_short(reply)
-                place = len(members) - 1
+                place = end
                 continue
             if ended := talk.receive(reply):
                 return ended

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, cast
@@ -51,6 +53,19 @@ from teamwright.values.secrets.classification import HIDDEN, escape_references
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Every agent of a team, found once: a team may have thousands, and the start of a run asks for them often.
+
+    `teams` are the teams among them, this one first; `settled` are those with a policy of their own.
+    """
+
+    agents: tuple[Agent, ...]
+    teams: tuple[Team, ...]
+    settled: tuple[Agent, ...]
+    kinds: frozenset[str]
 
 
 class Team(PolicyAttributes):
@@ -130,6 +145,8 @@ class Team(PolicyAttributes):
         self.declared: Source | None = None
         self.bundle: dict[str, JsonValue] | None = None
         self.warnings: tuple[Problem, ...] = ()
+        self._may_start = False
+        self._declaration: tuple[object, JsonValue] = None, None
         if not checked:
             self._check()
 
@@ -150,28 +167,27 @@ class Team(PolicyAttributes):
         if fallback and fallback not in Members(self.members, self.helpers).names:
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
         known: dict[str, Agent] = {}
-        for agent in self.everyone():
+        for agent in self.roster.agents:
             if known.setdefault(agent.name, agent) is not agent and not self.is_single_agent:
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
-        self._check_fallbacks(self.everyone())
+        self._check_fallbacks(self.roster.settled)
 
-    def check_start(self, agents: Sequence[Agent]) -> None:
+    def check_start(self) -> None:
         """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
 
-        `agents` is what `everyone` returned, here and below: a team may have thousands, and a start needs them often.
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
-        if self.declared is None:
-            settled = list(filter(has_policy, agents))
-            self._check_fallbacks(settled)
-            self._check_keys(agents)
-            check_evaluations(settled)
-        if any(agent.kind == "model" for agent in agents):
+        if self.declared is None and not self._may_start:
+            self._check_fallbacks(self.roster.settled)
+            self._check_keys()
+            check_evaluations(self.roster.settled)
+            self._may_start = True
+        if "model" in self.roster.kinds:
             from teamwright.teams.preflight import check_declared
 
-            check_declared(agents)
+            check_declared(self.roster.agents)
 
     def _check_fallbacks(self, agents: Iterable[Agent]) -> None:
         """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
@@ -189,12 +205,11 @@ class Team(PolicyAttributes):
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
 
-    def _check_keys(self, agents: Iterable[Agent]) -> None:
+    def _check_keys(self) -> None:
         """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
         from teamwright.strategies.plan.step_options import owned_keys
 
-        teams = [agent for agent in agents if isinstance(agent, Team)]
-        keys = [key for team in teams for key in owned_keys(team.strategy, team.settings)]
+        keys = [key for team in self.roster.teams for key in owned_keys(team.strategy, team.settings)]
         if problem := wildcards_problem(keys):
             raise ManifestError([Problem(f"the steps of all teams in {self.name!r} {problem}")])
 
@@ -239,9 +254,16 @@ class Team(PolicyAttributes):
         prefix = f"{self.name}: "
         return tuple(text if self.is_single_agent and text.startswith(prefix) else prefix + text for text in warnings)
 
-    def everyone(self) -> list[Agent]:
+    def everyone(self) -> Sequence[Agent]:
         """Return this team, its members, helpers and fallbacks, the agents among their tools, and theirs, each once."""
+        return self.roster.agents
+
+    @cached_property
+    def roster(self) -> Roster:
+        """Every agent of the team."""
         found: dict[int, Agent] = {}  # agents need not be hashable
+        teams: list[Team] = []
+        settled: list[Agent] = []
         pending: list[Agent] = [self]
         while pending:
             agent = pending.pop()
@@ -250,15 +272,18 @@ class Team(PolicyAttributes):
             found[id(agent)] = agent
             is_set = has_policy(agent)  # a team may have thousands of members, most of them without
             if is_set:
+                settled.append(agent)
                 pending.extend(judges_of(agent))
             if isinstance(agent, Team):
+                teams.append(agent)
                 pending.extend(reversed((*agent.members, *agent.helpers)))
                 continue
             if tools := agent.tool_agents:
                 pending.extend(reversed(tools))
             if is_set and (other := agent.policy.fallback) is not None and other.name != agent.name:
                 pending.append(other)
-        return list(found.values())
+        agents = tuple(found.values())
+        return Roster(agents, tuple(teams), tuple(settled), frozenset(agent.kind for agent in agents))
 
     @property
     def member_fallback(self) -> Agent | None:
@@ -266,10 +291,9 @@ class Team(PolicyAttributes):
         name = self.recovery.fallback if self.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
 
-    def strategies(self, agents: Sequence[Agent] | None = None) -> dict[str, int]:
+    def strategies(self) -> dict[str, int]:
         """Return the strategies in use, with their versions."""
-        teams = [agent for agent in agents or self.everyone() if isinstance(agent, Team)]
-        return {team.strategy.name: team.strategy.version for team in teams}
+        return {team.strategy.name: team.strategy.version for team in self.roster.teams}
 
     @property
     def places_branches(self) -> bool:
@@ -323,23 +347,23 @@ class Team(PolicyAttributes):
     @property
     def source(self) -> Source:
         """The team and all of its agents as a declaration, from which a resume rebuilds them."""
-        return self.source_with(self.everyone())
-
-    def source_with(self, agents: Sequence[Agent]) -> Source:
-        """Return the declaration of the team and of these agents, which are all of its agents."""
         if self.declared is not None:
             return self.declared
-        source = Source(manifest=_manifest(agents), team=self.name)
+        source = Source(manifest=_manifest(self.roster.agents), team=self.name)
         # Fields that were never set are omitted from the record.
         return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
 
-    def declaration(self, agents: Sequence[Agent] | None = None) -> JsonValue:
-        """Return the source as JSON, which may hold secrets. `agents` are all of the team's, if the caller has them.
+    def declaration(self) -> JsonValue:
+        """Return the source as JSON, which may hold secrets and is not to be changed. A team is declared once.
 
         Python reads no environment variables, so `${` is escaped in the texts of a team that was made in Python.
         """
-        said = self.source_with(agents if agents is not None else self.everyone()).to_json()
-        return said if self.declared is not None else escape_references(said)
+        of, known = self._declaration
+        if known is None or of is not (self.declared or self.bundle):
+            said = self.source.to_json()
+            known = said if self.declared is not None else escape_references(said)
+            self._declaration = self.declared or self.bundle, known
+        return known
 
 
 def _manifest(everyone: Sequence[Agent]) -> Manifest:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
-from functools import lru_cache
 from urllib.parse import quote
 
 SEPARATOR = "/"
@@ -21,10 +20,10 @@ REQUEST, TOOL_CALL, REPEAT = "request-", "tool-", "again-"
 _ATTEMPT = re.compile(r"#\d+")
 
 
-@lru_cache(maxsize=1024)  # most places of a run are the same few words
 def escape_place(place: str) -> str:
     """Percent-escape each segment of a place for use in a key, so that `#` only marks attempts."""
-    if PLAIN_PLACE.fullmatch(place):
+    # Most places are such as `step-12`, which a regular expression takes ten times as long to see.
+    if (place.isascii() and place.replace("-", "_").isidentifier()) or PLAIN_PLACE.fullmatch(place):
         return place
     return SEPARATOR.join(quote(segment, safe="", errors="surrogatepass") or "%" for segment in place.split(SEPARATOR))
 

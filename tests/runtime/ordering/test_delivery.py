@@ -178,7 +178,7 @@ async def test_the_run_is_idle_when_a_person_is_asked_and_every_branch_waits() -
     told: list[bool] = []
     delivery.when_idle = lambda: told.append(True)
     one, other = delivery.open_lane(), delivery.open_lane()
-    assert not delivery.has_single_lane
+    assert delivery.open_lanes > 1
     delivery.park(one)
     delivery.park(other)
     assert told == []
@@ -189,7 +189,7 @@ async def test_the_run_is_idle_when_a_person_is_asked_and_every_branch_waits() -
     assert told == [True]
     delivery.open_questions = 0
     delivery.close_lane(other)
-    assert delivery.has_single_lane
+    assert delivery.open_lanes == 1
 
 
 async def test_a_wait_that_is_cancelled_is_forgotten() -> None:

@@ -197,15 +197,14 @@ class FunctionAgent(PolicyAttributes):
         return value
 
     def _reply(self, answer: Reply | JsonValue, turn: Turn, *, truncated: bool = False) -> Reply:
-        match answer:
-            case str():
-                reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
-            case Reply():
-                reply = answer
-            case _:
-                reply = Reply(messages=(Message(name=self.name, content=_text_of(answer)),), data=answer)
+        if isinstance(answer, str):
+            reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
+        elif isinstance(answer, Reply):
+            reply = answer
+        else:
+            reply = Reply(messages=(Message(name=self.name, content=_text_of(answer)),), data=answer)
         if self._output_schema is None:
-            return with_preferred_data(reply, turn.output_schema)
+            return reply if turn.output_schema is None else with_preferred_data(reply, turn.output_schema)
         if reply.transfer_to is not None:
             return reply
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")

@@ -128,9 +128,10 @@ class Ask:
         ending, event = self._record(place, ending, child)
         if full in run.record.reopened_teams:
             run.record.reopened_teams.discard(full)
+            is_delivered = run.delivery.try_deliver(scope.lane, full)
         else:
-            run.delivery.enqueue(full)
-        if not run.delivery.try_deliver(scope.lane, full):
+            is_delivered = run.delivery.try_deliver_new(scope.lane, full)
+        if not is_delivered:
             await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
         return self._deliver(full, ending, event)
 
@@ -149,7 +150,7 @@ class Ask:
         """
         path, run, member = self._scope.path, self._scope.run, self._member.name
         while True:
-            place = with_attempt(self._key, self.attempt)
+            place = self._key if self.attempt == 1 else with_attempt(self._key, self.attempt)
             full = join_key(path, place)
             recorded = run.record.asks.get(full)
             if recorded is None or (recorded.asked.member == member and recorded.asked.digest == self.turn.digest):
@@ -167,7 +168,7 @@ class Ask:
         """Open and record the scope of the turn; returns it with the seconds that the turn may take."""
         scope, run = self._scope, self._scope.run
         child = _child_scope(scope, full, self._member, self._policy)
-        seconds = self._time_limit(child)
+        seconds = None if child.limits is run.limits is None else self._time_limit(child)
         asked = recorded.asked if recorded else self._asked_fact(child, seconds)
         child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
         child.call_announced, child.tier = asked.called, asked.tier
@@ -197,7 +198,7 @@ class Ask:
             digest=turn.digest,
             purpose=turn.purpose,
             called=child.account is None and self.gate is None and child.policy.one_call,
-            left=_remaining(child, seconds),
+            left=None if child.account is child.deadline is seconds is None else _remaining(child, seconds),
             tier=tier,
         )
 
@@ -253,7 +254,9 @@ class Ask:
     def _record_stop(self, place: str, child: Scope) -> None:
         if self._member.kind == "team":
             end_team(child, TeamEnded(stop_reason="cancelled", turns=len(child.messages)))
-        self._add_messages(self._record(place, failure_from(None, self._member, child), child)[0])
+        ending, _ = self._record(place, failure_from(None, self._member, child), child)
+        if self.turn.is_said:
+            self._scope.messages += ending.messages
 
     def _record_abandoned(self, child: Scope) -> None:
         run = child.run
@@ -334,18 +337,9 @@ class Ask:
         if event is not None:
             run.advance_to(event)
             run.delivered[full] = (event.number, ending)
-        self._add_messages(ending)
-        return ending
-
-    @property
-    def _is_said(self) -> bool:
-        """Whether the reply is a part of the conversation of the asking scope."""
-        return self.turn.purpose == "work" and not self.turn.aside
-
-    def _add_messages(self, ending: Reply | Failure) -> None:
-        """Add the messages of an ending to the partial result of the asking scope."""
-        if self._is_said:
+        if self.turn.is_said:
             self._scope.messages += ending.messages
+        return ending
 
     async def _replay_stop(self, recorded: RecordedAsk) -> None:
         """Replay an ask that was cut short: wait for the same decision to stop it again."""
@@ -356,7 +350,7 @@ class Ask:
             await asyncio.get_running_loop().create_future()
         finally:
             run.delivery.unpark(scope.lane)
-            if self._is_said:
+            if self.turn.is_said:
                 scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
             scope.spend(recorded.ending.usage)
 

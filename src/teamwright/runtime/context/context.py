@@ -18,6 +18,8 @@ from teamwright.agents.contract.effect import Effect, Returned
 from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.agents.evaluators import require_evaluator
+from teamwright.agents.evaluators.gate import pass_gate
+from teamwright.agents.evaluators.protocol import require_evaluator
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError
 from teamwright.runtime.admission.budgeted_ask import BudgetedAsk
 from teamwright.runtime.context.approval import ApprovalGate
@@ -92,7 +94,10 @@ class RunContext:
         try:
             if counted is not None:
                 await counted.begin()
-            ask = self._new_ask(member, turn, place, policy)
+            if run.redactor.values and (task := run.redactor.text(turn.task)) is not turn.task:
+                turn = structs.replace(turn, task=task)
+            gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
+            ask = Ask(scope, member, turn, place, RunContext, policy, gate=gate)
             ending = await ask.resolve()
             if not isinstance(ending, Reply):
                 ending = await self._recover(ask, ending, member, place)
@@ -107,14 +112,6 @@ class RunContext:
         if not isinstance(ending, Reply) and policy.optional:
             return ending.changed(optional=True)
         return ending
-
-    def _new_ask(self, member: Agent, turn: Turn, place: str, policy: Policy) -> Ask:
-        scope, run = self._scope, self._scope.run
-        redactor = run.redactor
-        if redactor.values and (task := redactor.text(turn.task)) is not turn.task:
-            turn = structs.replace(turn, task=task)
-        gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
-        return Ask(scope, member, turn, place, RunContext, policy, gate=gate)
 
     async def _recover(self, ask: Ask, failure: Failure, member: Agent, place: str) -> Reply | Failure:
         """Make a failed ask again with less if the budget refused it, and recover from any other failure."""

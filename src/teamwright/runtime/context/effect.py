@@ -67,7 +67,7 @@ class EffectCall:
         recorded = self._find_recorded() if run.record.number else None
         if recorded is not None and recorded.outcome is not None:
             return self._replay(recorded)
-        if run.delivery.is_replaying:
+        if run.record.number and run.delivery.is_replaying:
             await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt, lost = 0, False, False
         if recorded is not None:
@@ -186,10 +186,11 @@ class EffectCall:
         """Announce the call, make it, and record its result and cost in one batch."""
         scope, run, effect = self._scope, self._scope.run, self._effect
         max_output = permit.reservation.max_output if permit.reservation else effect.max_output
-        if not self._is_announced_by_ask:
+        announced = scope.call_announced and self._number == 1
+        if not announced:
             run.recorder.add(scope.path, self._place, self._called_fact(permit, max_output, in_doubt=in_doubt))
         try:
-            if (wait := run.recorder.pending_commit(at_once=run.delivery.has_single_lane)) is not None:
+            if (wait := run.recorder.pending_commit(at_once=run.delivery.open_lanes == 1)) is not None:
                 await wait
         except asyncio.CancelledError:
             permit.cancel()
@@ -210,19 +211,15 @@ class EffectCall:
         eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
         if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
-        recorded = self._record_result(returned, permit.reservation)
-        self._record_rate_change(eased)
+        recorded = self._record_result(returned, permit.reservation, announced=announced)
+        if eased is not None:
+            self._record_rate_change(eased)
         return recorded
 
     @property
     def _is_in_flight(self) -> bool:
         """Whether this call was not abandoned."""
         return self._scope.run.open_calls.get(self._key) is self
-
-    @property
-    def _is_announced_by_ask(self) -> bool:
-        """Whether the ask announced this attempt, so that the ending of the ask records its return."""
-        return self._scope.call_announced and self._number == 1
 
     def _called_fact(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
@@ -260,7 +257,7 @@ class EffectCall:
             cut=cut,
             is_followed=self._scope.run.bus.is_followed(self._scope.run.run_id),
             emit=self._emit,
-            limits=self._run_limits() if self.goes_on else None,
+            limits=None if self._effect.cancel_run is None else self._run_limits(),
         )
 
     def _run_limits(self) -> Limits | None:
@@ -278,14 +275,19 @@ class EffectCall:
         )
 
     async def _send(self, max_output: int | None, *, cut: bool, in_doubt: bool) -> Returned:
-        attempt = self._new_attempt(max_output, cut=cut)
-        timeout, call = self._timeout, self._effect.call
-        if self._effect.in_doubt is not None:
-            call = InDoubtCall(self._scope, self._effect, in_doubt=in_doubt).make
+        effect, account = self._effect, self._scope.account
+        attempt, call = self._new_attempt(max_output, cut=cut), effect.call
+        timeout = effect.timeout
+        if account is not None and account.message is not None and effect.kind == "model":
+            timeout = tighter(timeout, account.message.seconds)
+        if timeout is None:
+            timeout = effect.default_timeout
+        if effect.in_doubt is not None:
+            call = InDoubtCall(self._scope, effect, in_doubt=in_doubt).make
         try:
             if timeout is None:
-                return within_cap(await call(attempt), self._effect)
-            return within_cap(await self._call_with_timeout(call, attempt, timeout), self._effect)
+                return within_cap(await call(attempt), effect)
+            return within_cap(await self._call_with_timeout(call, attempt, timeout), effect)
         except MissingDependency as error:  # no member can help it: the run waits for an engine that has it
             self._scope.run.abort(error)
             raise
@@ -294,10 +296,10 @@ class EffectCall:
         except asyncio.CancelledError as error:
             if self._scope.is_cancelled_from_outside():
                 raise
-            raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
+            raise AgentError(f"{effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
             waited = "in time" if timeout is None else f"within {timeout:g} s"
-            raise AgentTimeout(f"{self._effect.name!r} did not answer {waited}") from error
+            raise AgentTimeout(f"{effect.name!r} did not answer {waited}") from error
         except BaseException as error:  # any error of a call becomes a recorded failure
             if error is self._scope.run.error:
                 raise
@@ -324,15 +326,17 @@ class EffectCall:
             raise TimeoutError
         return task.result()
 
-    def _record_result(self, returned: Returned, reservation: Reservation | None) -> Returned:
+    def _record_result(self, returned: Returned, reservation: Reservation | None, *, announced: bool) -> Returned:
+        """Record a result; one of a call that the ask has `announced` is a part of the ask's ending."""
         scope, run = self._scope, self._scope.run
-        value = run.redactor.value(returned.value)
-        if value != returned.value:
+        value = returned.value
+        value = run.redactor.text(value) if isinstance(value, str) else run.redactor.value(value)
+        if value is not returned.value and value != returned.value:
             returned = structs.replace(returned, value=value)
         if returned.files:
             returned = self._with_files_stored(returned)
-        if self._is_announced_by_ask and returned.usage is NOTHING:  # the ending of the ask is the record
-            if isinstance(returned.value, str):  # which refers to this text, redacted once
+        if announced and returned.usage is NOTHING:
+            if isinstance(returned.value, str):  # which the ending refers to, redacted once
                 run.recorder.store(returned.value)
         else:
             value, texts = self._texts_apart(returned)
@@ -350,6 +354,10 @@ class EffectCall:
                 texts=texts,
             )
             run.recorder.add(scope.path, self._place, fact)
+        reported = returned.partial_usage or returned.tally or returned.mark
+        if returned.usage is NOTHING and reservation is None and reported is None:
+            scope.charges.calls += 1
+            return returned
         scope.spend(returned.usage)
         is_partial, reserved = returned.partial_usage is not None, reservation.cost if reservation else NO_COST
         if returned.tally is not None:
@@ -427,10 +435,9 @@ class EffectCall:
             run.record.misreported[model, fact.problem] = fact
             run.recorder.add("", "", fact)
 
-    def _record_rate_change(self, change: BudgetThrottled | BudgetEased | None) -> None:
+    def _record_rate_change(self, change: BudgetThrottled | BudgetEased) -> None:
         """Record that the model is called slower or faster from now on."""
-        if change is not None:
-            self._scope.run.recorder.add(self._scope.path, self._place, change)
+        self._scope.run.recorder.add(self._scope.path, self._place, change)
 
     def _record_failure(self, error: AgentError, permit: Permit, failures: int) -> float | None:
         """Record a failed attempt; returns the backoff before the next one, or `None` if there is none."""
@@ -464,7 +471,8 @@ class EffectCall:
             ),
         )
         self._scope.spend(arrived)
-        self._record_rate_change(throttled)
+        if throttled is not None:
+            self._record_rate_change(throttled)
         self._count(permit.cost if error.unknown_cost else NO_COST, error.mark)
         return wait
 
@@ -488,14 +496,6 @@ class EffectCall:
 
     def _error_text(self, error: AgentError) -> str:
         return cut(self._scope.run.redactor.text(str(error)), LONGEST_ERROR)
-
-    @property
-    def _timeout(self) -> float | None:
-        """The effect's timeout; for a model request the limit on each message, if that is tighter."""
-        account, effect = self._scope.account, self._effect
-        bounds = account.message if account is not None and effect.kind == "model" else None
-        timeout = effect.timeout if bounds is None else tighter(effect.timeout, bounds.seconds)
-        return effect.default_timeout if timeout is None else timeout
 
     def _count(self, cost: Cost, mark: str | None = None, calls: int = 1) -> None:
         """Count the call towards the turn that it belongs to, with the calls that it made."""

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -38,7 +39,7 @@ class Recorder:
         failed: Callable[[JournalError], None],
     ) -> None:
         self._journal, self._run_id, self._now = journal, run_id, now
-        self._publish, self._failed = publish, failed
+        self.publish, self._failed = publish, failed
         self.number = last
         self.last_durable = last
         self._events: list[Event] = []
@@ -96,8 +97,9 @@ class Recorder:
     def store_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
         """Store the text of each message and return references to them."""
         refs: list[MessageRef] = []
+        texts = self.stored_texts
         for message in messages:
-            body = self.store(message.content)
+            body = texts.get(message.content) or self.store(message.content)
             if message.role == "user":
                 refs.append(MessageRef(name=message.name, body=body, role="user", attachments=message.attachments))
             else:
@@ -155,7 +157,7 @@ class Recorder:
             return
         batch = Batch(self._events, self._bodies, alone, claim=self.claim)
         self._events, self._bodies, self.claim = [], {}, None
-        self._journal.append(batch, lambda error: self._committed(batch, error))
+        self._journal.append(batch, partial(self._committed, batch))
 
     def _committed(self, batch: Batch, error: BaseException | None) -> None:
         if error is not None:
@@ -163,7 +165,7 @@ class Recorder:
             self._failed(self._error)
         else:
             self.last_durable = batch.events[-1].number
-            self._publish(batch.events)
+            self.publish(batch.events)
         while self._waiting and (self._error is not None or self._waiting[0][0] <= self.last_durable):
             _, future = self._waiting.popleft()
             if future.done():

@@ -45,7 +45,9 @@ class OrderedDelivery:
         self._on_stuck, self._on_caught_up = on_stuck, on_caught_up
         self._waiting: dict[str, _PendingDelivery] = {}
         self._waiting_for_replay: list[asyncio.Future[None]] = []
-        self._open_lanes = self._lanes_opened = self._parked_lanes = self._changes = 0
+        self.open_lanes = 0
+        """How many branches the run has now."""
+        self._lanes_opened = self._parked_lanes = self._changes = 0
         self._rejoining: list[tuple[Lane, asyncio.Future[None]]] = []
         self._check_scheduled = False
         self._unwinding = 0
@@ -58,7 +60,7 @@ class OrderedDelivery:
 
     def open_lane(self, parent: Lane | None = None) -> Lane:
         """Open the lane of a new branch, which is working."""
-        self._open_lanes += 1
+        self.open_lanes += 1
         self._lanes_opened += 1
         return Lane(self._lanes_opened, parent, self.when_blocked)
 
@@ -71,7 +73,7 @@ class OrderedDelivery:
         """Close the lane of a branch that has ended or was abandoned; it changes nothing here any more."""
         self.unpark(lane)
         lane.closed = True
-        self._open_lanes -= 1
+        self.open_lanes -= 1
         self._deliver_due()
 
     def park(self, lane: Lane) -> None:
@@ -95,16 +97,16 @@ class OrderedDelivery:
     def enter_agent(self, lane: Lane, scope: str) -> None:
         """Park the branch while an agent answers on it; the order of what the agent does inside is not recorded."""
         self._agents.add(scope)
-        self.park(lane)
+        if not (lane.parked or lane.closed or self._due or self.open_questions):  # as in most turns
+            lane.parked = True
+            self._parked_lanes += 1
+            self._changes += 1
+        else:
+            self.park(lane)
 
     def leave_agent(self, scope: str) -> None:
         """Record that the agent has answered or was stopped."""
         self._agents.discard(scope)
-
-    @property
-    def has_single_lane(self) -> bool:
-        """Whether the run has only one branch."""
-        return self._open_lanes == 1
 
     @property
     def is_replaying(self) -> bool:
@@ -117,11 +119,27 @@ class OrderedDelivery:
 
     def try_deliver(self, lane: Lane, key: str) -> bool:
         """Deliver this key at once if it is its turn and every other branch waits; returns whether it did."""
-        only_this_works = self._parked_lanes + (not lane.parked) == self._open_lanes and not self._unwinding
+        only_this_works = self._parked_lanes + (not lane.parked) == self.open_lanes and not self._unwinding
         if not (only_this_works and self._due and self._due[0] == key):
             return False
-        self.unpark(lane)
-        self._pop()
+        if lane.parked:
+            lane.parked = False
+            self._parked_lanes -= 1
+        self._changes += 1
+        self._due.popleft()
+        if self._replaying:
+            self._count_replayed()
+        return True
+
+    def try_deliver_new(self, lane: Lane, key: str) -> bool:
+        """Deliver the key of something that was just recorded at once if possible, or enqueue it; returns which."""
+        if self._due or self._unwinding or self._parked_lanes + (not lane.parked) != self.open_lanes:
+            self._due.append(key)
+            return False
+        if lane.parked:
+            lane.parked = False
+            self._parked_lanes -= 1
+        self._changes += 1
         return True
 
     async def wait_turn(self, lane: Lane, key: str, agent: str) -> None:
@@ -221,14 +239,14 @@ class OrderedDelivery:
 
     def check_idle(self) -> None:
         """Schedule a check whether only an answer can unblock the run, after a change outside its branches."""
-        if self._open_lanes:
+        if self.open_lanes:
             self._schedule_check()
 
     def _deliver_due(self) -> None:
         """Deliver what is next if every branch waits; otherwise check again once the event loop is quiet."""
-        if self._rejoining and self._parked_lanes == self._open_lanes and not self._unwinding:
+        if self._rejoining and self._parked_lanes == self.open_lanes and not self._unwinding:
             self._release_rejoining()
-        while self._due and self._parked_lanes == self._open_lanes and not self._unwinding:
+        while self._due and self._parked_lanes == self.open_lanes and not self._unwinding:
             if self._deliver() or not self._skip_unclaimed():
                 return
         self._schedule_check()

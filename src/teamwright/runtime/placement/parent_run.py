@@ -127,12 +127,12 @@ class ParentRun:
             self.placement.cancel(stopped)
 
 
-def require_no_placement(agents: Iterable[Agent]) -> None:
+def require_no_placement(teams: Iterable[Team]) -> None:
     """Raise `UsageError` if a team places branches on workers."""
-    for agent in agents:
-        if isinstance(agent, Team) and agent.places_branches:
+    for team in teams:
+        if team.places_branches:
             raise UsageError(
-                f"The team {agent.name!r} has  placement: workers , which needs workers and a journal in Postgres:"
+                f"The team {team.name!r} has  placement: workers , which needs workers and a journal in Postgres:"
                 " set TEAMWRIGHT_JOURNAL=postgresql://…, or use  placement: here . In Python, pass"
                 "  Engine(url, placement=teamwright.cluster.WorkerPlacement())"
             )

@@ -119,7 +119,7 @@ class _Resolver:
                     self._add_inherited(value, path)
                 return [self.value(item, (*path, str(index))) for index, item in enumerate(value)]
             case dict():
-                return {key: self.value(item, (*path, key)) for key, item in value.items()}
+                return {key: item and self.value(item, (*path, key)) for key, item in value.items()}
             case _:
                 return value
 

@@ -109,6 +109,11 @@ class Turn(Struct, frozen=True, dict=True):
         return known
 
     @property
+    def is_said(self) -> bool:
+        """Whether the reply is a message of the conversation in which the member is asked."""
+        return self.purpose == "work" and not self.aside
+
+    @property
     def prompt(self) -> str:
         """The whole input as one text: the history under the names of its authors, then the task.
 
