@@ -7,7 +7,7 @@ It prints:
 """
 
 from teamwright import Context, Failure, Rule, ScriptedAgent, Strategy, Team, run_sync
-from teamwright.strategies import Members, Outcome, Settings, TeamConversation, Task
+from teamwright.strategies import Members, Outcome, Settings, Task, TeamConversation
 
 
 class UntilSure(Strategy):

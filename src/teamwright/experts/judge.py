@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import Context
-from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.agents.contract.effect import FUTILE, RETRYABLE
+from teamwright.agents.evaluators import failure_text, model_of
 from teamwright.errors import InvalidOutput
 from teamwright.strategies.reply_parsing import ParseFailure, read_valid
 from teamwright.values.specs.evaluation import Criterion, Reducer

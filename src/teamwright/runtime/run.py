@@ -11,11 +11,8 @@ from functools import partial
 import anyio
 from pydantic_core import to_json
 
-from teamwright.agents.contract.agent import Agent
 from teamwright.agents.functions.imports import modules_of
 from teamwright.agents.tools.context import Dependencies
-from teamwright.agents.contract.dependencies import Dependencies
-from teamwright.agents.functions.own_modules import modules_of
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -46,8 +43,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import Notice
 from teamwright.runtime.webhooks.request import Webhook
-from teamwright.teams.manifests.secrets import secrets_in
-from teamwright.teams.known_secrets import known_secrets
+from teamwright.teams.preflight import known_secrets
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import (

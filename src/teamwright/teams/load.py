@@ -11,9 +11,8 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.clients.models import Models
-from teamwright.agents.functions.imports import modules_of
 from teamwright.agents.contract.agent import Agent
-from teamwright.agents.functions.own_modules import modules_of
+from teamwright.agents.functions.imports import modules_of
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED, Builder, allowed_roots, replace_models
 from teamwright.teams.manifests.checks.references import MODEL

@@ -63,8 +63,7 @@ def known_secrets(team: Team) -> frozenset[str]:
     """Return the secrets of a team, which a run masks before it records or delivers anything."""
     if team.declared is not None:
         return team.secrets
-    agents = team.everyone()
-    return secrets_in(agents, team.declaration(agents))
+    return secrets_in(team.roster.agents, team.roster.settled, team.declaration())
 
 
 def _agents_and_fallbacks(team: Team) -> Iterator[Agent]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.functions.imports import modules_of
-from teamwright.agents.functions.own_modules import modules_of
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, ProblemReport, described, place_at, plain, sort_problems
 from teamwright.documents.reader import mapping_form, read_file

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.agents.contract.agent import Agent, agent_spec_of, has_policy, is_package_class, same_name_fallbacks
+from teamwright.agents.contract.agent import Agent, agent_spec_of, is_package_class, same_name_fallbacks
 from teamwright.errors import ManifestError, NotResumable, Problem, UsageError
 from teamwright.teams.manifests.checks.variables import (
     FULL_ADDRESS,
@@ -179,22 +179,26 @@ def _above(path: tuple[str, ...]) -> str:
     return path[-2] if len(path) > 3 else ""
 
 
-def secrets_in(agents: Sequence[Agent], declaration: JsonValue) -> frozenset[str]:
-    """Return the secrets of a team that was made in Python, from all of its agents and its source as JSON.
+def secrets_in(agents: Sequence[Agent], settled: Sequence[Agent], declaration: JsonValue) -> frozenset[str]:
+    """Return the secrets of a team that was made in Python, from its agents, those with settings, and its source.
 
     Raises `UsageError` if there are more than can be masked.
     """
-    found = set(secrets_of(declaration))
-    for agent in agents:
-        found |= _undeclared_secrets(agent)
-        for other in same_name_fallbacks(agent) if has_policy(agent) else ():  # of which only the model is declared
+    found = set(secrets_of(declaration)) | _undeclared_secrets(agents)
+    for agent in settled:
+        for other in same_name_fallbacks(agent):  # of which only the model is declared
             said = Source(manifest=Manifest(agents={other.name: agent_spec_of(other)}), team="").to_json()
-            found |= _undeclared_secrets(other) | secrets_of(escape_references(said))
+            found |= _undeclared_secrets((other,)) | secrets_of(escape_references(said))
     if len(found) > MOST_SECRETS:
         raise UsageError(f"The team has {len(found)} secrets, and at most {MOST_SECRETS} can be masked.")
     return frozenset(found)
 
 
-def _undeclared_secrets(agent: Agent) -> frozenset[str]:
-    """Return those of a model that the caller made, and those of a team that a manifest reads into other fields."""
-    return getattr(agent, "secrets", frozenset()) if is_package_class(type(agent)) else frozenset()
+def _undeclared_secrets(agents: Sequence[Agent]) -> set[str]:
+    """Return those of models that the caller made, and those of teams that a manifest reads into other fields."""
+    own = {kind for kind in set(map(type, agents)) if is_package_class(kind)}
+    found: set[str] = set()
+    for agent in agents:  # of which there may be thousands, most without any
+        if type(agent) in own and (secrets := getattr(agent, "secrets", None)):
+            found |= secrets
+    return found

@@ -16,9 +16,6 @@ from teamwright.agents.contract.policy import PolicySettings
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted import ScriptedAgent
-from teamwright.documents.nodes import Items, ProblemReport, Scalar
-from teamwright.teams.manifests.declarations import Declaration
-from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
 from teamwright.documents.schema_check import SchemaCheck, check_secrets
 from teamwright.teams.manifests.declarations import Declaration, Declarations

@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from teamwright.agents.evaluator_registry import evaluator_names
-from teamwright.documents.nodes import Fields, ProblemReport, place_at, plain, shown
-from teamwright.teams.manifests.checks.judges import check_criteria, judges_in
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.evaluators.gate import same_model_text
-from teamwright.agents.evaluators.registry import evaluator_names
-from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.evaluation_gate import same_model_text
+from teamwright.agents.evaluator_registry import evaluator_names
+from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS
 from teamwright.teams.manifests.checks.teams import check_reference
