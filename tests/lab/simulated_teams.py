@@ -24,7 +24,7 @@ teams:
     strategy: dag
     members: [lead, worker]
     simulation: {latency: {p50: 4, p90: 9}, output: 300, skill: 0.7, rate_limit: 0.02}
-    options:
+    dag:
       steps:
         - {id: a, agent: lead}
         - {id: b, agent: worker, needs: [a]}

@@ -69,7 +69,7 @@ agents:
   b: {{model: openai:x}}
   c: {{model: openai:x}}
 teams:
-  t: {{strategy: dag, members: [a, b, c], simulation: {{skill: 0.35}}, options: {{steps: [{steps}]}}}}
+  t: {{strategy: dag, members: [a, b, c], simulation: {{skill: 0.35}}, dag: {{steps: [{steps}]}}}}
 """
     advice = advise(team_of(tmp_path, text), "solve it", recommend="quality")
     assert shape(advice, "single")[0] == pytest.approx(0.3)

@@ -50,7 +50,7 @@ class SoakTeam:
     def _manifest(self, url: str) -> Declared:
         own: Declared = {"strategy": self.strategy, "members": list(self.members), **self.more}
         if self.options:
-            own["options"] = dict(self.options)
+            own[self.strategy] = dict(self.options)
         inner = [name for team in self.teams.values() for name in _names(team)]
         names = dict.fromkeys((*self.members, *_named(self.options), *inner))
         agents: Declared = {name: {"function": f"members:{name}"} for name in names if name not in self.teams}
@@ -149,7 +149,7 @@ TEAMS: tuple[SoakTeam, ...] = (
             "wide": {
                 "strategy": "fan_out",
                 "members": ["b", "pair"],
-                "options": {"chunks": ["one", "two"], "limit": 2},
+                "fan_out": {"chunks": ["one", "two"], "limit": 2},
             },
             "pair": {"strategy": "sequential", "members": ["c", "d"], "share": "output"},
         },

@@ -102,7 +102,7 @@ class Manifests:
         members = random.sample(MEMBERS, random.randint(1, len(MEMBERS)))
         team: dict[str, JsonValue] = {"strategy": strategy, "members": list(members)}
         if options:
-            team["options"] = options
+            team[strategy] = options
         for name, part in specs["TeamSpec"]["properties"].items():
             if name not in {"strategy", "members", "options", *BUILT_IN_STRATEGIES} and random.random() < 0.08:
                 team[name] = own.draw(random, part, 2)

@@ -162,7 +162,7 @@ teams:
     strategy: dag
     members: [a, b]
     simulation: {latency: 5, output: 10}
-    options: {steps: [{id: one, agent: a, owns: [src]}, {id: two, agent: b, owns: [src]}]}
+    dag: {steps: [{id: one, agent: a, owns: [src]}, {id: two, agent: b, owns: [src]}]}
 """
     assert simulate(team_of(tmp_path, text), "go", runs=2).shape(OWN).seconds.p50 == 10.0
     apart = text.replace("agent: b, owns: [src]", "agent: b, owns: [docs]")
@@ -177,7 +177,7 @@ teams:
     strategy: dag
     members: [a, b]
     simulation: {latency: 5, output: 10}
-    options: {steps: [{id: one, agent: a}, {id: two, agent: b}]}
+    dag: {steps: [{id: one, agent: a}, {id: two, agent: b}]}
 """
     assert simulate(team_of(tmp_path, text), "go", runs=2).shape(OWN).seconds.p50 == 65.0
 

@@ -98,7 +98,7 @@ teams:
   t:
     strategy: star_team
     members: [{", ".join(MEMBERS)}]
-    options:
+    star_team:
       steps:
 {STEPS}"""
 ROUNDS = {"single": 0, "lead_subagent": TASKS, "star_team": TASKS // WORKERS, "mesh_team": TASKS // WORKERS}

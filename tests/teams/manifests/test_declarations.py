@@ -16,19 +16,24 @@ def team(fields: str) -> str:
 
 
 @pytest.mark.parametrize("strategy", ["relay-race", "relay_race"])
-@pytest.mark.parametrize("block", ["relay-race", "relay_race", "options"])
-def test_a_block_is_the_other_spelling_of_options(tmp_path: Path, strategy: str, block: str) -> None:
+@pytest.mark.parametrize("block", ["relay-race", "relay_race"])
+def test_a_block_holds_the_options(tmp_path: Path, strategy: str, block: str) -> None:
     text = team(f"strategy: {strategy}, {block}: {{legs: [{{from: a, to: b}}]}}")
     spec = loaded(tmp_path, text).manifest.teams["t"]
     assert spec.options == {"legs": [{"from": "a", "to": "b"}]}
     assert spec.strategy == "relay_race"
 
 
-@pytest.mark.parametrize("first", ["options", "relay-race"])
-def test_options_stand_in_one_place(tmp_path: Path, first: str) -> None:
-    problem = only_problem(tmp_path, team(f"strategy: relay-race, {first}: {{legs: []}}, relay_race: {{legs: []}}"))
-    assert problem.message == f"team 't' has {first!r} and 'relay_race'"
+def test_options_stand_in_one_place(tmp_path: Path) -> None:
+    problem = only_problem(tmp_path, team("strategy: relay-race, relay-race: {legs: []}, relay_race: {legs: []}"))
+    assert problem.message == "team 't' has 'relay-race' and 'relay_race'"
     assert problem.suggestion == "keep one: both are its options"
+
+
+def test_a_strategy_with_a_name_has_no_second_key_for_its_options(tmp_path: Path) -> None:
+    problem = only_problem(tmp_path, team("strategy: relay-race, options: {legs: []}"))
+    assert problem.message == "team 't': the options of 'relay_race' stand in a block with its name"
+    assert problem.suggestion == "write  relay_race:  in place of  options:"
 
 
 @pytest.mark.parametrize("fields", ["anything: {x: 1}", "strategy: sequential, anything: {}"])

@@ -137,8 +137,14 @@ def strategy_of(fields: Fields) -> str:
 
 
 def with_options(team: Declaration, declared: Declarations, report: ProblemReport) -> Declaration:
-    """The team with its options moved to `options`; the entry keeps the key that the file uses."""
+    """The team with its options moved to `options`; the entry keeps the key that the file uses.
+
+    In a file, `options` belongs to a strategy that is given by its import path, which can't name a block.
+    """
     entries, own, known = dict(team.fields.entries), strategy_of(team.fields), strategy_names()
+    if OPTIONS in entries and own in known:
+        message = f"{team.words}: the options of {own!r} stand in a block with its name"
+        report.problem(entries[OPTIONS].place, message, f"write  {own}:  in place of  {OPTIONS}:")
     for key, entry in team.fields.entries.items():
         name = plain_strategy_name(key)
         if key in TeamSpec.model_fields or name not in known:

@@ -126,7 +126,7 @@ def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
     reference: JsonSchema = {"$ref": f"#/$defs/{strategy}.options"}
     dashed = strategy.replace("_", "-")
     cast("JsonSchema", team["properties"]).setdefault(
-        strategy, {**reference, "description": f"with strategy: {dashed}"}
+        strategy, {**reference, "description": f"with strategy: {strategy}"}
     )
     if dashed != strategy:  # accepted, but not what an editor should offer
         cast("JsonSchema", team.setdefault("patternProperties", {}))[f"^{dashed}$"] = {**reference}
