@@ -18,6 +18,7 @@ TESTS = ROOT / "tests"
 CLASS = re.compile(r"^ *class (\w+)[(\[:]", re.MULTILINE)
 
 COVERED_BY = {
+    "teams/team_checks.py": "teams/test_team.py",
     "runtime/replay_observer.py": "runtime/test_prompts.py",
     "cli/wing_options.py": "lab/commands/test_auto_topology.py",
     "cluster/wing.py": "test_wings.py",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Literal, TypedDict, Unpack, cast
 
 from pydantic import JsonValue
 
@@ -29,12 +29,9 @@ from teamwright.agents.contract.arguments import (
 )
 from teamwright.agents.contract.context import Context
 from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, declaration_of, policy_for
-from teamwright.agents.evaluators import check_evaluations
-from teamwright.agents.registry import MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.registry import depths
 from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
-from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
-from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.options import settings_flaws
+from teamwright.errors import MemberFailed, Problem, UsageError
 from teamwright.strategies.parts import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy
@@ -47,7 +44,6 @@ from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.spend_forecast import ConfirmAbove
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.owned_paths import wildcards_problem
 from teamwright.values.people.approvals import Approve, Notify, signing_key
 from teamwright.values.secrets.classification import HIDDEN, escape_references
 from teamwright.values.specs.manifest import AgentSpec, Manifest, Share, Source, TeamSpec
@@ -68,6 +64,23 @@ class Roster:
     kinds: frozenset[str]
 
 
+class TeamSettings(TypedDict, total=False):
+    """The settings of a team that most teams leave out; `TeamSpec` says what each is for."""
+
+    on_max_turns: Literal["stop", "fail"]
+    envelope: EnvelopeSettings | None
+    degradation: Degradation
+    limits: Limits | None
+    compact: Compact | None
+    recovery: Recovery | None
+    approve: Approve | None
+    notify: Notify | None
+    confirm_above: ConfirmAbove | None
+    optional: bool
+    critical: bool
+    evaluate: Agent | None
+
+
 class Team(PolicyAttributes):
     """Members that work together by a strategy, under common limits.
 
@@ -86,7 +99,7 @@ class Team(PolicyAttributes):
     permit: Callable[[Manifest], None] | None = None
     """Raises `UsageError` if its manifest with a new member uses what this process does not allow."""
 
-    @checked_call("team")
+    @checked_call("team", TeamSettings.__optional_keys__)
     def __init__(
         self,
         name: str,
@@ -94,51 +107,46 @@ class Team(PolicyAttributes):
         members: Sequence[Agent],
         helpers: Sequence[Agent] = (),
         strategy: str | Strategy = "sequential",
+        options: Mapping[str, JsonValue] | Value | None = None,
         description: str = "",
         share: Share | None = None,
-        envelope: EnvelopeSettings | None = None,
-        degradation: Degradation = "none",
         max_turns: int | None = None,
-        on_max_turns: Literal["stop", "fail"] = "stop",
-        limits: Limits | None = None,
         output_schema: Schema | type[object] | None = None,
-        options: Mapping[str, JsonValue] | Value | None = None,
-        compact: Compact | None = None,
         attachments: Sequence[Path | str] = (),
-        recovery: Recovery | None = None,
-        approve: Approve | None = None,
-        notify: Notify | None = None,
-        confirm_above: ConfirmAbove | None = None,
-        optional: bool = False,
-        critical: bool = False,
-        evaluate: Agent | None = None,
         checked: bool = False,
+        **settings: Unpack[TeamSettings],
     ) -> None:
         self.name, owner, mistakes = check_name("team", name), f"The team {name!r}", Mistakes()
         collect = mistakes.collect
         self.members = collect(_agents, owner, "members", members)
         self.helpers = collect(_agents, owner, "helpers", helpers)
         self.strategy = collect(_strategy, strategy)
-        settings = PolicySettings(
-            limits=limits, approve=approve, optional=optional, critical=critical, evaluate=evaluate
+        own = PolicySettings(
+            limits=settings.get("limits"),
+            approve=settings.get("approve"),
+            optional=settings.get("optional", False),
+            critical=settings.get("critical", False),
+            evaluate=settings.get("evaluate"),
         )
-        self.policy = collect(policy_for, owner, None, settings, recovery=recovery, compact=compact) or UNSET
+        others = {"recovery": settings.get("recovery"), "compact": settings.get("compact")}
+        self.policy = collect(policy_for, owner, None, own, **others) or UNSET
         collect(_check_no_tools, owner, self.policy)
         self.output_schema = collect(as_schema, output_schema, f"the answer of the team {name!r}")
-        given = {"share": share, "degradation": degradation, "max_turns": max_turns, "on_max_turns": on_max_turns}
+        self.degradation: Degradation = settings.get("degradation", "none")
+        then = settings.get("on_max_turns", "stop")
+        given = {"share": share, "degradation": self.degradation, "max_turns": max_turns, "on_max_turns": then}
         collect(check_arguments, owner, TeamSpec, description=description, **given)
-        envelope = collect(value_of, owner, "envelope", envelope, EnvelopeSettings)
+        envelope = collect(value_of, owner, "envelope", settings.get("envelope"), EnvelopeSettings)
         collect(check_instance, owner, "options", options, Mapping, Value)
-        self.notify = collect(_checked_notify, owner, notify)
-        self.confirm_above = collect(value_of, owner, "confirm_above", confirm_above, ConfirmAbove)
+        self.notify = collect(_checked_notify, owner, settings.get("notify"))
+        self.confirm_above = collect(value_of, owner, "confirm_above", settings.get("confirm_above"), ConfirmAbove)
         self.attachments = collect(_paths, owner, attachments)
         mistakes.raise_all()
         self.description = description
-        self.degradation: Degradation = degradation
         self._written_strategy = strategy if isinstance(strategy, str) and ":" in strategy else None
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        self.settings = Settings(share or self.strategy.share, max_turns, on_max_turns, options or {}, envelope)
+        self.settings = Settings(share or self.strategy.share, max_turns, then, options or {}, envelope)
         self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
         """The nesting depth of teams, this one included."""
         self.secrets: frozenset[str] = frozenset()
@@ -148,31 +156,9 @@ class Team(PolicyAttributes):
         self._may_start = False
         self._declaration: tuple[object, JsonValue] = None, None
         if not checked:
-            self._check()
+            from teamwright.teams.team_checks import check_team
 
-    def _check(self) -> None:
-        _require_fallbacks((*self.members, *self.helpers))
-        problems = [] if self.members else [f"the team {self.name!r} has no members"]
-        if self.levels > MOST_NESTED:
-            problems.append(
-                f"the team {self.name!r} has teams within it {self.levels} levels deep; {MOST_NESTED} are possible"
-            )
-        found = settings_flaws(self.strategy, self.settings, Members(self.members, self.helpers))
-        problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found if not flaw.is_warning]
-        for flaw in handoff_flaws(self.strategy, Members(self.members, self.helpers)):
-            hint = f"; {nearest(flaw.to, flaw.known).rstrip('.')}" if flaw.known else ""
-            problems.append(f"the team {self.name!r}: {flaw.text}{hint}")
-        self.warnings = tuple(Problem(f"the team {self.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
-        fallback = self.recovery.fallback if self.recovery else None
-        if fallback and fallback not in Members(self.members, self.helpers).names:
-            problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
-        known: dict[str, Agent] = {}
-        for agent in self.roster.agents:
-            if known.setdefault(agent.name, agent) is not agent and not self.is_single_agent:
-                problems.append(f"two different agents are called {agent.name!r}")
-        if problems:
-            raise ManifestError([Problem(text) for text in problems])
-        self._check_fallbacks(self.roster.settled)
+            self.warnings = check_team(self)
 
     def check_start(self) -> None:
         """Raise `ManifestError` if a run of this team can't start: a cycle of fallbacks, too many owned keys, no model.
@@ -180,38 +166,14 @@ class Team(PolicyAttributes):
         A manifest was checked when it was loaded, but for models that `--model` might have replaced.
         """
         if self.declared is None and not self._may_start:
-            self._check_fallbacks(self.roster.settled)
-            self._check_keys()
-            check_evaluations(self.roster.settled)
+            from teamwright.teams.team_checks import check_start
+
+            check_start(self)
             self._may_start = True
         if "model" in self.roster.kinds:
             from teamwright.teams.preflight import check_declared
 
             check_declared(self.roster.agents)
-
-    def _check_fallbacks(self, agents: Iterable[Agent]) -> None:
-        """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
-        starts = {id(agent): agent for agent in agents if agent.policy.fallback is not None}
-        known = dict(starts)  # agents need not be hashable
-
-        def edges(key: int) -> Iterator[tuple[int, None]]:
-            for agent in _successors(known[key]):
-                known[id(agent)] = agent
-                yield id(agent), None
-
-        for cycle, _ in find_cycles(starts, edges):
-            start = next(place for place, key in enumerate(cycle) if known[key].policy.fallback is not None)
-            names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
-            text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
-            raise ManifestError([Problem(text)])
-
-    def _check_keys(self) -> None:
-        """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
-        from teamwright.strategies.plan.step_options import owned_keys
-
-        keys = [key for team in self.roster.teams for key in owned_keys(team.strategy, team.settings)]
-        if problem := wildcards_problem(keys):
-            raise ManifestError([Problem(f"the steps of all teams in {self.name!r} {problem}")])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Run the strategy on the task and return its outcome as a reply."""
@@ -420,7 +382,7 @@ def _levels(agent: Agent) -> int:
     known = {id(agent): agent}  # agents need not be hashable
 
     def inner_agents(key: int) -> list[int]:
-        inside = () if isinstance(known[key], Team) else _successors(known[key])
+        inside = () if isinstance(known[key], Team) else successors(known[key])
         known.update((id(one), one) for one in inside)
         return list(map(id, inside))
 
@@ -431,25 +393,7 @@ def _levels(agent: Agent) -> int:
     return depths([id(agent)], inner_agents, weight)[id(agent)]
 
 
-def _require_fallbacks(agents: Iterable[Agent]) -> None:
-    """Raise `UsageError` if a fallback, or one of its own fallbacks, is not an agent.
-
-    A nested team has checked those of its members.
-    """
-    pending = list(agents)
-    checked = set(map(id, pending))
-    for agent in pending:
-        other = None if isinstance(agent, Team) else agent.policy.fallback
-        if other is None or id(other) in checked:
-            continue
-        try:
-            pending.append(require_agent(other))
-        except UsageError as error:
-            raise UsageError(f"The fallback of the agent {agent.name!r} can't be used. {error}") from error
-        checked.add(id(other))
-
-
-def _successors(agent: Agent) -> Sequence[Agent]:
+def successors(agent: Agent) -> Sequence[Agent]:
     """The agents that may be asked within a turn of this one, or in its place."""
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
