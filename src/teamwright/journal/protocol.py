@@ -16,7 +16,7 @@ from teamwright.journal.stores import BudgetClaim
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import RunSummary
+from teamwright.values.results import FINAL, RunSummary
 
 if TYPE_CHECKING:
     from teamwright.journal.stores import Budgets, Notes, TokenRates
@@ -158,6 +158,10 @@ class Journal(ABC):
             if size is None or limit is None or len(found) >= limit or len(runs) < size:
                 return found[:limit]
             size *= GROWTH
+
+    async def open_runs(self) -> list[RunSummary]:
+        """Return the runs that have not ended, newest first. Override it to find them without reading all runs."""
+        return [run for run in await self.runs() if run.status not in FINAL]
 
     async def restore(self, item: InboxItem) -> None:
         """Add an inbox item of another journal under its id; raises `JournalError` if this journal can't."""

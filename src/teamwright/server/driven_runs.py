@@ -19,7 +19,7 @@ from teamwright.runtime.background_tasks import BackgroundTasks
 from teamwright.runtime.driver.driver_lock import driver_lock
 from teamwright.runtime.driver.run_id import new_run_id, process_name
 from teamwright.runtime.engine import Engine
-from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.results import RunSummary
 from teamwright.values.secrets.patterns import mask_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class DrivenRuns:
         except RunIsLive:
             raise UsageError("Another server uses this journal; stop it, or name another with --journal.") from None
         try:
-            left = [one for one in await self._engine.journal.top_runs() if _is_left(one)]
+            left = [one for one in await self._engine.journal.open_runs() if _is_left(one)]
             self._driven.update((one.id, None) for one in left if one.status == "interrupted")
             await self._tasks.open()
             self._tasks.group().start_soon(self._resume_all, left)
@@ -171,5 +171,5 @@ class DrivenRuns:
 
 
 def _is_left(run: RunSummary) -> bool:
-    """Whether a server left this run: it was the last to drive it, and it has not ended. A queued run has a worker."""
-    return run.driver.startswith(DRIVER) and run.damage is None and run.status not in FINAL and run.status != "queued"
+    """Whether a server left this run, which is open: it was the last to drive it. A queued run waits for a worker."""
+    return run.driver.startswith(DRIVER) and run.damage is None and not run.parent and run.status != "queued"

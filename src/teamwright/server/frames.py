@@ -232,6 +232,10 @@ class RecentBodies(Journal):
         """As the journal inside."""
         return await self._journal.children(run_ids)
 
+    async def open_runs(self) -> list[RunSummary]:
+        """As the journal inside."""
+        return await self._journal.open_runs()
+
     async def find(self, run_id: str) -> RunSummary | None:
         """As the journal inside."""
         return await self._journal.find(run_id)

@@ -17,7 +17,7 @@ from teamwright.server.frames import Item
 from teamwright.values.events.event import AnyDelta, Event
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Question
-from teamwright.values.results import FINAL, SPARSE, RunSummary, iso
+from teamwright.values.results import SPARSE, RunSummary, iso
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
@@ -206,7 +206,7 @@ class Inbox:
 
     async def questions(self) -> list[WaitingQuestion]:
         """Return what waits for a person in runs that have not ended, the newest run first."""
-        open_ = [one for one in await self._engine.runs.list() if one.status not in FINAL and one.damage is None]
+        open_ = [one for one in await self._engine.journal.open_runs() if one.damage is None]
         self._read = {one.id: self._read[one.id] for one in open_ if one.id in self._read}
         found: list[WaitingQuestion] = []
         for summary in open_:

@@ -356,6 +356,7 @@ class JournalConformance:
                 await commit(journal, Batch([event("run", number, fact, time)], {}))
                 run = await journal.find("run")
                 assert run is not None
+                assert await journal.open_runs() == ([] if run.status == "completed" else [run])
                 return run.status, run.stop_reason, run.seconds
 
             await add(1, 100.0, RunStarted(team="t", task=digest("t"), manifest=digest("m"), seed=1))

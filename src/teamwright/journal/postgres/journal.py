@@ -41,7 +41,7 @@ from teamwright.journal.stores import Budgets, Notes, TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import RunSummary
+from teamwright.values.results import FINAL, RunSummary
 
 
 class PostgresJournal(Journal):
@@ -149,6 +149,11 @@ class PostgresJournal(Journal):
         """Return the children of these runs, newest first."""
         which: LiteralString = "WHERE parent <> '' AND parent = ANY(%s::text[]) ORDER BY place DESC"
         return await self._summaries(which, list(run_ids))
+
+    async def open_runs(self) -> list[RunSummary]:
+        """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
+        which: LiteralString = "WHERE status IS NULL OR status <> ALL(%s::text[]) ORDER BY place DESC"
+        return [one for one in await self._summaries(which, sorted(FINAL)) if one.status not in FINAL]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""

@@ -30,7 +30,7 @@ from teamwright.journal.stores import Notes, TokenRates
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people.interventions import Intervention
-from teamwright.values.results import RunSummary
+from teamwright.values.results import FINAL, RunSummary
 
 T = TypeVar("T")
 
@@ -128,6 +128,11 @@ class SqliteJournal(Journal):
         """Return the children of these runs, newest first."""
         which = "WHERE parent <> '' AND parent IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
         return await self._summaries(which, dumps(list(run_ids)))
+
+    async def open_runs(self) -> list[RunSummary]:
+        """Return the runs that have not ended, newest first; a row may lag behind its events, but never ends early."""
+        which = "WHERE status IS NULL OR status NOT IN (SELECT value FROM json_each(?)) ORDER BY place DESC"
+        return [one for one in await self._summaries(which, dumps(sorted(FINAL))) if one.status not in FINAL]
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of a run, or None."""
