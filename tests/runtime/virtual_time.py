@@ -99,13 +99,13 @@ class Caller(Agent):
     cap: int | None = 100
     retry: RetryPolicy | None = None
     timeout: float | None = None
-    limits: Limits | None = None
+    own_limits: Limits | None = None
     own: Answering | None = None
     kind: str = "model"
 
     @property
     def policy(self) -> Policy:
-        return Policy(limits=self.limits, retry=self.retry or DEFAULT_RETRY)
+        return Policy(limits=self.own_limits, retry=self.retry or DEFAULT_RETRY)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         effect = Effect(

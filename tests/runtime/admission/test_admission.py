@@ -220,7 +220,7 @@ def test_budgets_and_slots_never_lock_each_other(
             load.times,
             load.cap,
             retry=RetryPolicy(attempts=1, backoff=1, jitter=0),
-            limits=Limits(tokens=tokens[2]),
+            own_limits=Limits(tokens=tokens[2]),
             own=lambda attempt: ServiceError("once") if load.fails and attempt == 1 else load.takes,
         )
 
