@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from teamwright import Engine
-from teamwright.cli.text.table import columns
+from teamwright.cli.terminal.output import columns
 from teamwright.cluster.queue_client import QueueClient
 from teamwright.cluster.status import follow_queued
 from teamwright.cluster.submission import prepare_team

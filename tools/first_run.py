@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from teamwright.cli.interactive.open import new_engine
+from teamwright.cli.terminal.open import new_engine
 from teamwright.engine import Engine
 from teamwright.events import AgentCalled, AgentCallFailed, AgentReturned, Event, RunResumed
 from teamwright.values.limits.usage import Usage

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import events_of, start, wait_for
+from tests.cli.views.test_prompt import Terminal
 from tests.kit.program import run_program
 from tests.kit.terminal import REPLIES, TEAM, Call, write_team
 

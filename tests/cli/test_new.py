@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cli.team_templates import TASK, TEMPLATES
+from teamwright.cli.new import TASK, TEMPLATES
 from teamwright.strategies.registry import strategy_names
 from tests.kit.terminal import Call
 

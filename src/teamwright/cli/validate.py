@@ -40,7 +40,7 @@ def validate(
     Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
     --no-import.
     """
-    from teamwright.cli.interactive.sys_path import report_unloaded_code
+    from teamwright.cli.terminal.open import report_unloaded_code
 
     check_out(out)
     paths, roots = [manifest, *(more or ())], tuple(allow_root or ())
@@ -95,7 +95,7 @@ def validate_on_error(paths: Sequence[Path], model: str | None, allow_roots: Seq
 
 def _check(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """Return the valid manifest, or raise every mistake at once; needs no environment variables."""
-    from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.cli.terminal.open import extend_sys_path
 
     extend_sys_path()
     return _read(paths, model, allow_roots)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.interactive.test_prompt import Terminal
 from tests.cli.test_processes import start
+from tests.cli.views.test_prompt import Terminal
 from tests.kit.program import Program
 from tests.kit.terminal import Call, write_team
 

@@ -1,4 +1,4 @@
-"""`teamwright runs answer`: the answer on the command line, and the open questions of a run."""
+"""`teamwright runs answer`: answers a question of a run, or lists its open questions."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import textwrap
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from teamwright.cli.text.results import draft_text, pending_answer_text
+import typer
+
+from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.options import MaxTokens, MaxUsd, Run
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import JournalError, UsageError
-from teamwright.history.wording import question_text
-from teamwright.runtime.webhooks.notice import answer_command, resume_command
-from teamwright.values.events.run import RunQueued
-from teamwright.values.people.approvals import REVISE
-from teamwright.values.people.confirmations import SMALLER
-from teamwright.values.people.interventions import Answered
-from teamwright.values.people.questions import Answer
-from teamwright.values.results import FOR_PEOPLE
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
@@ -28,8 +24,60 @@ if TYPE_CHECKING:
 
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
-    from teamwright.values.people.questions import Question
+    from teamwright.values.people.questions import Answer, Question
     from teamwright.values.results import RunSummary
+
+
+def answer(
+    run: Run,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The answer.")] = None,
+    *,
+    key: Annotated[str | None, typer.Option("--key", help="Which question, if several are open.")] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve the draft as it is.")] = False,
+    reject: Annotated[
+        str | None, typer.Option("--reject", metavar="REASON", help="Reject the draft, with a reason.")
+    ] = None,
+    edit: Annotated[str | None, typer.Option("--edit", metavar="TEXT", help="Approve this text instead.")] = None,
+    edit_file: Annotated[
+        str | None, typer.Option("--edit-file", metavar="FILE", help="Like --edit, from a file; `-` is stdin.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="With `revise`: what the author is to change.")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Answer a question of a run, or list its open questions.
+
+    A running run receives the answer at once, a paused one when it is resumed.
+    """
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+
+        given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd, note).to_answer()
+        questions = await OpenQuestions.load(engine, found.id)
+        if given is None:
+            if json:
+                write_json(questions.to_json(), out)
+            else:
+                write_result(questions.to_text(), out)
+            return 0
+        chosen = questions.choose(key)
+        await engine.runs.answer(found.id, chosen, given)
+        if json:
+            write_json({"run_id": found.id, "key": chosen, "answer": given.text, "data": given.data}, out)
+        else:
+            write_result(f"answered {chosen}", out)
+        if found.status != "running":
+            say(questions.worker_hint or f"resume with: teamwright runs resume {found.id}")
+        return 0
+
+    return with_run(run, work)
+
 
 STDIN = "-"
 
@@ -50,6 +98,8 @@ class AnswerOptions:
 
     def to_answer(self) -> Answer | None:
         """Return the answer, or None if no option gives one; reject options that give several."""
+        from teamwright.values.people.questions import Answer
+
         options = {
             "TEXT": self.text is not None,
             "--approve": self.approve,
@@ -73,6 +123,8 @@ class AnswerOptions:
 
     def _data(self) -> JsonValue:
         """What goes with an answer: a lower ceiling, or a note to the author of work that is to be revised."""
+        from teamwright.values.people.approvals import REVISE
+
         if self.note is None:
             return self._ceiling()
         if self.text != REVISE:
@@ -81,6 +133,8 @@ class AnswerOptions:
 
     def _ceiling(self) -> JsonValue:
         """The lower ceiling for a run that waits for its confirmation."""
+        from teamwright.values.people.confirmations import SMALLER
+
         given = {"tokens": self.max_tokens, "usd": self.max_usd}
         ceiling: dict[str, JsonValue] = {unit: amount for unit, amount in given.items() if amount is not None}
         if ceiling and self.text != SMALLER:
@@ -102,6 +156,8 @@ class OpenQuestions:
     @classmethod
     async def load(cls, engine: Engine, run_id: str) -> OpenQuestions:
         """Read the open questions of a run and the answers to them."""
+        from teamwright.values.events.run import RunQueued
+
         history, live = await engine.runs.history(run_id), await engine.journal.is_driven(run_id)
         queues = [event.fact.queue for event in history.events if isinstance(event.fact, RunQueued)]
         return cls(run_id, history.questions(), await engine.runs.answers(run_id), live, queues[-1] if queues else "")
@@ -126,6 +182,10 @@ class OpenQuestions:
 
     def to_text(self) -> str:
         """Each question with its draft and the command that answers it."""
+        from teamwright.cli.views.results import draft_text, pending_answer_text
+        from teamwright.history.wording import question_text
+        from teamwright.runtime.webhooks.notice import answer_command, resume_command
+
         if not self.questions:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
         lines: list[str] = []
@@ -148,6 +208,8 @@ class OpenQuestions:
 
     def to_json(self) -> dict[str, JsonValue]:
         """The same as data."""
+        from teamwright.runtime.webhooks.notice import answer_command, resume_command
+
         listed: list[JsonValue] = []
         for key, question in self.questions.items():
             answer = self.answers.get(key)
@@ -171,6 +233,8 @@ def _read_edit(file: str) -> str:
 async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozenset[str]:
     """The ids of paused runs whose questions are all answered, so that they can be resumed."""
     from teamwright.history.history import RunHistory
+    from teamwright.values.people.interventions import Answered
+    from teamwright.values.results import FOR_PEOPLE
 
     found: set[str] = set()
     for run in runs:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import with_engine
-from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
+from teamwright.cli.terminal.open import with_engine
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, one_line, say, write_json, write_result
+from teamwright.values.text.display import NOTHING, cut, number_text, price_text
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.history.conversation import ConversationHistory
+    from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.runtime.engine import Engine
+
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a conversation.")]
 
@@ -23,7 +26,6 @@ def conversations(json: Json = False, out: Out = None) -> int:
     check_out(out)
 
     async def work(engine: Engine) -> int:
-        from teamwright.cli.text.table import conversation_table
 
         found = await engine.conversations.list()
         if json:
@@ -66,7 +68,6 @@ def undo(
     check_out(out)
 
     async def work(engine: Engine) -> int:
-        from teamwright.cli.interactive.undo import undo_turn, undone_text
 
         undone = await undo_turn(engine, name, by=by)
         if json:
@@ -91,3 +92,42 @@ def _to_json(found: ConversationHistory) -> dict[str, JsonValue]:
 def _to_text(found: ConversationHistory) -> str:
     turns = [f"> {turn.task}\n\n{turn.output or f'({turn.status})'}" for turn in found.turns]
     return "\n\n".join(turns) if turns else f"The conversation {found.name!r} has no turns: all were undone."
+
+
+def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
+    """One line per conversation, in columns."""
+    from teamwright.cli.runs.list import WIDEST_TEAM, _time_text
+
+    heads = ("CONVERSATION", "TEAM", "TURNS", "LAST RUN", "STATUS", "STARTED", "TOKENS", "PRICE")
+    cells = [
+        (
+            one_line(one.name),
+            one_line(cut(one.team, WIDEST_TEAM)),
+            str(one.turns),
+            one_line(one.last_run),
+            one.status,
+            _time_text(one.started_at),
+            number_text(one.total_tokens),
+            NOTHING if one.usd is None else price_text(one.usd),
+        )
+        for one in conversations
+    ]
+    return columns([heads, *cells])
+
+
+REASON = "undone"
+
+
+async def undo_turn(engine: Engine, name: str, *, by: str = "") -> ConversationTurn:
+    """Withdraw the last turn of a conversation, after cancelling it if it has not ended."""
+    from teamwright.values.results import FINAL
+
+    last = await engine.conversations.last(name)
+    if last is not None and last.status not in FINAL:
+        await engine.runs.cancel(last.id, REASON)
+    return await engine.conversations.undo(name, by=by)
+
+
+def undone_text(turn: ConversationTurn) -> str:
+    """Say which turn was undone, and whether only here."""
+    return f"undone{' here' if turn.inherited else ''}: {one_line(turn.task)}"

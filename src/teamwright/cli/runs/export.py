@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import JsonValue
+import typer
 
-from teamwright.cli.terminal.output import say, write_file
-from teamwright.history.event_texts import bodies_of
-from teamwright.journal.codec import decode_body
-from teamwright.values.events.agent import AgentReplied, AgentReturned
-from teamwright.values.events.body import Body
-from teamwright.values.events.event import Event
+from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.options import Run
+from teamwright.cli.terminal.output import Json, Out, check_out, say, write_file, write_json
 from teamwright.values.text.display import size_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pydantic import JsonValue
 
     from teamwright.runtime.engine import Engine
+    from teamwright.values.events.body import Body
+    from teamwright.values.events.event import Event
+    from teamwright.values.results import RunSummary
+
+
+def export(
+    run: Run,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows the run without a server.")
+    ] = None,
+    prompts: Annotated[
+        bool, typer.Option("--prompts/--no-prompts", help="With --html: include the prompts of all turns.")
+    ] = True,
+    json: Json = False,  # noqa: ARG001 - an export is JSON unless it is a page
+    out: Out = None,
+) -> int:
+    """Export a run as one JSON document, or as one HTML file.
+
+    The document holds the result, the manifest, the events, and the bodies that events refer to. The HTML file shows
+    the conversation, the plan, the money and the prompts, with everything masked that looks like a secret.
+    """
+    check_out(out)
+    check_out(html, "--html")
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+
+        if html is not None:
+            return await export_page(engine, found.id, html, prompts=prompts)
+        write_json(await export_run(engine, found.id), out, private=True)
+        return 0
+
+    return with_run(run, work)
+
 
 FORMAT = "teamwright.run/1"
 
@@ -28,6 +59,10 @@ async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:
 
     Files of the task and of tools are named by the events, with type and size; their bytes are left out.
     """
+    from teamwright.history.event_texts import bodies_of
+    from teamwright.journal.codec import decode_body
+    from teamwright.values.events.agent import AgentReplied
+
     history = await engine.runs.history(run_id)
     ended = await engine.runs.result(run_id)
     bodies = {body for event in history.events for body in bodies_of(event)}
@@ -55,6 +90,8 @@ async def export_page(engine: Engine, run_id: str, file: Path, *, prompts: bool)
 
 
 def _tool_files(events: Iterable[Event]) -> Iterator[Body]:
+    from teamwright.values.events.agent import AgentReturned
+
     for event in events:
         if isinstance(event.fact, AgentReturned):
             yield from (artifact.hash for artifact in event.fact.artifacts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_files, report_failed_gates, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
@@ -89,7 +89,7 @@ def kpi(
 
 async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, team: str | None) -> list[str]:
     """Return the runs that are named, or else the newest ones; with `team`, those of this team."""
-    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.cli.terminal.open import find_run
     from teamwright.errors import UsageError
 
     if named and last is not None:
@@ -119,7 +119,7 @@ def _draw(runs: Sequence[Kpis], file: Path) -> None:
 
 def table(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]] = ()) -> str:
     """The KPIs of runs as a table, one column per run, with the gates below."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
     from teamwright.history.kpis import side_by_side
 
     lines: list[Sequence[str]] = [

@@ -1,4 +1,7 @@
-"""`teamwright runs logs`: what each member was asked, called, wrote, replied and logged, read from the record."""
+"""`teamwright runs logs` prints what each member was asked, called, wrote, replied and logged, from the record.
+
+`teamwright runs tail` follows a run, whichever process drives it, from any event number.
+"""
 
 from __future__ import annotations
 
@@ -6,68 +9,73 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import JsonValue
+import typer
 
-from teamwright.agents.attachments import file_text
-from teamwright.cli.terminal.output import clean, one_line, write_json, write_result
-from teamwright.cli.text.tool_calls import ToolCalls, call_text, event_texts, folded_texts, with_texts
-from teamwright.cli.views.view import message_texts
-from teamwright.errors import UnknownName
-from teamwright.history.wording import detail_text, note_text
-from teamwright.journal.codec import decode_body
-from teamwright.values.events.agent import (
-    AgentAbandoned,
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentCallRejected,
-    AgentFailed,
-    AgentProgressed,
-    AgentReplied,
-    AgentReturned,
-)
-from teamwright.values.events.budget import (
-    BudgetDegraded,
-    BudgetExceeded,
-    BudgetMisreported,
-    BudgetRefused,
-    BudgetThrottled,
-    BudgetUnpriced,
-)
-from teamwright.values.events.event import Event
-from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunNotified, RunStarted, ScopeExpired
-from teamwright.values.events.team import TeamEvaluationResult, TeamStarted
-from teamwright.values.events.workspace import WorkspaceConflicted
+from teamwright.cli.terminal.open import with_run
+from teamwright.cli.terminal.options import Events, Full, Run
+from teamwright.cli.terminal.output import Json, Out, check_out, clean, one_line, say, write_json, write_result
+from teamwright.errors import UnknownName, UsageError
 from teamwright.values.key import key_and_parents
-from teamwright.values.results import iso
 from teamwright.values.text.display import cut, number_text, seconds_text
-from teamwright.values.turns.artifacts import Artifact
-from teamwright.values.verdicts import JUDGED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic import JsonValue
+
+    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.views.tool_calls import ToolCalls
+    from teamwright.cli.views.view import View
     from teamwright.history.history import RunHistory
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
+    from teamwright.values.events.agent import AgentAsked
+    from teamwright.values.events.event import Event
+    from teamwright.values.results import RunSummary
+    from teamwright.values.turns.artifacts import Artifact
+
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = (
-    AgentCallFailed,
-    AgentCallRejected,
-    AgentAbandoned,
-    BudgetRefused,
-    BudgetExceeded,
-    BudgetMisreported,
-    BudgetDegraded,
-    BudgetThrottled,
-    BudgetUnpriced,
-    ScopeExpired,
-    WorkspaceConflicted,
+WARNINGS = frozenset(
+    (
+        "agent.call_failed",
+        "agent.call_rejected",
+        "agent.abandoned",
+        "budget.refused",
+        "budget.exceeded",
+        "budget.misreported",
+        "budget.degraded",
+        "budget.throttled",
+        "budget.unpriced",
+        "run.expired",
+        "workspace.conflicted",
+    )
 )
+"""The kinds of events that are warnings, whatever they say."""
 WIDEST = 200
+
+
+def logs(
+    run: Run,
+    member: Annotated[
+        str | None, typer.Option("--member", help="Only this member; a team includes its members.")
+    ] = None,
+    level: Annotated[str, typer.Option("--level", help="Minimum level: debug, info, warning or error.")] = "debug",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the run stops.")] = False,
+    full: Full = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Print what each member did, replied and logged."""
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        await LogQuery(found.id, member, level, follow, json, out, full).print_lines(engine)
+        return 0
+
+    return with_run(run, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ class LogLine:
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
+        from teamwright.values.results import iso
+
         return {
             "number": self.number,
             "at": iso(self.time),
@@ -150,6 +160,8 @@ class LogQuery:
 
 
 async def _events(engine: Engine, run_id: str, *, follow: bool) -> AsyncGenerator[Event]:
+    from teamwright.values.events.event import Event
+
     if not follow:
         for event in await engine.journal.read(run_id):
             yield event
@@ -177,18 +189,26 @@ def _check_member(member: str, history: RunHistory) -> None:
         raise UnknownName("member", member, sorted(known))
 
 
+def _new_tool_calls() -> ToolCalls:
+    from teamwright.cli.views.tool_calls import ToolCalls
+
+    return ToolCalls()
+
+
 @dataclass(slots=True)
 class LogBook:
     """Folds events into log lines: it tracks whose ask each key belongs to and when asks and calls began."""
 
     journal: Journal
     full: bool = False
-    _asks: dict[str, AgentAsked] = field(default_factory=dict[str, AgentAsked])
+    _asks: dict[str, AgentAsked] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict[str, float])
-    _calls: ToolCalls = field(default_factory=ToolCalls)
+    _calls: ToolCalls = field(default_factory=_new_tool_calls)
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
+        from teamwright.values.events.agent import AgentAsked, AgentCalled
+
         if isinstance(event.fact, AgentAsked):
             self._asks[event.key] = event.fact
         if isinstance(event.fact, AgentAsked | AgentCalled):
@@ -209,6 +229,10 @@ class LogBook:
 
     async def _tool_text(self, event: Event) -> str | None:
         """The text about a tool call, with its arguments or its result; none for other events."""
+        from teamwright.cli.views.tool_calls import call_text, event_texts, folded_texts, with_texts
+        from teamwright.history.wording import note_text
+        from teamwright.values.events.agent import AgentCalled, AgentCallRejected, AgentReturned
+
         if not self._calls.is_about(event):
             return None
         texts = (await event_texts(self.journal, event))[event.number]
@@ -226,6 +250,10 @@ class LogBook:
         return with_texts(said, texts, full=self.full)
 
     async def _text(self, event: Event) -> str | None:
+        from teamwright.values.events.agent import AgentAsked
+        from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunStarted
+        from teamwright.values.events.team import TeamStarted
+
         match event.fact:
             case RunStarted(task=task, origin=None, attachments=attachments):
                 return f"run started: {await self._first_line(task)}{_with_files(attachments)}"
@@ -243,6 +271,11 @@ class LogBook:
                 return await self._text_of_call(event)
 
     async def _text_of_call(self, event: Event) -> str | None:
+        from teamwright.cli.views.tool_calls import call_text
+        from teamwright.cli.views.view import message_texts
+        from teamwright.history.wording import detail_text, note_text
+        from teamwright.values.events.agent import AgentCalled, AgentProgressed, AgentReplied, AgentReturned
+
         took = seconds_text(max(0.0, event.time - self._began.get(event.key, event.time)))
         match event.fact:
             case AgentCalled(in_doubt=False) as fact:
@@ -260,10 +293,14 @@ class LogBook:
                 return note_text(event) or detail_text(event)
 
     async def _first_line(self, body: str) -> str:
+        from teamwright.journal.codec import decode_body
+
         return _shortened(one_line(str(decode_body((await self.journal.bodies([body]))[body]))))
 
 
 def _with_files(attachments: Sequence[Artifact]) -> str:
+    from teamwright.agents.attachments import file_text
+
     return f" (with {', '.join(map(file_text, attachments))})" if attachments else ""
 
 
@@ -272,6 +309,11 @@ def _shortened(text: str) -> str:
 
 
 def _level(event: Event) -> str:
+    from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReturned
+    from teamwright.values.events.run import RunLogged, RunNotified
+    from teamwright.values.events.team import TeamEvaluationResult
+    from teamwright.values.verdicts import JUDGED
+
     match event.fact:
         case RunLogged(level=level):
             return level
@@ -283,7 +325,61 @@ def _level(event: Event) -> str:
             return "warning"
         case TeamEvaluationResult(verdict=verdict):
             return "warning" if verdict.warnings or verdict.outcome not in JUDGED else "info"
-        case fact if isinstance(fact, WARNINGS):
+        case _ if event.kind in WARNINGS:
             return "warning"
         case _:
             return "info"
+
+
+def tail(
+    run: Run,
+    after: Annotated[int, typer.Option("--after", min=0, metavar="N", help="Start after event N.")] = 0,
+    events: Events = False,
+    full: Full = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Follow a run until it stops.
+
+    Another process may drive it. Each line starts with its event number, from which --after can continue.
+    """
+    from teamwright.cli.views.drive import ViewOptions
+
+    shown = ViewOptions(json=json, events=events, out=out, full=full)
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        await follow(engine, found.id, after, shown)
+        return 0
+
+    return with_run(run, work)
+
+
+async def follow(engine: Engine, run_id: str, after: int, shown: ViewOptions) -> None:
+    """Show the events after a number as they arrive, then the run's status."""
+    from teamwright.cli.views.results import status_text, why_text
+    from teamwright.cli.views.view import EventLines, PlainLines, Silent
+
+    lines: list[str] = []
+    write = write_result if shown.out is None else lines.append
+    view: View = PlainLines(engine.journal, write, numbered=True, full=shown.full)
+    if shown.events or shown.json:
+        view = EventLines(engine.journal, full=shown.full) if shown.events else Silent()
+    known = await engine.journal.read(run_id, 0, after) if after else []
+    if after and len(known) < after:
+        last = known[-1].number if known else 0
+        raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is past the last one.")
+    for event in known:
+        view.catch_up(event)
+    if known or shown.json:  # otherwise the first lines say so
+        found = await engine.runs.find(run_id)
+        if found is not None and found.status == "queued":
+            say(f"run {run_id} waits in its queue for a worker")
+    async for item in engine.runs.follow(run_id, after, parts=True):
+        await view.show(item)
+    ended = await engine.runs.result(run_id)
+    if shown.json:
+        write_json(ended.to_json(), shown.out)
+    elif not shown.events:
+        lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
+        write_result("\n".join(lines), shown.out)

@@ -11,19 +11,80 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import JsonValue
 
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
-from teamwright.cli.text.table import check_statuses
+from teamwright.cli.terminal.open import with_journal
+from teamwright.cli.terminal.options import Run
+from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import RunIsLive, UsageError
-from teamwright.values.results import FINAL, RunSummary
 from teamwright.values.text.display import count_text, size_text
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from teamwright.journal.protocol import Journal
+    from teamwright.values.results import RunSummary
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def delete(run: Run, yes: Yes = False, json: Json = False, out: Out = None) -> int:
+    """Delete one run for good: its record, its texts and files, its inbox, and its child runs.
+
+    A run that is driven or queued is refused; cancel it first. Texts that other runs refer to stay.
+    """
+    from teamwright.cli.terminal.open import find_run
+
+    check_out(out)
+
+    async def work(journal: Journal) -> int:
+        deleted = await delete_run(journal, await find_run(journal, run), yes=yes)
+        if json:
+            write_json(deleted.to_json(), out)
+        else:
+            write_result(deleted.to_text(), out)
+        return 0
+
+    return with_journal(work)
+
+
+def prune(
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Only runs started longer ago: 90s, 30m, 12h, 7d, 4w."),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", help="Only this status, also interrupted or paused; may be repeated."),
+    ] = None,
+    keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="Keep the newest N of them.")] = 0,
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Delete runs that have ended, and free their disk space."""
+    from teamwright.cli.terminal.options import seconds_of
+
+    check_out(out)
+    wanted = Prune(
+        seconds_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
+    )
+
+    async def work(journal: Journal) -> int:
+        pruned = await wanted.run(journal)
+        if json:
+            write_json(pruned.to_json(), out)
+        else:
+            write_result(pruned.to_text(), out)
+        return 0
+
+    return with_journal(work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +129,9 @@ class Prune:
 
     def choose(self, runs: list[RunSummary], now: float) -> list[RunSummary]:
         """The runs to delete; `runs` are newest first. Child runs go with their parent, and never without it."""
+        from teamwright.cli.runs.list import check_statuses
+        from teamwright.values.results import FINAL
+
         statuses = set(check_statuses(self.statuses)) or FINAL
         matching = [
             family

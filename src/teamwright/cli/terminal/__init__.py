@@ -1,1 +1,1 @@
-"""The terminal: stdout, stderr, options, interrupts and exit codes."""
+"""What all commands share: output, options, errors, interrupts, and opening the journal and teams."""

@@ -1,15 +1,46 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, what they mean, and the options that wings add to commands."""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
 
 import typer
 
+from teamwright.errors import UsageError
+from teamwright.wings import hooks
+
 if TYPE_CHECKING:
     from teamwright.values.limits.limits import Limits
+    from teamwright.values.specs.manifest import Source
 
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+CHANGES = "changes"
+"""The argument of a command that takes what the options of wings ask for."""
+STDIN = "-"
+ManifestOrTask = Annotated[
+    str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
+]
+TaskText = Annotated[
+    str | None, typer.Argument(metavar="[TASK]", help="What the team should do; `-` reads it from stdin.")
+]
+RunId = Annotated[
+    str | None, typer.Option("--run-id", metavar="ID", help="Id of the run; an id that exists is not run again.")
+]
+TaskFile = Annotated[
+    str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
+]
+Attach = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach", metavar="FILE", help="Attach an image or another file to the task; repeat it for more files."
+    ),
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique prefix of it, or `last`.")]
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")]
 With = Annotated[
@@ -56,7 +87,6 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
     """The limits given on the command line, or None if there are none."""
     from pydantic import ValidationError
 
-    from teamwright.errors import UsageError
     from teamwright.values.limits.limits import Limits
     from teamwright.values.text.validation_messages import misfits_of
 
@@ -67,3 +97,83 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
     except ValidationError as error:
         first = misfits_of(error, given)[0]
         raise UsageError(f"--max-{first.at[0]} {first.text}.") from error
+
+
+def seconds_of(text: str, what: str = "an age") -> float:
+    """Return the seconds of a duration such as 7d; messages call it `what`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is not {what}; write a number and a unit, for example 90s, 30m, 12h, 7d or 4w.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+class SourceChange(Protocol):
+    """A change of the team before its run starts."""
+
+    def apply(self, source: Source, limits: Limits | None) -> Source:
+        """Return the changed source, and print what was changed and why."""
+        ...
+
+    def task(self, source: Source) -> str | None:
+        """Return the task of a run to which none was given; `None` if it needs one."""
+        ...
+
+
+class AddedOptions(Protocol):
+    """Options of a wing: keyword parameters as Typer reads them, and what they ask for."""
+
+    @property
+    def parameters(self) -> Sequence[Parameter]: ...
+
+    def read(self, **given: Any) -> SourceChange | None:
+        """Return the change that the options ask for, or None."""
+        ...
+
+
+def with_options(command: Callable[..., int], place: str) -> Callable[..., int]:
+    """Return the command with the options that wings bring for this place."""
+    added: list[AddedOptions] = hooks(place)
+
+    def call(**given: Any) -> int:
+        read = [one.read(**{option.name: given.pop(option.name) for option in one.parameters}) for one in added]
+        return command(**given, changes=tuple(change for change in read if change is not None))
+
+    hints = get_type_hints(command, include_extras=True)
+    given = {name: one for name, one in signature(command).parameters.items() if name != CHANGES}
+    parameters = [one.replace(annotation=hints[name]) for name, one in given.items()]
+    parameters += [option for one in added for option in one.parameters]
+    call.__doc__, call.__name__ = command.__doc__, command.__name__
+    call.__signature__ = signature(command).replace(parameters=parameters, return_annotation=int)  # pyright: ignore[reportFunctionMemberAccess]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
+
+
+def read_task(task: str | None, file: str | None = None, what: str = "task") -> str | None:
+    """The task from the argument, a file or stdin; messages call it `what`."""
+    if task is not None and file is not None:
+        raise UsageError(f"The {what} is given twice, as an argument and with --file; remove one of them.")
+    try:
+        if STDIN in {task, file}:
+            return _decode_task(sys.stdin.buffer.read(_task_limit() + 1), f"{what} in stdin")
+        if file is None:
+            return task
+        with Path(file).open("rb") as opened:
+            return _decode_task(opened.read(_task_limit() + 1), f"{what} in {file!r}")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"The {what} can't be read from {file or STDIN!r}: {reason}.") from error
+
+
+def _task_limit() -> int:
+    from teamwright.runtime.driver.run_input import LARGEST_TASK
+
+    return LARGEST_TASK
+
+
+def _decode_task(content: bytes, what: str) -> str:
+    if len(content) > (limit := _task_limit()):
+        raise UsageError(f"The {what} is larger than {limit // 1024} KiB; give the team a tool to read it.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The {what} is not UTF-8 text: {error.reason} at byte {error.start}.") from error

@@ -1,7 +1,9 @@
 """All output of the program: results on stdout or in a file, everything else on stderr.
 
 Control characters are removed and texts that look like secrets are masked. A result that can't be written is an error;
-a message on stderr that can't be written is dropped.
+a message on stderr that can't be written is dropped. A stream of JSON lines is kept free of anything else: libraries,
+warnings and C code write to the file descriptors, so these lead through a pipe to a thread, which writes a JSON line
+for each text. Nothing there may raise into the program whose output it carries.
 """
 
 from __future__ import annotations
@@ -10,13 +12,19 @@ import errno
 import json
 import os
 import re
+import select
 import stat
 import sys
+import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO, cast
+from typing import TYPE_CHECKING, Annotated, Final, TextIO, cast
 
 import typer
 
@@ -24,6 +32,7 @@ from teamwright.values.secrets.patterns import mask_text, mask_value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
 
 GATE_FAILED = 1
 """The exit code of a command whose result fails a gate."""
@@ -246,3 +255,144 @@ def report_failed_gates(messages: Iterable[str]) -> int:
     for message in printed:
         say(message)
     return GATE_FAILED if printed else 0
+
+
+QUIET_SECONDS: Final = 0.05
+"""Lines that follow each other faster, such as those of a traceback, become one."""
+DRAIN_SECONDS: Final = 2.0
+"""How long the end of the program may wait for its last lines: a child that lives on may hold the pipe."""
+LONGEST: Final = 64 * 1024
+_OUT, _ERR = 1, 2
+
+
+def wants_json_lines(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for a log of JSON lines."""
+    return "worker" in arguments and ("--log=json" in arguments or ("--log", "json") in pairwise(arguments))
+
+
+@contextmanager
+def json_lines() -> Generator[None]:
+    """Let all that the process writes within the block be lines of JSON on its stderr, and nothing on its stdout."""
+    if not _are_real_streams():
+        yield
+        return
+    carrier = _Carrier()
+    register_drain(carrier.close)
+    try:
+        yield
+    finally:
+        carrier.close()
+
+
+def _are_real_streams() -> bool:
+    """Whether the streams of Python are those of the process, and not of a test or an embedding program."""
+    try:
+        return (sys.stdout.fileno(), sys.stderr.fileno()) == (_OUT, _ERR)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+class _Carrier:
+    """Carries what is written to the two file descriptors to the real stderr, as lines of JSON."""
+
+    def __init__(self) -> None:
+        self._kept, self._streams = (os.dup(_OUT), os.dup(_ERR)), (sys.stdout, sys.stderr)
+        _flush(self._streams)
+        self._source, target = os.pipe()
+        for descriptor in (_OUT, _ERR):
+            os.dup2(target, descriptor)
+        os.close(target)
+        # Those of before remember whether they led to a file, and ask the pipe for a position in it.
+        sys.stdout, sys.stderr = (_stream_on(descriptor) for descriptor in (_OUT, _ERR))
+        self._thread = threading.Thread(target=self._carry, name="json-lines", daemon=True)
+        self._thread.start()
+        self._is_open = True
+
+    def close(self) -> None:
+        """Give the descriptors back, and wait until all is carried."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        _flush((sys.stdout, sys.stderr, *self._streams))
+        sys.stdout, sys.stderr = self._streams
+        for kept, descriptor in zip(self._kept, (_OUT, _ERR), strict=True):
+            os.dup2(kept, descriptor)
+        self._thread.join(DRAIN_SECONDS)
+
+    def _carry(self) -> None:
+        rest, others = b"", list[str]()
+        while True:
+            ready = bool(select.select([self._source], [], [], QUIET_SECONDS if others else None)[0])
+            chunk = os.read(self._source, LONGEST) if ready else b""
+            *lines, rest = (rest + chunk).split(b"\n")
+            if ready and (not chunk or len(rest) > LONGEST):  # the end, or a line without one
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                text = line.decode("utf-8", "replace")
+                if _is_record(text):
+                    self._write_others(others)
+                    self._write(text)
+                elif text.strip():
+                    others.append(text)
+            if not ready or not chunk or sum(map(len, others)) > LONGEST:
+                self._write_others(others)
+            if ready and not chunk:
+                return
+
+    def _write_others(self, lines: list[str]) -> None:
+        if lines:
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self._write(json.dumps({"time": time, "event": "output", "detail": clean("\n".join(lines))}))
+            lines.clear()
+
+    def _write(self, line: str) -> None:
+        data = line.encode("utf-8", "replace") + b"\n"
+        with suppress(OSError):
+            while data:
+                data = data[os.write(self._kept[1], data) :]
+
+
+def _flush(streams: Iterable[TextIO]) -> None:
+    for stream in streams:
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _stream_on(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+
+
+def _is_record(text: str) -> bool:
+    if not text.startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+INTERVAL = 2.0
+"""Seconds between two lines, and before the first one."""
+
+
+@dataclass(slots=True)
+class ProgressCounter:
+    """A progress callback; `what` names the things that it counts."""
+
+    what: str
+    _printed_at: float = field(default_factory=time.monotonic)
+
+    def __call__(self, done: int, total: int) -> None:
+        """Print the progress, unless the work is done or the last line is recent."""
+        now = time.monotonic()
+        if done < total and now - self._printed_at >= INTERVAL:
+            self._printed_at = now
+            say(f"{done} of {total} {self.what}")
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as text with aligned columns."""
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

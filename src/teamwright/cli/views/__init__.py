@@ -1,1 +1,1 @@
-"""Views of a run as it happens."""
+"""What a person sees of a run while it is driven, and how they answer it."""

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from teamwright.cli.terminal.output import clean, one_line, result_stream, say, write_text
-from teamwright.cli.views.tool_lines import ToolLines
+from teamwright.cli.views.tool_calls import ToolLines
 from teamwright.cli.views.view import WIDEST_LINE, message_texts
 from teamwright.history.member_board import Board, OpenTurn
 from teamwright.history.wording import mark_of, note_text

@@ -17,10 +17,9 @@ from rich.live import Live
 from rich.text import Text
 
 from teamwright.cli.terminal.output import clean, one_line
-from teamwright.cli.text.budgets import open_lines
-from teamwright.cli.text.failures import ShownFailures
-from teamwright.cli.views.tool_lines import ToolLines
-from teamwright.cli.views.view import CUT, Repeats, message_texts, row_words
+from teamwright.cli.views.results import open_lines
+from teamwright.cli.views.tool_calls import ToolLines
+from teamwright.cli.views.view import CUT, Repeats, ShownFailures, message_texts, row_words
 from teamwright.history.member_board import Board, MemberRow, State
 from teamwright.history.wording import mark_of, note_text
 from teamwright.runtime.driver.steady_clock import steady_clock

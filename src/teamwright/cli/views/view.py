@@ -1,4 +1,8 @@
-"""Views of a run in progress: plain lines for files and pipes, and a silent one."""
+"""Views of a run in progress: plain lines for files and pipes, lines of JSON for programs, and a silent one.
+
+Events are shown when they are durable, and pieces of responses when they arrive. A failure is shown once, where it
+happened.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,43 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from teamwright.cli.terminal.output import clean, one_line, say
-from teamwright.cli.text.failures import ShownFailures
-from teamwright.cli.views.tool_lines import ToolLines
+from pydantic import JsonValue
+
+from teamwright.cli.terminal.output import clean, one_line, say, write_json_line
+from teamwright.cli.views.tool_calls import ToolCalls, ToolLines, event_texts, folded_texts
 from teamwright.history.member_board import Board, MemberRow, OpenTurn, State
 from teamwright.history.wording import mark_of, note_text
 from teamwright.runtime.driver.steady_clock import steady_clock
-from teamwright.values.events.agent import AgentFailed, AgentReplied
-from teamwright.values.events.event import AnyDelta, Event
+from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied
+from teamwright.values.events.event import AnyDelta, ArgumentsDelta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamHandoff, TeamStarted
+from teamwright.values.secrets.patterns import MaskedStream
 from teamwright.values.text.display import cut, number_text, seconds_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
+
+
+class ShownFailures:
+    """Folds events: a turn often fails with the message of its last call, and a team with that of a member."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, str] = {}
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event, after it was asked about."""
+        if isinstance(event.fact, AgentCallFailed) and event.fact.retry_in is None:
+            self._messages[event.scope] = event.fact.message
+        elif isinstance(event.fact, AgentFailed):
+            self._messages.pop(event.key, None)
+
+    def has(self, event: Event) -> bool:
+        """Whether an event is a failure whose cause was shown before."""
+        if not isinstance(event.fact, AgentFailed):
+            return False
+        return bool(event.fact.path) or self._messages.get(event.key) == event.fact.message
+
 
 WIDEST_LINE = 160
 CUT = " (cut at its output cap)"
@@ -234,3 +261,74 @@ def live_view(journal: Journal, *, quiet: bool, full: bool = False) -> View:
 
         return LiveView(journal, full=full)
     return PlainLines(journal, full=full, pulse=PULSE_SECONDS)
+
+
+class EventLines:
+    """Prints events and deltas, and nothing else.
+
+    The events of tool calls have `texts`, their arguments and results, folded; with `full`, every event has its texts,
+    whole.
+    """
+
+    def __init__(self, journal: Journal, *, full: bool = False) -> None:
+        self._journal, self._full = journal, full
+        self._calls = ToolCalls()
+        self._parts: dict[tuple[str, int], DeltaLines] = {}
+
+    def catch_up(self, event: Event) -> None:
+        """Apply an event without printing it."""
+        self._calls.apply(event)
+
+    async def show(self, item: Event | AnyDelta) -> None:
+        """Print an event or a delta."""
+        if not isinstance(item, Event):
+            self._show_delta(item)
+            return
+        for key in [key for key in self._parts if key[0] == item.scope]:  # the response is complete, or has failed
+            self._parts.pop(key).finish()
+        line = item.to_json()
+        if (self._full or self._calls.is_about(item)) and (
+            texts := (await event_texts(self._journal, item))[item.number]
+        ):
+            line["texts"] = texts if self._full else folded_texts(texts)
+        self._calls.apply(item)
+        write_json_line(line)
+
+    def close(self) -> None:
+        """Do nothing: every line is complete."""
+
+    def _show_delta(self, delta: AnyDelta) -> None:
+        call = delta.call if isinstance(delta, ArgumentsDelta) else 0
+        part = delta.key, {"delta.text": 0, "delta.thinking": -1}.get(delta.kind, call)
+        if delta.offset == 0:
+            self._parts[part] = DeltaLines()
+        if part in self._parts:  # a part is masked from its beginning, or not shown
+            self._parts[part].add(delta)
+
+
+class DeltaLines:
+    """The lines of one part of a response. A word that may be a secret is held back until it is complete."""
+
+    def __init__(self) -> None:
+        self._masked, self._offset = MaskedStream(), 0
+        self._last: AnyDelta | None = None
+
+    def add(self, delta: AnyDelta) -> None:
+        """Print the next piece, as far as it is known to be no secret."""
+        self._last = delta
+        self._print(delta, self._masked.feed(delta.text))
+
+    def finish(self) -> None:
+        """Print what was held back."""
+        if self._last is not None:
+            self._print(self._last, self._masked.flush())
+
+    def _print(self, delta: AnyDelta, text: str) -> None:
+        if text:
+            write_json_line(_line(delta, text, self._offset))
+            self._offset += len(text)
+
+
+def _line(delta: AnyDelta, text: str, offset: int) -> dict[str, JsonValue]:
+    head: dict[str, JsonValue] = {"domain": "delta", "kind": delta.kind}
+    return {"run_id": delta.run_id, **head, **delta.to_json(), "text": text, "offset": offset}

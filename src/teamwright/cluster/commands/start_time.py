@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from teamwright.cli.terminal.duration import seconds_of
+from teamwright.cli.terminal.options import seconds_of
 from teamwright.errors import UsageError
 
 FARTHEST: Final = 100 * 366 * 86400.0

@@ -69,7 +69,7 @@ def _fields(found: ClusterStatus) -> dict[str, JsonValue]:
 
 
 def _lines(found: ClusterStatus) -> Iterator[str]:
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
     from teamwright.cluster.queue_entries import is_branch_queue
     from teamwright.values.text.display import NOTHING, count_text, seconds_text
 

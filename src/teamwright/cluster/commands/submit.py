@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import run_on_loop
-from teamwright.cli.interactive.team_source import load_manifest
-from teamwright.cli.run import Attach, RunId, TaskFile, TaskText, read_task
+from teamwright.cli.terminal.open import load_manifest, run_on_loop
 from teamwright.cli.terminal.options import (
     AllowRoot,
+    Attach,
     Events,
     Full,
     ManifestPath,
@@ -25,8 +24,12 @@ from teamwright.cli.terminal.options import (
     MaxUsd,
     Model,
     Quiet,
+    RunId,
+    TaskFile,
+    TaskText,
     TeamName,
     With,
+    read_task,
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
@@ -36,7 +39,7 @@ from teamwright.cluster.wing import WING
 from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
-    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.views.drive import ViewOptions
     from teamwright.cluster.submission import PreparedTeam
     from teamwright.journal.postgres.stores import PostgresSchedules
     from teamwright.journal.protocol import Batch
@@ -164,14 +167,14 @@ def submit(
 
 
 def _view_options(json: bool, events: bool, quiet: bool, out: Path | None, full: bool) -> ViewOptions:
-    from teamwright.cli.interactive.drive import ViewOptions
+    from teamwright.cli.views.drive import ViewOptions
 
     return ViewOptions(json, events, quiet, out, no_input=True, full=full)
 
 
 def _submit_guarded(submission: Submission, shown: ViewOptions) -> int:
     """Submit a run. Only results go to stdout, and an invalid manifest is reported with every mistake."""
-    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.cli.terminal.open import check_new_id
     from teamwright.cli.validate import validate_on_error
 
     check_new_id(submission.run_id)
@@ -184,7 +187,7 @@ async def _submit(submission: Submission, shown: ViewOptions) -> int:
         from teamwright.cluster.queue_client import QueueClient
         from teamwright.cluster.queue_entries import check_own_queue, check_priority
         from teamwright.cluster.status import cluster_journal, has_worker
-    from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.cli.terminal.open import extend_sys_path
     from teamwright.runtime.admission.same_run import require_same_run
     from teamwright.runtime.engine import Engine
 
@@ -338,8 +341,8 @@ async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptio
     """Show a run as it goes on, on whichever worker, until it has ended or waits for a person."""
     from asyncio import CancelledError
 
-    from teamwright.cli.interactive.drive import report_end
     from teamwright.cli.terminal.interrupts import raise_on_interrupt
+    from teamwright.cli.views.drive import report_end
     from teamwright.cluster.status import follow_queued
 
     view = shown.view(engine)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import typer
 
-from teamwright.cli.interactive.open import run_on_loop
-from teamwright.cli.terminal.duration import seconds_of
+from teamwright.cli.terminal.open import run_on_loop
+from teamwright.cli.terminal.options import seconds_of
 from teamwright.cli.terminal.output import flush_all, one_line, redirect_prints, say
 from teamwright.cluster.wing import WING
 
@@ -95,7 +95,7 @@ def worker(
         from teamwright.teams.run_files import FileCache
     from anyio.to_thread import run_sync
 
-    from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.cli.terminal.open import extend_sys_path
 
     async def work() -> int:
         extend_sys_path()

@@ -138,7 +138,7 @@ def _write(found: Sequence[ExpertTemplate], out: Path | None, *, json: bool) -> 
     if json:
         write_json([one.to_json() for one in found], out)
     elif found:
-        from teamwright.cli.text.table import columns
+        from teamwright.cli.terminal.output import columns
 
         rows = [(one.name, "" if one.built_in else "own", one_line(one.description)) for one in found]
         if not any(own for _, own, _ in rows):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.interactive.open import run_on_loop
-from teamwright.cli.run import RunId, TaskFile, read_task
+from teamwright.cli.terminal.open import run_on_loop
 from teamwright.cli.terminal.options import (
     Events,
     Full,
@@ -21,6 +20,9 @@ from teamwright.cli.terminal.options import (
     MaxUsd,
     NoInput,
     Quiet,
+    RunId,
+    TaskFile,
+    read_task,
     run_limits,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say
@@ -29,8 +31,8 @@ from teamwright.experts.commands.app import DEFAULT, Folder
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.cli.interactive.prompt import Prompt
+    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.cli.views.prompt import Prompt
     from teamwright.experts.routing import AskRequest, DraftedTeam, Route, Router
     from teamwright.runtime.admission.confirm_request import Confirmer
     from teamwright.runtime.engine import Engine
@@ -113,8 +115,8 @@ def ask(
     out: Out = None,
 ) -> int:
     """Answer a task with one agent or a team of experts, and say which and why."""
-    from teamwright.cli.interactive.drive import ViewOptions
-    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.cli.terminal.open import check_new_id
+    from teamwright.cli.views.drive import ViewOptions
     from teamwright.errors import UsageError
     from teamwright.teams.load import resolve_model
 
@@ -130,8 +132,8 @@ def ask(
 
 
 async def _ask(options: AskOptions, shown: ViewOptions) -> int:
-    from teamwright.cli.interactive.drive import drive, report_end
-    from teamwright.cli.interactive.open import new_engine
+    from teamwright.cli.terminal.open import new_engine
+    from teamwright.cli.views.drive import drive, report_end
     from teamwright.experts.routing import parse_request
     from teamwright.runtime.admission.same_run import require_same_task
     from teamwright.teams.load import team_from_source
@@ -159,7 +161,7 @@ async def _ask(options: AskOptions, shown: ViewOptions) -> int:
 
 async def _follow(engine: Engine, run_id: str, shown: ViewOptions) -> int:
     """Report a run that exists already: nothing is routed or formed again."""
-    from teamwright.cli.interactive.drive import report_end
+    from teamwright.cli.views.drive import report_end
 
     say(f"run {run_id} exists already; nothing new is started")
     return await report_end(engine, await engine.runs.result(run_id), shown)
@@ -176,7 +178,7 @@ def _router(engine: Engine, options: AskOptions) -> Router:
 
 async def _routed_task(router: Router, request: AskRequest, options: AskOptions) -> RoutedTask:
     """Route the task, form its team, and say why."""
-    from teamwright.cli.text.formation import formation_of
+    from teamwright.cli.views.results import formation_of
 
     route = await router.route(request)
     tell = _silent if options.quiet else say
@@ -204,8 +206,8 @@ async def _confirmed(router: Router, request: AskRequest, routed: RoutedTask) ->
     """Show the plan with its forecast until the person decides or puts it off; an edit shows it again."""
     from rich.console import Console
 
-    from teamwright.cli.interactive.prompt import Keyboard, Prompt
-    from teamwright.cli.text.formation import formation_of
+    from teamwright.cli.views.prompt import Keyboard, Prompt
+    from teamwright.cli.views.results import formation_of
 
     prompt = Prompt(Console(stderr=True), Keyboard(sys.stdin.fileno()))
     while True:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, say, write_json, write_result
 from teamwright.values.text.display import NOTHING, number_text
 
@@ -66,7 +66,7 @@ def rate(
 
 
 async def _run_ids(journal: Journal, runs: Sequence[str] | None, team: str | None) -> list[str]:
-    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.cli.terminal.open import find_run
 
     found = [await find_run(journal, run) for run in runs] if runs else await journal.top_runs(MOST_RUNS)
     wanted = [one.id for one in found if team is None or one.team == team]
@@ -75,7 +75,7 @@ async def _run_ids(journal: Journal, runs: Sequence[str] | None, team: str | Non
 
 def ratings_text(ratings: Ratings) -> str:
     """The ratings as tables, the best first."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
 
     experts = [("EXPERT", "TEMPLATE", *HEADS)]
     experts += [(one_line(one.name), one_line(one.template) or NOTHING, *_cells(one)) for one in ratings.experts]

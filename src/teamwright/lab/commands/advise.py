@@ -48,7 +48,7 @@ def advise(
     outweigh published findings: for tokens and time, and for pass rates once their steps are judged. Code that the
     manifest names is listed, not loaded.
     """
-    from teamwright.cli.run import read_task
+    from teamwright.cli.terminal.options import read_task
     from teamwright.lab.advice import advise as advice
     from teamwright.lab.calibration import read_profile
 
@@ -72,7 +72,7 @@ def advise(
 def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
     """The team as its manifest declares it, without loading its code."""
     from teamwright.agents.functions.imports import code_not_loaded
-    from teamwright.cli.interactive.sys_path import report_unloaded_code
+    from teamwright.cli.terminal.open import report_unloaded_code
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
@@ -85,7 +85,7 @@ def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
 
 def advice_text(advice: Advice) -> str:
     """The advice with its reasons, the topologies side by side, and the published findings behind it."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
 
     rows: list[Sequence[str]] = [("TOPOLOGY", "SCORE", "PASS RATE", "TOKENS", "TIME", "OWN RUNS")]
     rows += [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.output import Json, check_out, say, write_file, write_json, write_result
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def calibrate(
     topology = topology_named(as_topology) if as_topology is not None else None
 
     async def work(journal: Journal) -> int:
-        from teamwright.cli.interactive.find_run import find_run
+        from teamwright.cli.terminal.open import find_run
         from teamwright.lab.calibration import calibrate as fitted
         from teamwright.lab.observations import observe
 
@@ -94,7 +94,7 @@ def _save_and_report(report: CalibrationReport, name: str, out: Path | None, *, 
 
 def calibration_text(report: CalibrationReport) -> str:
     """The fitted numbers, and the errors of the predictions before and after."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
     from teamwright.lab.calibration import FITTED
     from teamwright.lab.topology.profiles import TOPOLOGIES
     from teamwright.values.text.display import NOTHING

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import with_journal
 from teamwright.cli.terminal.interrupts import raise_on_interrupt
+from teamwright.cli.terminal.open import with_journal
 from teamwright.cli.terminal.options import (
     AllowRoot,
     ManifestPath,
@@ -80,8 +80,8 @@ def simulate(
     Your own team, strategies and policies run on a virtual clock, with simulated members. No model or tool is called,
     but code that the manifest names is loaded, as python would: only use manifests that you trust.
     """
-    from teamwright.cli.run import read_task
-    from teamwright.cli.terminal.progress import ProgressCounter
+    from teamwright.cli.terminal.options import read_task
+    from teamwright.cli.terminal.output import ProgressCounter
     from teamwright.lab.simulation.simulate import simulate as simulated
 
     check_out(out)
@@ -109,7 +109,7 @@ def simulate(
 @redirect_prints()
 def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_roots: Sequence[Path] = ()) -> Team:
     """The team as its manifest declares it; loads its code, but needs no provider keys."""
-    from teamwright.cli.interactive.sys_path import extend_sys_path
+    from teamwright.cli.terminal.open import extend_sys_path
     from teamwright.lab.simulation.trials import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
@@ -120,7 +120,7 @@ def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_r
 
 def simulation_text(report: SimulationReport) -> str:
     """The topologies side by side, and the bottleneck of each."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
 
     rows = _rows(report.shapes)
     lines = [f"{report.runs} simulated runs of {report.team!r}, seed {report.seed}", "", columns(rows)]
@@ -182,7 +182,7 @@ def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
 
 
 def _from_runs(runs: Sequence[str]) -> Learnt:
-    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.cli.terminal.open import find_run
     from teamwright.errors import UsageError
     from teamwright.lab.observations import learn
 

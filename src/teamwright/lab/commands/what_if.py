@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.interactive.open import with_run
+from teamwright.cli.terminal.open import with_run
 from teamwright.cli.terminal.options import MaxCalls, MaxSeconds, MaxTokens, MaxUsd, Run, run_limits
 from teamwright.cli.terminal.output import Json, Out, check_out, write_json, write_result
 from teamwright.errors import UsageError
@@ -76,7 +76,7 @@ def _model_option(written: str) -> tuple[str, str]:
 
 def report_text(report: WhatIfReport) -> str:
     """The report as a table: the run and each member, as recorded and as they would have been."""
-    from teamwright.cli.text.table import columns
+    from teamwright.cli.terminal.output import columns
 
     lines = [
         columns([HEADS, *_rows(report)]),

@@ -1,1 +1,0 @@
-"""Driving one run from a terminal."""

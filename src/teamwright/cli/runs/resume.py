@@ -1,0 +1,278 @@
+"""`teamwright runs resume`, `fork`, `checkpoint` and `checkpoints`: continue a run, or fork another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.runs.steer import Expert, report_receipt
+from teamwright.cli.terminal.open import (
+    extend_sys_path,
+    find_run,
+    load_manifest,
+    recorded_source,
+    with_engine,
+    with_run,
+)
+from teamwright.cli.terminal.options import (
+    AllowRoot,
+    Events,
+    Full,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    MovedTo,
+    NoInput,
+    Quiet,
+    Run,
+    run_limits,
+)
+from teamwright.cli.terminal.output import Json, Out, check_out, columns, say, write_json, write_result
+from teamwright.errors import UsageError
+from teamwright.values.text.display import NOTHING, number_text, price_text
+from teamwright.wings import required_hook
+
+if TYPE_CHECKING:
+    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.team import Team
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.results import RunSummary
+
+
+def resume(
+    run: Run,
+    *,
+    expert: Expert = None,
+    events: Events = False,
+    full: Full = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
+    allow_root: AllowRoot = None,
+    code: MovedTo = None,
+    team: Annotated[
+        Path | None,
+        typer.Option("--team", metavar="FILE", help="Resume with the team of this manifest in place of the recorded."),
+    ] = None,
+    submit: Annotated[
+        bool,
+        typer.Option("--submit", help="Put a submitted run back into its queue; workers drive it, not this process."),
+    ] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Resume an interrupted or paused run; with --expert, let this paused member take its turn.
+
+    Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
+    folders that were allowed then still are. --code is recorded: the next resume finds the folder by itself.
+    """
+    from teamwright.cli.views.drive import ViewOptions, drive, report_end
+    from teamwright.errors import UsageError
+
+    shown = ViewOptions(json, events, quiet, out, no_input, full)
+    check_out(out)
+    if submit and (code or team):
+        raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --team.")
+    if submit and expert is not None:
+        raise UsageError("--submit gives the whole run to workers, and --expert resumes one member; use one of them.")
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        if submit:
+            resubmit_run = required_hook("resubmit_run", "--submit")
+            return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
+        from teamwright.cli.terminal.open import extend_sys_path
+
+        if expert is not None:
+            receipt = await engine.runs.resume_member(found.id, expert)
+            if receipt.status != "sent":
+                return report_receipt(receipt, out, json=json)
+        history = await engine.runs.history(found.id)
+        extend_sys_path()
+        past = list(history.events)
+        made = await team_to_resume(engine, found.id, allow_root, code, team)
+        handle = await engine.start_resume(found.id, team=made)
+        return await report_end(engine, await drive(engine, handle, shown, past), shown)
+
+    return with_run(run, work)
+
+
+def fork(
+    run: Run,
+    *,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="POINT",
+            help="Fork at a checkpoint, by its name or number, or at an event number.",
+        ),
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Fork just before the failure.")] = False,
+    task: Annotated[str | None, typer.Option("--task", help="Use another task.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for new calls.")] = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Id of the new run.")] = None,
+    events: Events = False,
+    full: Full = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
+    allow_root: AllowRoot = None,
+    code: MovedTo = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Start a new run from the record of another one.
+
+    Calls that are unchanged are not paid again. Code that the run's manifest names is loaded, as when it was started;
+    folders that were allowed then still are.
+    """
+    from teamwright.cli.terminal.open import check_new_id
+    from teamwright.cli.views.drive import ViewOptions
+    from teamwright.errors import UsageError
+
+    shown = ViewOptions(json, events, quiet, out, no_input, full)
+    check_out(out)
+    check_new_id(run_id)
+    if at is not None and retry:
+        raise UsageError("--at and --retry both say where to fork; use one of them.")
+    limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
+    wanted = Fork(run, at, retry, task, run_id, model, limits, tuple(allow_root or ()), code)
+    return with_engine(lambda engine: wanted.run(engine, shown))
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where to fork a run, and what to change."""
+
+    run_id: str
+    at: str | None
+    retry: bool
+    task: str | None
+    new_id: str | None
+    model: str | None
+    limits: Limits | None
+    allow_roots: tuple[Path, ...] = ()
+    code: Path | None = None
+
+    async def run(self, engine: Engine, shown: ViewOptions) -> int:
+        """Fork and drive the new run."""
+        from teamwright.cli.views.drive import drive, report_end
+        from teamwright.teams.preflight import check_ready
+
+        found = await find_run(engine.journal, self.run_id)
+        extend_sys_path()
+        team = await self._team(engine, found.id)
+        if team is not None:
+            await check_ready(team, engine.models)
+        handle = await engine.start_fork(
+            found.id,
+            at=self.at,
+            retry=self.retry,
+            task=self.task,
+            new_id=self.new_id,
+            team=team,
+            limits=self.limits,
+        )
+        if not shown.quiet:
+            say(f"run {handle.run_id} is a fork of {found.id}")
+        shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
+        ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
+        return await report_end(engine, ended, shown)
+
+    async def _team(self, engine: Engine, run_id: str) -> Team | None:
+        """The team with another model or other folders; None lets the engine build it from the record."""
+        from teamwright.teams.load import source_with_limits
+
+        if self.model is None and not self.allow_roots and self.code is None:
+            return None
+        found = await recorded_source(engine, run_id, self.model, self.allow_roots, self.code)
+        if self.limits is not None:
+            found = found.changed(partial(source_with_limits, limits=self.limits))
+        return found.build(engine.models, recorded=True)
+
+
+async def team_to_resume(
+    engine: Engine, run_id: str, allow_roots: Sequence[Path] | None, code: Path | None, file: Path | None
+) -> Team | None:
+    """The team of a run in other folders, or of another file; None lets the engine build it from the record."""
+    from teamwright.teams.load import source_of, team_from_source
+
+    if file is None:
+        if not allow_roots and code is None:
+            return None
+        found = await recorded_source(engine, run_id, allow_roots=allow_roots or (), code=code)
+        return found.build(engine.models, recorded=True)
+    if code is not None:
+        raise UsageError("--code says where the manifest of the run is now, and --team names another; use one of them.")
+    loaded = load_manifest([file], None)
+    recorded = (await engine.runs.history(run_id)).record.source().team
+    declared = {*loaded.manifest.teams, *loaded.manifest.agents}
+    source = source_of(loaded, team=recorded if recorded in declared else None, allow_roots=allow_roots or ())
+    return team_from_source(source, engine.models)
+
+
+def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
+    """List the checkpoints of a run, at which it can be forked."""
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+
+        points = await engine.runs.checkpoints(found.id)
+        if json:
+            write_json([point.to_json() for point in points], out)
+        else:
+            write_result(points_table(points), out)
+        return 0
+
+    return with_run(run, work)
+
+
+def checkpoint(
+    run: Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the checkpoint.")],
+    by: Annotated[str, typer.Option("--by", help="Who sets it, which is recorded.")] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Set a named checkpoint at the current point of a run.
+
+    `runs fork RUN --at NAME` forks there.
+    """
+    check_out(out)
+
+    async def work(engine: Engine, found: RunSummary) -> int:
+        made = await engine.runs.checkpoint(found.id, name, by=by)
+        if json:
+            write_json(made.to_json(), out)
+        else:
+            write_result(f"checkpoint {made.name} (event {made.number})", out)
+        say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
+        return 0
+
+    return with_run(run, work)
+
+
+HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
+
+
+def points_table(points: Sequence[Checkpoint]) -> str:
+    """One line per checkpoint, oldest first."""
+    return columns([HEADS, *(_cells(point) for point in points)])
+
+
+def _cells(point: Checkpoint) -> tuple[str, ...]:
+    clock = datetime.fromisoformat(point.at).astimezone().strftime("%H:%M:%S")
+    price = NOTHING if point.usd is None else price_text(point.usd)
+    return (str(point.number), point.name, clock, number_text(point.total_tokens), price, point.after)

@@ -1,1 +1,0 @@
-"""Values as text for a terminal. Pure: values in, text out."""
