@@ -15,12 +15,12 @@ WING = Wing(
     commands={
         "submit": "teamwright.cluster.commands.submit:submit",
         "worker": "teamwright.cluster.commands.worker:worker",
-        "cluster": "teamwright.cluster.commands.app:app",
+        "cluster": "teamwright.cluster.commands.status:app",
     },
     hooks={
         "shared_engine": "teamwright.cluster.placement:engine_parts",
-        "resubmit_run": "teamwright.cluster.commands.resubmit:resubmit_run",
-        "leave_queue": "teamwright.cluster.commands.resubmit:leave_queue",
+        "resubmit_run": "teamwright.cluster.commands.submit:resubmit_run",
+        "leave_queue": "teamwright.cluster.commands.submit:leave_queue",
         "live_transport": "teamwright.cluster.wing:open_redis",
         "routes": "teamwright.cluster.routes:router",
     },

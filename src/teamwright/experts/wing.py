@@ -4,7 +4,7 @@ from teamwright.wings import Wing
 
 WING = Wing(
     name="experts",
-    commands={"ask": "teamwright.experts.commands.ask:ask", "experts": "teamwright.experts.commands.app:app"},
+    commands={"ask": "teamwright.experts.commands:ask", "experts": "teamwright.experts.commands:app"},
     hooks={
         "expand_agents": "teamwright.experts.declarations:expand",
         "routes": "teamwright.experts.routes:router",

@@ -5,10 +5,10 @@ from teamwright.wings import Wing
 WING = Wing(
     name="lab",
     libraries=("resvg_py",),
-    commands={"lab": "teamwright.lab.commands.app:app", "runs what-if": "teamwright.lab.commands.what_if:what_if"},
+    commands={"lab": "teamwright.lab.commands.evaluate:app", "runs what-if": "teamwright.lab.commands.what_if:what_if"},
     hooks={
         "run_options": "teamwright.lab.commands.auto_topology:AUTO",
-        "plan_bundle": "teamwright.lab.commands.plan_bundle:bundle_plan",
+        "plan_bundle": "teamwright.lab.commands.auto_topology:bundle_plan",
         "check_plot": "teamwright.lab.evaluation.plots:check_file",
         "plot_kpis": "teamwright.lab.evaluation.plots:plot_kpis",
         "routes": "teamwright.lab.routes:router",

@@ -96,7 +96,7 @@ def _to_text(found: ConversationHistory) -> str:
 
 def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
     """One line per conversation, in columns."""
-    from teamwright.cli.runs.list import WIDEST_TEAM, _time_text
+    from teamwright.cli.runs.list import WIDEST_TEAM, time_text
 
     heads = ("CONVERSATION", "TEAM", "TURNS", "LAST RUN", "STATUS", "STARTED", "TOKENS", "PRICE")
     cells = [
@@ -106,7 +106,7 @@ def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
             str(one.turns),
             one_line(one.last_run),
             one.status,
-            _time_text(one.started_at),
+            time_text(one.started_at),
             number_text(one.total_tokens),
             NOTHING if one.usd is None else price_text(one.usd),
         )

@@ -136,7 +136,8 @@ def children_table(children: Sequence[RunSummary]) -> str:
     return columns(lines)
 
 
-def _time_text(time: str) -> str:
+def time_text(time: str) -> str:
+    """A recorded time in the user's time zone, to the minute."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M") if time else NOTHING
 
 
@@ -150,7 +151,7 @@ def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
         one_line(run.id),
         one_line(team),
         status,
-        _time_text(run.started_at),
+        time_text(run.started_at),
         seconds_text(run.seconds),
         number_text(run.total_tokens),
         price,

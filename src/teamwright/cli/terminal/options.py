@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, get_type_hints
 
 import typer
 
@@ -132,7 +132,7 @@ class AddedOptions(Protocol):
 
 def with_options(command: Callable[..., int], place: str) -> Callable[..., int]:
     """Return the command with the options that wings bring for this place."""
-    added: list[AddedOptions] = hooks(place)
+    added = cast("list[AddedOptions]", hooks(place))
 
     def call(**given: Any) -> int:
         read = [one.read(**{option.name: given.pop(option.name) for option in one.parameters}) for one in added]

@@ -1,4 +1,4 @@
-"""`teamwright cluster status`: workers, queues, open runs and models of a cluster."""
+"""`teamwright cluster`, and `cluster status`: the workers, queues, open runs and models of many machines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from teamwright.cli.terminal.output import Json, Out, check_out, one_line, redirect_prints, write_json, write_result
+from teamwright.cluster.commands.budget import budget
+from teamwright.cluster.commands.queue import queue, schedules
 from teamwright.cluster.wing import WING
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from teamwright.cluster.status import ClusterStatus
     from teamwright.journal.postgres.paces import ModelPace
+
 
 WATCH_SECONDS = 2.0
 MOST_SET_ASIDE = 20
@@ -137,3 +140,19 @@ def _pace(one: ModelPace) -> str:
         *([f"asked to wait {seconds_text(one.cooldown)}"] if one.cooldown else []),
     ]
     return ", ".join(parts) or "none"
+
+
+app = typer.Typer(
+    help="Show and limit the queues and workers of many machines.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.callback()
+def cluster() -> None:
+    """Show and limit the queues and workers of many machines."""
+
+
+app.command("status")(status)
+app.command("queue")(queue)
+app.command("budget")(budget)
+app.add_typer(schedules, name="schedules")

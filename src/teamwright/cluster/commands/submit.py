@@ -1,13 +1,17 @@
-"""`teamwright submit`: puts a run into a queue, and follows it where wanted."""
+"""`teamwright submit` puts a run into a queue, from which any worker takes it; it imports the queue when it is called.
+
+`runs resume --submit` gives a run back to its queue, and `runs cancel` takes it out.
+"""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -31,11 +35,12 @@ from teamwright.cli.terminal.options import (
     With,
     read_task,
     run_limits,
+    seconds_of,
 )
 from teamwright.cli.terminal.output import Json, Out, check_out, redirect_prints, say, write_json, write_result
-from teamwright.cluster.commands.start_time import delay_until, parse_start
 from teamwright.cluster.commands.worker import QueueName
 from teamwright.cluster.wing import WING
+from teamwright.errors import UsageError
 from teamwright.values.text.display import minute_text
 
 if TYPE_CHECKING:
@@ -45,6 +50,38 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Batch
     from teamwright.runtime.engine import Engine
     from teamwright.values.limits.limits import Limits
+
+
+FARTHEST: Final = 100 * 366 * 86400.0
+"""The seconds to the latest start that is taken."""
+
+
+def delay_until(text: str, now: float) -> float:
+    """Return the seconds from `now`, the time by the database's clock, until a start; raises `UsageError`.
+
+    The text is a duration such as 10m, or an ISO time, local unless it has a zone.
+    """
+    start = parse_start(text)
+    delay = start.timestamp() - now if isinstance(start, datetime) else start
+    if delay < 0:
+        raise UsageError(f"{text!r} has passed; without --after the run starts at once.")
+    if delay > FARTHEST:
+        raise UsageError(f"{text!r} is more than a hundred years away; write an earlier time to start after.")
+    return delay
+
+
+def parse_start(text: str) -> datetime | float:
+    """Return a time, or the seconds of a duration; raises `UsageError` for anything else."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except ValueError:
+        try:
+            return seconds_of(text)
+        except UsageError:
+            raise UsageError(
+                f"{text!r} is no time to start after; write a duration such as 90s, 10m, 2h or 1d, or a time such as"
+                " 2026-05-31T07:00 or 2026-05-31T07:00+02:00."
+            ) from None
 
 
 Priority = Annotated[int, typer.Option("--priority", help="Runs with a higher number start first; 0 by default.")]
@@ -358,3 +395,44 @@ async def _wait(engine: Engine, run_id: str, place: QueuePlace, shown: ViewOptio
     finally:
         view.close()
     return await report_end(engine, await engine.runs.result(run_id), shown)
+
+
+async def resubmit_run(engine: Engine, run_id: str, *, quiet: bool, json: bool, out: Path | None) -> int:
+    """Put a run back into its queue, and print its id like `submit`."""
+    with WING.needed("A queue with workers"):
+        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.status import cluster_journal
+        from teamwright.cluster.submission import resubmit
+
+    client = QueueClient(cluster_journal().address)
+    await client.open()
+    try:
+        queue = await resubmit(engine.journal, client, run_id)
+    finally:
+        await client.close()
+    if json:
+        write_json({"run_id": run_id, "status": "queued", "queue": queue}, out)
+        return 0
+    write_result(run_id, out)
+    if not quiet:
+        say(f"in the queue {queue!r}; follow it with: teamwright runs tail {run_id}")
+    return 0
+
+
+async def leave_queue() -> None:
+    """Delete the entries of runs that were cancelled while they waited; where that fails, a worker does it later."""
+    from teamwright.errors import JournalError, MissingExtra
+    from teamwright.journal.location import database_url
+
+    if database_url() is None:  # a copy in a file has no queue
+        return
+    with suppress(JournalError, MissingExtra), WING.needed("A queue with workers"):
+        from teamwright.cluster.queue_client import QueueClient
+        from teamwright.cluster.status import cluster_journal
+
+        client = QueueClient(cluster_journal().address)
+        try:
+            await client.open()
+            await client.delete_ended()
+        finally:
+            await client.close()

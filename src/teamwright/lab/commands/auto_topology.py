@@ -1,4 +1,4 @@
-"""`teamwright run --auto`: chooses a topology for a team's plan, and prints which one and why."""
+"""`run --auto` and `plan --bundle`: the topology that the model of coordination chooses, before anything runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import typer
 
 from teamwright.cli.terminal.options import Profile
 from teamwright.cli.terminal.output import say
+from teamwright.values.text.display import count_text
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from teamwright.lab.calibration import Calibration
-    from teamwright.lab.topology.model import EvaluationSettings
+    from teamwright.lab.topology.model import EvaluationSettings, TopologyReport
     from teamwright.lab.topology.profiles import Topology
+    from teamwright.strategies.plan.planner import PlannerSettings, Prepared
     from teamwright.values.limits.limits import Limits
     from teamwright.values.specs.manifest import Source, TeamSpec
     from teamwright.values.specs.plan import Plan
     from teamwright.values.turns.envelope import BudgetLevel
+
 
 Auto = Annotated[
     bool, typer.Option("--auto", help="Choose a topology for the team's plan: single, lead, star or mesh.")
@@ -107,3 +112,25 @@ def _settings(spec: TeamSpec, plan: Plan, change: TopologyChange, learnt: Calibr
     usual = settings_for(plan, learnt.average_tokens if learnt else None)
     settings = settings_of(spec, usual, change.level)
     return settings if change.topology is None else settings.model_copy(update={"topologies": (change.topology,)})
+
+
+def bundle_plan(plan: Plan, settings: PlannerSettings) -> tuple[Prepared, dict[str, JsonValue], str]:
+    """Return the prepared plan, the whole bundle as JSON, and the evaluation as text."""
+    from teamwright.lab.auto_topology import orchestrate
+
+    bundle = orchestrate(plan, planner=settings)
+    return bundle.prepared, bundle.to_json(), _evaluation(bundle.evaluation)
+
+
+def _evaluation(report: TopologyReport) -> str:
+    from teamwright.lab.evaluation.report import section_of
+    from teamwright.lab.evaluation.tables import section_table
+
+    settings, choice = report.settings, report.recommendation
+    head = (
+        f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
+        f" {settings.workload} work, {settings.budget} budget, {settings.protocol}"
+    )
+    pool = "of those that pass their gates" if choice.pool == "passing" else "of all, because none passes its gates"
+    table = section_table(section_of(report)).text()
+    return f"{head}\n{table}\n{choice.topology}: the best by {choice.preference} score, {pool}"

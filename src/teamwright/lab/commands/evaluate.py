@@ -1,4 +1,4 @@
-"""`teamwright lab`: estimates the cost, quality and speed of topologies without calling a model."""
+"""`teamwright lab`, and `lab evaluate`, `compare` and `sweep`: topologies estimated without calling a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from teamwright.cli.terminal.output import (
     write_pieces,
     write_result,
 )
-from teamwright.lab.commands import advise, calibrate, simulate
+from teamwright.lab.commands.calibrate import advise, calibrate
+from teamwright.lab.commands.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +35,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("simulate")(simulate.simulate)
-app.command("calibrate")(calibrate.calibrate)
-app.command("advise")(advise.advise)
+app.command("simulate")(simulate)
+app.command("calibrate")(calibrate)
+app.command("advise")(advise)
 
 # Numbers arrive as text: the lab itself checks them, with messages that name the expected range.
 Budget = Annotated[str | None, typer.Option("--budget", metavar="LEVEL", help="low, medium (the default) or high.")]
