@@ -59,10 +59,10 @@ def test_undo_and_fork_change_what_the_next_turn_continues(call: Call, desk: Pat
     assert "this is side-2 now" in said.err
 
     def tasks(name: str) -> list[str]:
-        return [turn["task"] for turn in call("runs", "conversation", name, "--json").json["turns"]]
+        return [turn["task"] for turn in call("runs", "conversations", name, "--json").json["turns"]]
 
     assert (tasks("talk"), tasks("side"), tasks("side-2")) == (["one"], ["three"], ["four"])
-    messages = call("runs", "conversation", "side-2", "--json").json["messages"]
+    messages = call("runs", "conversations", "side-2", "--json").json["messages"]
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three", "four"]
 
 
@@ -77,8 +77,8 @@ def test_the_cost_names_what_undone_turns_have_used(call: Call, desk: Path) -> N
 def test_undo_in_a_new_fork_goes_back_by_a_turn_that_it_begins_with(call: Call, desk: Path) -> None:  # L-C-5
     said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/fork side\n/undo\nthree\n")
     assert "undone here: two" in said.err
-    asked = [turn["task"] for turn in call("runs", "conversation", "talk", "--json").json["turns"]]
-    messages = call("runs", "conversation", "side", "--json").json["messages"]
+    asked = [turn["task"] for turn in call("runs", "conversations", "talk", "--json").json["turns"]]
+    messages = call("runs", "conversations", "side", "--json").json["messages"]
     assert asked == ["one", "two"]
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three"]
 
@@ -93,13 +93,13 @@ def test_undo_in_a_fork_goes_on_with_inherited_turns_after_its_own(call: Call, d
     said = call("chat", desk, "--conversation", "talk", stdin="one\ntwo\n/fork side\nthree\n/undo\n/undo\nfour\n")
     assert "undone: three\n" in said.err
     assert "undone here: two\n" in said.err
-    messages = call("runs", "conversation", "side", "--json").json["messages"]
+    messages = call("runs", "conversations", "side", "--json").json["messages"]
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "four"]
 
 
 def test_a_fork_whose_turn_was_undone_can_be_forked_again(call: Call, desk: Path) -> None:
     call("chat", desk, "--conversation", "talk", stdin="one\n/fork side\ntwo\n/undo\n/fork again\nthree\n")
-    messages = call("runs", "conversation", "again", "--json").json["messages"]
+    messages = call("runs", "conversations", "again", "--json").json["messages"]
     assert [one["content"] for one in messages if one["role"] == "user"] == ["one", "three"]
 
 

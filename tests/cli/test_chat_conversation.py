@@ -117,7 +117,7 @@ def test_ctrl_c_stops_the_answer_and_keeps_the_conversation(desk: Path, call: Ca
     chat.until("Hello, Ada.\r\n")
     chat.ends_input()
     assert chat.ended()[0] == 0
-    turns = call("runs", "conversation", "talk", "--json").json["turns"]
+    turns = call("runs", "conversations", "talk", "--json").json["turns"]
     assert [(turn["task"], turn["status"]) for turn in turns] == [("I am Ada.", "completed")]
 
 

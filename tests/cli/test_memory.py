@@ -34,10 +34,10 @@ def test_notes_are_listed_searched_and_removed(call: Call, desk: Path) -> None: 
     assert call("memory", "list").out == "desk/clerk  2\n"
     assert call("memory", "list", "--json").json == [{"memory": "desk/clerk", "notes": 2}]
     assert call("memory", "list", "desk/clerk").out == "2  Bob likes coffee\n1  Ada likes tea\n"
-    (found,) = call("memory", "search", "desk/clerk", "tea", "--json").json
+    (found,) = call("memory", "list", "desk/clerk", "tea", "--json").json
     assert (found["id"], found["text"], found["author"]) == (1, "Ada likes tea", "clerk")
     assert call("memory", "forget", "desk/clerk", "1").out == "forgotten 1\n"
-    assert "No notes found." in call("memory", "search", "desk/clerk", "tea").err
+    assert "No notes found." in call("memory", "list", "desk/clerk", "tea").err
     assert "there is no memory 'desk/clark'; did you mean 'desk/clerk'?" in call("memory", "list", "desk/clark").err
     again = call("memory", "forget", "desk/clerk", "1")
     assert again.code == 2

@@ -17,7 +17,7 @@ PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "envelope
 
 
 def test_the_json_has_the_agreed_fields(call: Call) -> None:  # Z-05, Z-06, Z-07, Z-08
-    done = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400, "--coordination-floor", 8, "--json")
+    done = call("plan", TASKS, "--max-parallel", 3, "--max-tokens", 400, "--coordination-floor", 8, "--json")
     assert (done.code, done.err) == (0, "")
     assert list(done.json) == PARTS
     assert [list(batch) for batch in done.json["batches"]] == [["index", "tasks", "locks", "tokens"]] * 5
@@ -43,13 +43,13 @@ def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> N
     assert [one["topology"] for one in done["evaluation"]["evaluations"]] == [
         "single", "lead_subagent", "star_team", "mesh_team",
     ]  # fmt: skip
-    own = call("plan", TASKS, "--bundle", "--json", "--max-parallel", 1, "--run-budget", 350).json
+    own = call("plan", TASKS, "--bundle", "--json", "--max-parallel", 1, "--max-tokens", 350).json
     assert own["planner_settings"] == {"max_parallel": 1, "run_budget": 350, "coordination_floor": 10}
     assert own["diagnostics"]["max_parallelism"] == 1
 
 
 def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
-    lines = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400).out.splitlines()
+    lines = call("plan", TASKS, "--max-parallel", 3, "--max-tokens", 400).out.splitlines()
     assert lines[0].startswith("7 tasks in 5 batches, at most 2 at once and 1.4 on average · 400 of 400 tokens")
     assert lines[2].split() == ["BATCH", "TASK", "AGENT", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
     assert lines[6].split()[:8] == ["2", "batches", "coder", "order,", "budgets", "planner/batch*.py", "70", "12"]
@@ -126,7 +126,7 @@ def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_p
         ([EXAMPLES / "dag", "--team", "mayor"], "'mayor' is an agent, so its steps are not known in advance"),
         ([TASKS, "Do it."], "is a task file, whose tasks need no task or team besides"),
         ([TASKS, "--max-parallel", "0"], "--max-parallel"),
-        ([TASKS, "--run-budget", "-1"], "--run-budget"),
+        ([TASKS, "--max-tokens", "-1"], "--max-tokens"),
         ([EXAMPLES / "nowhere.yaml"], "There is no such file"),
     ],
 )
@@ -195,7 +195,7 @@ def test_every_mistake_of_a_file_is_reported_with_its_line(call: Call, tmp_path:
 
 @pytest.mark.parametrize("budget", [100, 330])
 def test_work_that_reaches_the_budget_is_a_warning(call: Call, budget: int) -> None:  # Z-06
-    done = call("plan", TASKS, "--run-budget", budget, "--json")
+    done = call("plan", TASKS, "--max-tokens", budget, "--json")
     assert done.code == 0
     assert f"the work alone is estimated at 330 tokens, and the run budget is {budget}" in done.err
     assert {budget["coordination"] for budget in done.json["budgets"]} == {0}

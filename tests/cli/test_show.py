@@ -1,4 +1,4 @@
-"""Teams drawn for terminals and as Mermaid, by `show` and by `run --graph`."""
+"""Teams drawn for terminals and as Mermaid, by `show`."""
 
 from __future__ import annotations
 
@@ -166,14 +166,6 @@ def test_show_gives_text_mermaid_or_json(call: Call, tmp_path: Path) -> None:
     assert told["mermaid"] + "\n" == chart
     assert call("show", manifest, "--mermaid", "--out", tmp_path / "team.mmd").out == ""
     assert (tmp_path / "team.mmd").read_text() == chart
-
-
-def test_run_draws_the_team_instead_of_running_it(call: Call) -> None:
-    manifest = EXAMPLES / "dag"
-    assert call("run", manifest, "--graph").out == call("show", manifest).out
-    assert call("run", manifest, "A task", "--graph", "--mermaid").out == call("show", manifest, "--mermaid").out
-    assert call("runs", "list", "--json").json == []
-    assert call("run", "--graph").code == 2
 
 
 def test_one_of_several_teams_is_drawn_by_name(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""`teamwright memory`: lists, searches and removes the notes that agents keep across runs."""
+"""`teamwright memory`: lists and removes the notes that agents keep across runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from teamwright.journal.stores import Note, Notes
 
 app = typer.Typer(
-    help="List, search and remove the notes that agents keep across runs.",
+    help="List and remove the notes that agents keep across runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -34,16 +34,21 @@ def list_notes(
     memory: Annotated[
         str | None, typer.Argument(metavar="[MEMORY]", help="A memory, to list its notes; without it, all memories.")
     ] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORD…]", help="Only notes with these words, the best match first.")
+    ] = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """List memories, or the notes of one, newest first."""
+    """List memories, or the notes of one: newest first, or those that match words."""
+    from teamwright.journal.stores import words_of
+
     check_out(out)
 
     async def work(journal: Journal) -> int:
         notes = _notes_of(journal)
         if memory is not None:
-            return await _write(notes, memory, (), out, json=json)
+            return await _write(notes, memory, words_of(" ".join(words or ())), out, json=json)
         found = await notes.memories()
         if json:
             write_json([{"memory": name, "notes": count} for name, count in found.items()], out)
@@ -52,24 +57,6 @@ def list_notes(
         else:
             say("There are no notes yet; an agent with  memory: own  can write some.")
         return 0
-
-    return with_journal(work)
-
-
-@app.command()
-def search(
-    memory: Memory,
-    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words that the notes contain.")],
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Search the notes of a memory, the best match first."""
-    from teamwright.journal.stores import words_of
-
-    check_out(out)
-
-    async def work(journal: Journal) -> int:
-        return await _write(_notes_of(journal), memory, words_of(" ".join(words)), out, json=json)
 
     return with_journal(work)
 

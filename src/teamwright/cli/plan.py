@@ -28,7 +28,7 @@ def plan(
         int | None, typer.Option("--max-parallel", min=1, metavar="N", help="How many tasks may run at once (10).")
     ] = None,
     run_budget: Annotated[
-        int | None, typer.Option("--run-budget", min=0, metavar="TOKENS", help="Tokens for the whole run.")
+        int | None, typer.Option("--max-tokens", min=0, metavar="TOKENS", help="Tokens for the whole run.")
     ] = None,
     coordination_floor: Annotated[
         int | None,

@@ -25,7 +25,6 @@ from teamwright.cli.terminal.options import (
     MaxSeconds,
     MaxTokens,
     MaxUsd,
-    Mermaid,
     Model,
     NoInput,
     Quiet,
@@ -118,8 +117,6 @@ def run(
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
     max_seconds: MaxSeconds = None,
-    graph: Annotated[bool, typer.Option("--graph", help="Draw the team and run nothing, like `show`.")] = False,
-    mermaid: Mermaid = False,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -133,13 +130,10 @@ def run(
     """Run a team on a task, and print its answer.
 
     Ctrl-C interrupts a run so that it can be resumed without paying twice. Only run manifests that you trust: code that
-    they name (functions, MCP servers) is loaded, as python would, except by `show`, --graph and `validate --no-import`.
+    they name (functions, MCP servers) is loaded, as python would, except by `show` and `validate --no-import`.
     """
-    from teamwright.cli.show import draw
 
     _check_outputs(out, record)
-    if graph or mermaid:
-        return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
     manifest, task = _manifest_and_task(manifest, task, file, continues or conversation)
     request = Request(
         manifest=Path(manifest) if manifest is not None else None,

@@ -147,7 +147,7 @@ def _cells(one: Rating) -> tuple[str, ...]:
     )
 
 
-app = typer.Typer(help="List, show, search, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, show, create and rate experts.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(rate)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a template.")]
 Folder = Annotated[
@@ -187,10 +187,28 @@ instructions: |
 
 
 @app.command("list")
-def list_templates(folder: Folder = DEFAULT, json: Json = False, out: Out = None) -> int:
-    """List the templates, built-in ones and your own; those with mistakes are named with them."""
+def list_templates(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD…]", help="Only those with these words in a name, a capability or a task."),
+    ] = None,
+    folder: Folder = DEFAULT,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List the templates, built-in ones and your own, or those that match words, the best first.
+
+    Templates with mistakes are named with them.
+    """
     check_out(out)
-    return _write(_readable(_templates(folder)), out, json=json)
+    templates = _templates(folder)
+    readable = _readable(templates)
+    if not words:
+        return _write(readable, out, json=json)
+    found = templates.search(" ".join(words))
+    if not found and not json:
+        say("No template fits; list them all with  teamwright experts list")
+    return _write(found, out, json=json)
 
 
 @app.command()
@@ -203,23 +221,6 @@ def show(name: Name, folder: Folder = DEFAULT, json: Json = False, out: Out = No
     else:
         write_result(_whole(template), out)
     return 0
-
-
-@app.command()
-def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORD…", help="Words of a name, a capability or a task.")],
-    folder: Folder = DEFAULT,
-    json: Json = False,
-    out: Out = None,
-) -> int:
-    """Search the templates, the best match first."""
-    check_out(out)
-    templates = _templates(folder)
-    _readable(templates)
-    found = templates.search(" ".join(words))
-    if not found and not json:
-        say("No template fits; list them all with  teamwright experts list")
-    return _write(found, out, json=json)
 
 
 @app.command()

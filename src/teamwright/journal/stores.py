@@ -225,7 +225,8 @@ def tokens_text(count: int) -> str:
 def unknown_budget(name: str) -> UsageError:
     """The error for a budget that does not exist."""
     return UsageError(
-        f"There is no budget {name!r}; the operator sets one with  teamwright cluster budget {name} --usd 50 --per day"
+        f"There is no budget {name!r}; the operator sets one with"
+        f"  teamwright cluster budget {name} --max-usd 50 --per day"
     )
 
 

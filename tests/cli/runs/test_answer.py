@@ -68,7 +68,7 @@ def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, 
     assert ambiguous.code == 2
     assert "choose one with --key" in ambiguous.err
     (tmp_path / "letter.txt").write_text("Dear friends.")
-    edited = call("runs", "answer", "one", "--key", writer, "--edit-file", tmp_path / "letter.txt", "--json")
+    edited = call("runs", "answer", "one", "--key", writer, "--file", tmp_path / "letter.txt", "--json")
     assert edited.json == {"run_id": "one", "key": writer, "answer": "edit", "data": "Dear friends."}
     assert call("runs", "resume", "one").code == 7
     assert call("runs", "answer", "one", "--key", sender, "--edit", "to bo").code == 2
@@ -88,7 +88,7 @@ def test_questions_are_answered_in_any_order_and_resumed_in_between(call: Call, 
 def test_an_edit_comes_from_stdin(call: Call, tmp_path: Path) -> None:
     team = write_team(tmp_path / "letters", TEAM, REPLIES)
     call("run", team, "Write", "--run-id", "one", "--team", "writer")
-    assert call("runs", "answer", "one", "--edit-file", "-", stdin="Dear sir.").code == 0
+    assert call("runs", "answer", "one", "--file", "-", stdin="Dear sir.").code == 0
     assert call("runs", "resume", "one").out == "Dear sir.\n"
 
 

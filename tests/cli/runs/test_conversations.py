@@ -30,10 +30,10 @@ def test_a_conversation_goes_on_from_run_to_run(call: Call, desk: Path) -> None:
     conversations = call("runs", "conversations", "--json").json
     assert [(one["name"], one["turns"], one["last_run"]) for one in conversations] == [("talk", 2, listed[0]["id"])]
     assert "talk" in call("runs", "conversations").out
-    assert call("runs", "conversation", "talk").out == (
+    assert call("runs", "conversations", "talk").out == (
         "> I am Ada.\n\nHello, Ada.\n\n> What is my name?\n\nYou are Ada.\n"
     )
-    turns = call("runs", "conversation", "talk", "--json").json["turns"]
+    turns = call("runs", "conversations", "talk", "--json").json["turns"]
     assert [(turn["task"], turn["status"]) for turn in turns] == [
         ("I am Ada.", "completed"), ("What is my name?", "completed"),
     ]  # fmt: skip
@@ -58,7 +58,7 @@ def test_mistakes_are_refused_before_anything_runs(call: Call, desk: Path) -> No
     assert invalid.code == 2
     assert "can't name a conversation" in invalid.err
     call("run", desk, "Hi", "--conversation", "talk")
-    missing = call("runs", "conversation", "tlak")
+    missing = call("runs", "conversations", "tlak")
     assert missing.code == 2
     assert "did you mean 'talk'" in missing.err
 
@@ -66,13 +66,13 @@ def test_mistakes_are_refused_before_anything_runs(call: Call, desk: Path) -> No
 def test_the_last_turn_can_be_undone_outside_a_chat(call: Call, desk: Path) -> None:
     for task in ("I am Ada.", "What is my name?"):
         call("run", desk, task, "--conversation", "talk")
-    first = call("runs", "conversation", "talk", "--json").json["turns"][0]["run_id"]
+    first = call("runs", "conversations", "talk", "--json").json["turns"][0]["run_id"]
     undone = call("runs", "undo", "talk", "--json")
     assert undone.code == 0
     assert (undone.json["name"], undone.json["undone"]["task"], undone.json["continues"]) == (
         "talk", "What is my name?", first,
     )  # fmt: skip
-    assert call("runs", "conversation", "talk").out == "> I am Ada.\n\nHello, Ada.\n"
+    assert call("runs", "conversations", "talk").out == "> I am Ada.\n\nHello, Ada.\n"
     assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
     assert (call("runs", "undo", "talk").code, len(call("runs", "list", "--json").json)) == (2, 2)
     assert "did you mean 'talk'" in call("runs", "undo", "tlak").err
@@ -84,4 +84,4 @@ def test_undoing_a_turn_that_has_not_ended_cancels_it(call: Call, desk: Path) ->
     assert call("run", desk, "I am Ada.", "--conversation", "talk", "--no-input").code == 7
     assert call("runs", "undo", "talk").out == "undone: I am Ada.\n"
     assert [run["status"] for run in call("runs", "list", "--json").json] == ["cancelled"]
-    assert "has no turns: all were undone" in call("runs", "conversation", "talk").out
+    assert "has no turns: all were undone" in call("runs", "conversations", "talk").out

@@ -104,7 +104,7 @@ def test_bad_gates_and_unknown_runs_exit_with_2(call: Call) -> None:  # Z-12
 
 @pytest.mark.usefixtures("runs")
 def test_many_runs_are_chosen_and_added_up(call: Call) -> None:
-    done = call("runs", "kpi", "--last", "3", "--total", "--gate", "pass_rate>=0.9")
+    done = call("runs", "kpi", "--limit", "3", "--total", "--gate", "pass_rate>=0.9")
     assert done.code == 1
     assert done.out.splitlines()[0].split() == ["total"]
     assert "5 (4 passed, 1 failed)" in done.out
@@ -112,7 +112,7 @@ def test_many_runs_are_chosen_and_added_up(call: Call) -> None:
     assert "the total fails the gate pass_rate>=0.9: pass_rate is 0.8 (4 assumed)" in done.err
     found = call("runs", "kpi", "--team", "report", "--total", "--json").json
     assert (found["total_tokens"], found["runs"], found["status"]) == (260, ["half", "well"], "degraded")
-    assert [one["run_id"] for one in call("runs", "kpi", "--last", "2", "--json").json] == ["led", "half"]
+    assert [one["run_id"] for one in call("runs", "kpi", "--limit", "2", "--json").json] == ["led", "half"]
 
 
 @pytest.mark.usefixtures("runs")
@@ -123,7 +123,7 @@ def test_a_run_that_is_named_twice_counts_once(call: Call) -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_the_total_of_several_teams_says_so(call: Call) -> None:
-    assert "\nteam                 several\n" in call("runs", "kpi", "--last", "3", "--total").out
+    assert "\nteam                 several\n" in call("runs", "kpi", "--limit", "3", "--total").out
 
 
 @pytest.mark.usefixtures("runs")
@@ -139,7 +139,7 @@ def test_older_runs_of_a_team_are_found_and_a_total_says_what_it_leaves_out(
 @pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((), "Name a run"), (("well", "--last", "2"), "not both"), (("--team", "nobody"), "no run of the team 'nobody'")],
+    [((), "Name a run"), (("well", "--limit", "2"), "not both"), (("--team", "nobody"), "no run of the team 'nobody'")],
 )
 def test_runs_that_can_not_be_chosen_are_refused_in_words(call: Call, arguments: tuple[str, ...], words: str) -> None:
     done = call("runs", "kpi", *arguments)

@@ -137,7 +137,7 @@ def test_a_checkpoint_that_is_not_there_is_a_usage_error(call: Call, team: Path)
 def test_a_person_names_a_point_and_goes_back_to_it(call: Call, tmp_path: Path) -> None:  # P-09
     folder = write_team(tmp_path / "team", ASKING)
     assert call("run", folder, "Paint it", "--run-id", "one").code == 7
-    named = call("runs", "checkpoint", "one", "before-paint", "--by", "Ada", "--json")
+    named = call("runs", "checkpoints", "one", "before-paint", "--by", "Ada", "--json")
     assert (named.code, named.json["name"], named.json["after"]) == (0, "before-paint", "Ada set it")
     assert "runs fork one --at before-paint" in named.err
     call("runs", "answer", "one", "red")
@@ -146,8 +146,8 @@ def test_a_person_names_a_point_and_goes_back_to_it(call: Call, tmp_path: Path) 
     assert call("runs", "fork", "one", "--at", "before-paint", "--run-id", "two").code == 7
     call("runs", "answer", "two", "blue")
     assert call("runs", "resume", "two").out == "It is blue.\n"
-    assert call("runs", "checkpoint", "one", "late").code == 1
-    assert call("runs", "checkpoint", "two", "12").code == 2
+    assert call("runs", "checkpoints", "one", "late").code == 1
+    assert call("runs", "checkpoints", "two", "12").code == 2
 
 
 def test_two_runs_are_compared_and_the_exit_code_is_0_either_way(call: Call, tmp_path: Path) -> None:  # P-09

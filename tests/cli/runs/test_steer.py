@@ -79,13 +79,13 @@ def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
     waiting: Program, tmp_path: Path, call: Call
 ) -> None:
     assert call("runs", "raise-budget", "one", "--max-calls", "5").code == 0
-    assert call("runs", "pause", "one", "--expert", "second").out.startswith("pause member: accepted")
+    assert call("runs", "pause", "one", "--member", "second").out.startswith("pause member: accepted")
     assert ends(waiting, tmp_path) == 7
-    assert "resume with: teamwright runs resume one --expert second" in call("runs", "show", "one").out
+    assert "resume with: teamwright runs resume one --member second" in call("runs", "show", "one").out
     sent = call("runs", "say", "one", "Welcome back.")
     assert sent.out == "say: sent\n"
     assert "the run has no driver; it takes effect after: teamwright runs resume one" in sent.err
-    resumed = call("runs", "resume", "one", "--expert", "second", "--quiet")
+    resumed = call("runs", "resume", "one", "--member", "second", "--quiet")
     assert resumed.code == 0
     assert "Welcome back." in resumed.out
 
@@ -93,7 +93,7 @@ def test_one_member_of_a_running_team_is_paused_and_resumed(  # A-13
 def test_what_a_run_cannot_take_is_an_error_in_words(
     waiting: Program, tmp_path: Path, call: Call
 ) -> None:
-    refused = call("runs", "say", "one", "Hi", "--to", "secnd")
+    refused = call("runs", "say", "one", "Hi", "--member", "secnd")
     assert refused.code == 1
     assert "Run 'one' can't take it: there is no member 'secnd'; did you mean 'second'?" in refused.err
     unreadable = call("runs", "say", "one", "-", stdin=b"\xff")
@@ -142,11 +142,11 @@ def test_the_plan_of_a_team_is_edited_and_its_members_change(  # A-10, A-13, A-1
     assert '-      "task": "Build it."' in edited.err
     assert '+      "task": "Build a green roof."' in edited.err
     assert edited.out == "edit plan: sent\n"
-    assert call("runs", "add-expert", "one", "painter", "--from", team).out == "add member: sent\n"
+    assert call("runs", "add-member", "one", "painter", "--from", team).out == "add member: sent\n"
     walls = {"id": "walls", "agent": "joiner", "task": "Build the walls."}
     (tmp_path / "plan.yaml").write_text(json.dumps({"steps": [walls, {"id": "paint", "agent": "painter"}]}))
     assert call("runs", "edit-plan", "one", "--file", tmp_path / "plan.yaml", "--json").json["status"] == "sent"
-    assert call("runs", "remove-expert", "one", "lead").out == "remove member: sent\n"
+    assert call("runs", "remove-member", "one", "lead").out == "remove member: sent\n"
     call("runs", "answer", "one", "--approve")
     assert call("runs", "resume", "one", "--quiet", "--no-input").code == 7
     call("runs", "answer", "one", "--approve")
@@ -180,6 +180,6 @@ def test_a_run_without_a_plan_says_so(tmp_path: Path, call: Call) -> None:  # A-
     refused = call("runs", "edit-plan", "one")
     assert refused.code == 2
     assert "has no plan that can be edited" in refused.err
-    unknown = call("runs", "add-expert", "one", "z", "--from", team)
+    unknown = call("runs", "add-member", "one", "z", "--from", team)
     assert unknown.code == 2
     assert "'z'" in unknown.err

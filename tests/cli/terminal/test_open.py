@@ -48,8 +48,6 @@ READERS = [
     ["show", "M", "--team", "t"],
     ["show", "M", "--team", "t", "--json"],
     ["show", "M", "--team", "t", "--mermaid"],
-    ["run", "M", "task", "--team", "t", "--graph"],
-    ["run", "M", "task", "--team", "t", "--graph", "--mermaid"],
     ["plan", "M", "--team", "d"],
     ["plan", "M", "--team", "d", "--json"],
     ["plan", "M", "--team", "d", "--bundle"],

@@ -33,12 +33,12 @@ def manifest(tmp_path: Path) -> str:
 def test_a_budget_is_set_shown_and_removed(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "budget"]) == 0
     assert capfd.readouterr().out == "There are no budgets yet.\n"
-    assert main(["cluster", "budget", "team-a", "--usd", "50", "--tokens", "1000", "--per", "ever"]) == 0
+    assert main(["cluster", "budget", "team-a", "--max-usd", "50", "--max-tokens", "1000", "--per", "ever"]) == 0
     assert capfd.readouterr().out.splitlines() == [
         "team-a: $50 in all; $0 spent, $0 reserved, $50 left",
         "team-a: 1,000 tokens in all; 0 tokens spent, 0 tokens reserved, 1,000 tokens left",
     ]
-    assert main(["cluster", "budget", "team-a", "--usd", "0.5", "--per", "day", "--json"]) == 0
+    assert main(["cluster", "budget", "team-a", "--max-usd", "0.5", "--per", "day", "--json"]) == 0
     (shown,) = json.loads(capfd.readouterr().out)
     assert (shown["name"], shown["usd"], shown["left_usd"], shown["tokens"]) == ("team-a", 0.5, 0.5, None)
     assert shown["until"].endswith("00:00 UTC")
@@ -51,7 +51,7 @@ def test_a_budget_is_set_shown_and_removed(capfd: pytest.CaptureFixture[str]) ->
 def test_a_run_draws_on_a_budget_and_is_refused_where_there_is_no_room(
     manifest: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["cluster", "budget", "team-a", "--tokens", "1000", "--per", "ever"]) == 0
+    assert main(["cluster", "budget", "team-a", "--max-tokens", "1000", "--per", "ever"]) == 0
     run = ["run", manifest, "hello", "--budget", "team-a", "--json"]
     assert main(run) == 2
     assert "give it one with --max-tokens" in capfd.readouterr().err
@@ -76,13 +76,12 @@ def test_a_run_draws_on_a_budget_and_is_refused_where_there_is_no_room(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--usd", "5", "--per", "day"], "Which budget?"),
-        (["a", "--usd", "5"], "needs a bound and a period"),
+        (["--max-usd", "5", "--per", "day"], "Which budget?"),
+        (["a", "--max-usd", "5"], "needs a bound and a period"),
         (["a", "--per", "day"], "needs a bound and a period"),
-        (["a", "--usd", "5", "--per", "hour"], "'hour'"),
-        (["a", "--usd", "-1", "--per", "day"], "can't be -1.0 dollars"),
-        (["a", "--usd", "5", "--per", "day", "--remove"], "--remove removes the budget"),
-        (["low", "--usd", "5", "--per", "day"], "which is a budget level"),
+        (["a", "--max-usd", "5", "--per", "hour"], "'hour'"),
+        (["a", "--max-usd", "-1", "--per", "day"], "can't be -1.0 dollars"),
+        (["a", "--max-usd", "5", "--per", "day", "--remove"], "--remove removes the budget"),
         (["a b"], "'a b'"),
         ([], "Only a journal in Postgres keeps budgets"),
     ],

@@ -59,7 +59,7 @@ async def test_a_submitter_submits_and_a_worker_drives_without_rights_to_more(
         return await run_sync(lambda: main([*arguments, "--journal", url]))
 
     limits = ("--max-tokens", "400", "--budget", "tenant")
-    assert await call("cluster", "budget", "tenant", "--tokens", "1000", "--per", "ever", url=cluster.url) == 0
+    assert await call("cluster", "budget", "tenant", "--max-tokens", "1000", "--per", "ever", url=cluster.url) == 0
     path = str(tmp_path / "one.yaml")
     assert await call("submit", path, "Go", "--run-id", "now", *limits) == 0, capfd.readouterr().err
     assert await call("submit", path, "Go", "--run-id", "later", "--after", "1h") == 0
@@ -69,7 +69,7 @@ async def test_a_submitter_submits_and_a_worker_drives_without_rights_to_more(
     await cluster.completed("now")
     assert await call("runs", "show", "now") == 0
     assert await call("runs", "delete", "now", "--yes") != 0
-    assert await call("cluster", "budget", "tenant", "--tokens", "9000") != 0
+    assert await call("cluster", "budget", "tenant", "--max-tokens", "9000") != 0
     assert "may not do this" in capfd.readouterr().err
     for table in ("events", "runs", "bodies", "budgets", "budget_reservations"):
         denied(user("submitter"), f"DELETE FROM {schema}.{table}")

@@ -116,7 +116,7 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
         (["compare", "--protocol", "a2a_lite"], "No such option"),
         (["sweep", "--tasks", "1:x"], "or a range as in 8:64:8"),
-        (["sweep", "--budgets", "all,low"], "budget is 'all', expected low, medium or high"),
+        (["sweep", "--budget", "all,low"], "budget is 'all', expected low, medium or high"),
         (["sweep", "--value", "price"], "'price' can't be drawn as a heat map; use one of"),
         (["sweep", "--x", "price"], "There is no dimension 'price', expected one of"),
         (["sweep", "--json", "--csv"], "two forms of one result"),
@@ -174,7 +174,7 @@ def test_a_comparison_holds_both_protocols_to_the_gates(call: Call) -> None:
 
 
 def test_a_sweep_gives_every_cell_as_csv_or_data(call: Call, tmp_path: Path) -> None:  # Z-14
-    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--rounds", "0,4", "--budget", "all"]
+    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--coordination-rounds", "0,4", "--budget", "all"]
     found = sweep(tasks="8:64:8", coordination_rounds="0,4", budgets="all")
     printed = call(*arguments, "--csv")
     assert (printed.code, printed.err) == (0, "")

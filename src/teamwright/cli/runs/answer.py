@@ -39,7 +39,7 @@ def answer(
     ] = None,
     edit: Annotated[str | None, typer.Option("--edit", metavar="TEXT", help="Approve this text instead.")] = None,
     edit_file: Annotated[
-        str | None, typer.Option("--edit-file", metavar="FILE", help="Like --edit, from a file; `-` is stdin.")
+        str | None, typer.Option("--file", metavar="FILE", help="Like --edit, from a file; `-` is stdin.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="Who answers, which is recorded.")] = "",
     max_tokens: MaxTokens = None,
@@ -57,7 +57,6 @@ def answer(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-
         given = AnswerOptions(text, approve, reject, edit, edit_file, by, max_tokens, max_usd, note).to_answer()
         questions = await OpenQuestions.load(engine, found.id)
         if given is None:
@@ -105,7 +104,7 @@ class AnswerOptions:
             "--approve": self.approve,
             "--reject": self.reject is not None,
             "--edit": self.edit is not None,
-            "--edit-file": self.edit_file is not None,
+            "--file": self.edit_file is not None,
         }
         given = [option for option, used in options.items() if used]
         if len(given) > 1:

@@ -1,4 +1,4 @@
-"""`teamwright runs conversations`, `conversation` and `undo`: list conversations, print one, undo its last turn."""
+"""`teamwright runs conversations` and `undo`: list conversations, print one, undo its last turn."""
 
 from __future__ import annotations
 
@@ -18,20 +18,29 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a conversation.")]
-
-
-def conversations(json: Json = False, out: Out = None) -> int:
-    """List conversations, the one with the newest turn first."""
+def conversations(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A conversation, to print it; without it, all are listed.")
+    ] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List conversations, the one with the newest turn first, or print one, turn by turn."""
     check_out(out)
 
     async def work(engine: Engine) -> int:
-
-        found = await engine.conversations.list()
+        if name is not None:
+            found = await engine.conversations.read(name)
+            if json:
+                write_json(_to_json(found), out)
+            else:
+                write_result(_to_text(found), out)
+            return 0
+        listed = await engine.conversations.list()
         if json:
-            write_json([one.to_json() for one in found], out)
-        elif found:
-            write_result(conversation_table(found), out)
+            write_json([one.to_json() for one in listed], out)
+        elif listed:
+            write_result(conversation_table(listed), out)
         else:
             say("There are no conversations yet. Begin one with  teamwright chat MANIFEST")
         return 0
@@ -39,23 +48,8 @@ def conversations(json: Json = False, out: Out = None) -> int:
     return with_engine(work)
 
 
-def conversation(name: Name, json: Json = False, out: Out = None) -> int:
-    """Print a conversation, turn by turn."""
-    check_out(out)
-
-    async def work(engine: Engine) -> int:
-        found = await engine.conversations.read(name)
-        if json:
-            write_json(_to_json(found), out)
-        else:
-            write_result(_to_text(found), out)
-        return 0
-
-    return with_engine(work)
-
-
 def undo(
-    name: Name,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a conversation.")],
     by: Annotated[str, typer.Option("--by", help="Who undoes it, which is recorded.")] = "",
     json: Json = False,
     out: Out = None,
@@ -68,7 +62,6 @@ def undo(
     check_out(out)
 
     async def work(engine: Engine) -> int:
-
         undone = await undo_turn(engine, name, by=by)
         if json:
             next_after = await engine.conversations.head(name)

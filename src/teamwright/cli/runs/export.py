@@ -42,7 +42,6 @@ def export(
     check_out(html, "--html")
 
     async def work(engine: Engine, found: RunSummary) -> int:
-
         if html is not None:
             return await export_page(engine, found.id, html, prompts=prompts)
         write_json(await export_run(engine, found.id), out, private=True)

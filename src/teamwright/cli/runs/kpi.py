@@ -35,8 +35,8 @@ def kpi(
         list[str] | None,
         typer.Argument(metavar="[RUN…]", help="Runs: their ids, unique prefixes of them, or `last`."),
     ] = None,
-    last: Annotated[
-        int | None, typer.Option("--last", metavar="N", min=1, max=MOST_RUNS, help="The newest N runs.")
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_RUNS, help="The newest N runs.")
     ] = None,
     team: Annotated[str | None, typer.Option("--team", help="Only runs of this team.")] = None,
     total: Annotated[bool, typer.Option("--total", help="Add all runs up: one column, with the sums.")] = False,
@@ -67,7 +67,7 @@ def kpi(
         from teamwright.history.kpi_gates import total_of
         from teamwright.history.kpis import read_kpis
 
-        ids = await _run_ids(journal, runs or (), last, team)
+        ids = await _run_ids(journal, runs or (), limit, team)
         found = [await read_kpis(journal, run) for run in ids]
         if total:
             found = [total_of(found)]
@@ -87,24 +87,24 @@ def kpi(
     return with_journal(work)
 
 
-async def _run_ids(journal: Journal, named: Sequence[str], last: int | None, team: str | None) -> list[str]:
+async def _run_ids(journal: Journal, named: Sequence[str], limit: int | None, team: str | None) -> list[str]:
     """Return the runs that are named, or else the newest ones; with `team`, those of this team."""
     from teamwright.cli.terminal.open import find_run
     from teamwright.errors import UsageError
 
-    if named and last is not None:
-        raise UsageError("Name runs, or take the newest with --last; not both.")
-    if not named and last is None and team is None:
-        raise UsageError("Name a run, such as  last, or several; --last N takes the newest, --team those of a team.")
+    if named and limit is not None:
+        raise UsageError("Name runs, or take the newest with --limit; not both.")
+    if not named and limit is None and team is None:
+        raise UsageError("Name a run, such as  last, or several; --limit N takes the newest, --team those of a team.")
     if named:
         found = [await find_run(journal, run) for run in named]
     else:
-        found = await journal.top_runs(last if team is None else None)
+        found = await journal.top_runs(limit if team is None else None)
     wanted = list(dict.fromkeys(one.id for one in found if team is None or one.team == team))
     if not wanted:
         raise UsageError(f"There is no run{f' of the team {team!r}' if team else ''}; start one with  teamwright run")
-    if named or last is not None:
-        return wanted[:last]
+    if named or limit is not None:
+        return wanted[:limit]
     if len(wanted) > MOST_RUNS:
         say(f"the newest {number_text(MOST_RUNS)} of {number_text(len(wanted))} runs")
     return wanted[:MOST_RUNS]

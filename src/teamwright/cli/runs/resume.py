@@ -1,4 +1,4 @@
-"""`teamwright runs resume`, `fork`, `checkpoint` and `checkpoints`: continue a run, or fork another."""
+"""`teamwright runs resume`, `fork` and `checkpoints`: continue a run, or start another from a point of its record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.runs.steer import Expert, report_receipt
+from teamwright.cli.runs.steer import Member, report_receipt
 from teamwright.cli.terminal.open import (
     extend_sys_path,
     find_run,
@@ -49,10 +49,13 @@ if TYPE_CHECKING:
     from teamwright.values.results import RunSummary
 
 
+CHECKPOINT_HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
+
+
 def resume(
     run: Run,
     *,
-    expert: Expert = None,
+    member: Member = None,
     events: Events = False,
     full: Full = False,
     quiet: Quiet = False,
@@ -70,7 +73,7 @@ def resume(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Resume an interrupted or paused run; with --expert, let this paused member take its turn.
+    """Resume an interrupted or paused run; with --member, let this paused member take its turn.
 
     Recorded calls are not made or paid again. Code that the run's manifest names is loaded, as when it was started, and
     folders that were allowed then still are. --code is recorded: the next resume finds the folder by itself.
@@ -82,8 +85,8 @@ def resume(
     check_out(out)
     if submit and (code or team):
         raise UsageError("--submit gives the run to workers, which have its code; leave out --code and --team.")
-    if submit and expert is not None:
-        raise UsageError("--submit gives the whole run to workers, and --expert resumes one member; use one of them.")
+    if submit and member is not None:
+        raise UsageError("--submit gives the whole run to workers, and --member resumes one member; use one of them.")
 
     async def work(engine: Engine, found: RunSummary) -> int:
         if submit:
@@ -91,8 +94,8 @@ def resume(
             return await resubmit_run(engine, found.id, quiet=quiet, json=json, out=out)
         from teamwright.cli.terminal.open import extend_sys_path
 
-        if expert is not None:
-            receipt = await engine.runs.resume_member(found.id, expert)
+        if member is not None:
+            receipt = await engine.runs.resume_member(found.id, member)
             if receipt.status != "sent":
                 return report_receipt(receipt, out, json=json)
         history = await engine.runs.history(found.id)
@@ -223,53 +226,40 @@ async def team_to_resume(
     return team_from_source(source, engine.models)
 
 
-def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
-    """List the checkpoints of a run, at which it can be forked."""
-    check_out(out)
-
-    async def work(engine: Engine, found: RunSummary) -> int:
-
-        points = await engine.runs.checkpoints(found.id)
-        if json:
-            write_json([point.to_json() for point in points], out)
-        else:
-            write_result(points_table(points), out)
-        return 0
-
-    return with_run(run, work)
-
-
-def checkpoint(
+def checkpoints(
     run: Run,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the checkpoint.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Set a checkpoint of this name at the current point.")
+    ] = None,
     by: Annotated[str, typer.Option("--by", help="Who sets it, which is recorded.")] = "",
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Set a named checkpoint at the current point of a run.
-
-    `runs fork RUN --at NAME` forks there.
-    """
+    """List the checkpoints of a run, or set one; `runs fork RUN --at NAME` forks there."""
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        made = await engine.runs.checkpoint(found.id, name, by=by)
+        if name is not None:
+            made = await engine.runs.checkpoint(found.id, name, by=by)
+            if json:
+                write_json(made.to_json(), out)
+            else:
+                write_result(f"checkpoint {made.name} (event {made.number})", out)
+            say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
+            return 0
+        points = await engine.runs.checkpoints(found.id)
         if json:
-            write_json(made.to_json(), out)
+            write_json([point.to_json() for point in points], out)
         else:
-            write_result(f"checkpoint {made.name} (event {made.number})", out)
-        say(f"fork there with: teamwright runs fork {found.id} --at {made.name}")
+            write_result(_points_table(points), out)
         return 0
 
     return with_run(run, work)
 
 
-HEADS = ("EVENT", "NAME", "AT", "TOKENS", "PRICE", "AFTER")
-
-
-def points_table(points: Sequence[Checkpoint]) -> str:
+def _points_table(points: Sequence[Checkpoint]) -> str:
     """One line per checkpoint, oldest first."""
-    return columns([HEADS, *(_cells(point) for point in points)])
+    return columns([CHECKPOINT_HEADS, *(_cells(point) for point in points)])
 
 
 def _cells(point: Checkpoint) -> tuple[str, ...]:

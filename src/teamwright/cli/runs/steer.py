@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from teamwright.values.results import RunResult, RunSummary
 
 
-Expert = Annotated[str | None, typer.Option("--expert", metavar="NAME", help="Only this member of the team.")]
+Member = Annotated[str | None, typer.Option("--member", metavar="NAME", help="Only this member of the team.")]
 By = Annotated[str, typer.Option("--by", help="Who intervenes, which is recorded.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has taken effect.")]
 NAME = "plan.json"
@@ -38,7 +38,7 @@ NAME = "plan.json"
 def say_to_run(
     run: Run,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from stdin.")],
-    to: Annotated[str, typer.Option("--to", metavar="EXPERT", help="Only to this member.")] = "",
+    to: Annotated[str, typer.Option("--member", metavar="NAME", help="Only to this member.")] = "",
     wait: Wait = False,
     by: By = "",
     json: Json = False,
@@ -69,7 +69,7 @@ def raise_budget(
     return steer(run, lambda runs, run_id: runs.raise_budget(run_id, limits, by=by), out, json=json)
 
 
-def add_expert(
+def add_member(
     run: Run,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent to add, by its name in the manifest.")],
     source: Annotated[Path, typer.Option("--from", metavar="MANIFEST", help="The manifest that declares the agent.")],
@@ -89,7 +89,7 @@ def add_expert(
     return steer(run, lambda runs, run_id: runs.add_member(run_id, name, spec, by=by, wait=wait), out, json=json)
 
 
-def remove_expert(
+def remove_member(
     run: Run,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The member to remove.")],
     wait: Wait = False,
@@ -116,7 +116,6 @@ def edit_plan(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-
         plan = await edited_plan(await engine.runs.history(found.id), file, ask=not (yes or json))
         if plan is None:
             say("nothing was sent")
@@ -169,13 +168,13 @@ def cancel(
     return _intervene(run, work, out, json=json)
 
 
-def pause(run: Run, expert: Expert = None, by: By = "", json: Json = False, out: Out = None) -> int:
+def pause(run: Run, member: Member = None, by: By = "", json: Json = False, out: Out = None) -> int:
     """Pause a running run after its calls in flight have finished; `runs resume` continues it.
 
-    With --expert, only this member waits, before its next turn.
+    With --member, only this member waits, before its next turn.
     """
-    if expert is not None:
-        return steer(run, lambda runs, run_id: runs.pause_member(run_id, expert, by=by), out, json=json)
+    if member is not None:
+        return steer(run, lambda runs, run_id: runs.pause_member(run_id, member, by=by), out, json=json)
     return _intervene(run, lambda engine, run_id: engine.runs.pause(run_id), out, json=json)
 
 

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 def budget(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A budget; without it, all are shown.")] = None,
     usd: Annotated[
-        float | None, typer.Option("--usd", metavar="USD", help="The most that runs may spend in a period, in dollars.")
+        float | None,
+        typer.Option("--max-usd", metavar="USD", help="The most that runs may spend in a period, in dollars."),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option("--tokens", metavar="N", min=0, help="The most tokens that runs may use in a period.")
+        int | None,
+        typer.Option("--max-tokens", metavar="N", min=0, help="The most tokens that runs may use in a period."),
     ] = None,
     per: Annotated[
         str | None, typer.Option("--per", metavar="PERIOD", help="The period: day, week, month or ever. In UTC.")
@@ -71,9 +73,9 @@ def _check(name: str | None, usd: float | None, tokens: int | None, per: str | N
     if (changes or remove or per is not None) and name is None:
         raise UsageError("Which budget? Give its name first.")
     if remove and (changes or per is not None):
-        raise UsageError("--remove removes the budget; use it without --usd, --tokens and --per.")
+        raise UsageError("--remove removes the budget; use it without --max-usd, --max-tokens and --per.")
     if changes != (per is not None):
-        raise UsageError("A budget needs a bound and a period, as in  --usd 50 --per day.")
+        raise UsageError("A budget needs a bound and a period, as in  --max-usd 50 --per day.")
     if usd is not None and not (isfinite(usd) and usd >= 0):
         raise UsageError(f"The budget can't be {usd} dollars.")
     if per is not None and per not in PERIODS:

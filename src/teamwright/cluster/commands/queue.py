@@ -26,7 +26,7 @@ def queue(
     per_minute: Annotated[
         int | None, typer.Option("--per-minute", min=1, help="The most runs of the queue that start in a minute.")
     ] = None,
-    unlimited: Annotated[bool, typer.Option("--unlimited", help="Remove both limits.")] = False,
+    remove_limits: Annotated[bool, typer.Option("--remove", help="Remove both limits.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -41,14 +41,14 @@ def queue(
     from teamwright.errors import UsageError
 
     check_out(out)
-    changes = unlimited or at_once is not None or per_minute is not None
+    changes = remove_limits or at_once is not None or per_minute is not None
     if changes and name is None:
         raise UsageError("Which queue? Give its name before the limits.")
-    if unlimited and (at_once is not None or per_minute is not None):
-        raise UsageError("--unlimited removes the limits that --at-once and --per-minute set; use one of them.")
+    if remove_limits and (at_once is not None or per_minute is not None):
+        raise UsageError("--remove removes the limits that --at-once and --per-minute set; use one of them.")
     change = QueueLimits(name, at_once, per_minute) if changes and name is not None else None
     with redirect_prints():
-        found = anyio.run(_queues, change, unlimited)
+        found = anyio.run(_queues, change, remove_limits)
     limited = [one for one in found if not is_branch_queue(one.name) or one.at_once or one.per_minute]
     shown = limited if name is None else [one for one in found if one.name == name]
     if not shown and name is not None:
@@ -60,7 +60,7 @@ def queue(
     return 0
 
 
-async def _queues(change: QueueLimits | None, unlimited: bool) -> list[QueueLimits]:
+async def _queues(change: QueueLimits | None, remove_limits: bool) -> list[QueueLimits]:
     """Change the limits of one queue, where wanted, and return all queues."""
     from teamwright.cluster.queue_client import QueueClient
     from teamwright.cluster.queue_entries import QueueLimits
@@ -71,7 +71,7 @@ async def _queues(change: QueueLimits | None, unlimited: bool) -> list[QueueLimi
     try:
         if change is not None:
             known = {one.name: one for one in await client.queues.list()}
-            before = QueueLimits(change.name) if unlimited else known.get(change.name, QueueLimits(change.name))
+            before = QueueLimits(change.name) if remove_limits else known.get(change.name, QueueLimits(change.name))
             at_once = before.at_once if change.at_once is None else change.at_once
             per_minute = before.per_minute if change.per_minute is None else change.per_minute
             await client.queues.limit(QueueLimits(change.name, at_once, per_minute))

@@ -25,7 +25,7 @@ MOST_SET_ASIDE = 20
 
 
 def status(
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show it again every two seconds, until Ctrl-C.")] = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -54,7 +54,7 @@ def status(
                     write_json(_fields(found), out)
                 else:
                     write_result("\n".join(_lines(found)), out)
-                if not watch:
+                if not follow:
                     return 0
                 await anyio.sleep(WATCH_SECONDS)
         finally:

@@ -159,22 +159,18 @@ def compare(
 @app.command()
 def sweep(
     *,
-    budgets: Annotated[str | None, typer.Option("--budgets", "--budget", metavar="LIST", help="E.g. low,high.")] = None,
+    budgets: Annotated[str | None, typer.Option("--budget", metavar="LIST", help="E.g. low,high.")] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", metavar="LIST", help="E.g. 8,16 or 8:64:8.")] = None,
     avg_task_tokens: Annotated[str | None, typer.Option("--avg-task-tokens", metavar="LIST", help="Likewise.")] = None,
     coordination_rounds: Annotated[
-        str | None, typer.Option("--coordination-rounds", "--rounds", metavar="LIST", help="Likewise.")
+        str | None, typer.Option("--coordination-rounds", metavar="LIST", help="Likewise.")
     ] = None,
     topologies: Topologies = None,
-    workloads: Annotated[
-        str | None, typer.Option("--workloads", "--workload", metavar="LIST", help="E.g. debugging,mixed.")
-    ] = None,
+    workloads: Annotated[str | None, typer.Option("--workload", metavar="LIST", help="E.g. debugging,mixed.")] = None,
     protocols: Annotated[
-        str | None, typer.Option("--protocols", "--protocol", metavar="LIST", help="E.g. a2a_lite,transcript.")
+        str | None, typer.Option("--protocol", metavar="LIST", help="E.g. a2a_lite,transcript.")
     ] = None,
-    degradations: Annotated[
-        str | None, typer.Option("--degradations", "--degradation", metavar="LIST", help="E.g. none,auto.")
-    ] = None,
+    degradations: Annotated[str | None, typer.Option("--degradation", metavar="LIST", help="E.g. none,auto.")] = None,
     recommend: Recommend = None,
     max_coordination_ratio: MaxRatio = None,
     min_pass_rate: MinPassRate = None,

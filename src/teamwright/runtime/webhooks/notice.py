@@ -58,7 +58,7 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     """Return the command that answers a question; without a key if it is the only one."""
     which = f" --key {quote(key)}" if key is not None else ""
     if question.reason == "pause":
-        return f"{resume_command(run_id)} --expert {quote(question.about)}"
+        return f"{resume_command(run_id)} --member {quote(question.about)}"
     command = f"teamwright runs answer {quote(run_id)}{which}"
     if is_confirmation(question):
         return f"{command} {YES}   (or {SMALLER} --max-usd X, {SMALLER} --max-tokens N, or {NO})"
