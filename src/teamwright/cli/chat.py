@@ -61,6 +61,20 @@ Manifest = Annotated[
 Conversation = Annotated[
     str | None, typer.Option("--conversation", metavar="NAME", help="Continue this conversation, or begin it.")
 ]
+PROMPT = "> "
+HELP = """\
+/cost          what the conversation has used so far
+/undo          withdraw the last turn; the next one continues from the turn before
+/fork [NAME]   go on in a new conversation that begins like this one
+/resume        finish a turn that was interrupted or waits for an answer
+/help          this list
+/quit          end the chat, as Ctrl-D does; the conversation can be continued later
+Ctrl-C stops an answer. A line that ends in \\ continues on the next one; // at its start sends a slash."""
+QUIT = ("/quit", "/exit")
+COMMANDS = ("/help", "/cost", "/undo", "/fork", "/resume", *QUIT)
+STOPPED = "stopped at the terminal"
+CONTINUES_AFTER = frozenset(("completed", "degraded"))
+"""The endings of a turn after which a chat from a pipe reads the next message."""
 
 
 def chat(
@@ -168,22 +182,6 @@ async def _greet(session: ChatSession) -> None:
         import readline  # noqa: F401  # pyright: ignore[reportUnusedImport] - lets `input` edit lines
 
     sys.stderr.flush()
-
-
-PROMPT = "> "
-HELP = """\
-/cost          what the conversation has used so far
-/undo          withdraw the last turn; the next one continues from the turn before
-/fork [NAME]   go on in a new conversation that begins like this one
-/resume        finish a turn that was interrupted or waits for an answer
-/help          this list
-/quit          end the chat, as Ctrl-D does; the conversation can be continued later
-Ctrl-C stops an answer. A line that ends in \\ continues on the next one; // at its start sends a slash."""
-QUIT = ("/quit", "/exit")
-COMMANDS = ("/help", "/cost", "/undo", "/fork", "/resume", *QUIT)
-STOPPED = "stopped at the terminal"
-CONTINUES_AFTER = frozenset(("completed", "degraded"))
-"""The endings of a turn after which a chat from a pipe reads the next message."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from teamwright.strategies.plan.planner import PlannerSettings, Prepared
     from teamwright.values.specs.plan import Plan, Step
 
+WIDTH = 80
+TOKENS_COLUMN = 62
+WIDEST = 24
+MOST_ROWS = 60
+MOST_DRAWN = 30
+MOST_OF_PATH = 12
+CRITICAL, OTHER = "◆", "●"
+
 
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file, or a manifest of a team with steps.")],
@@ -106,15 +114,6 @@ def _warn_over_budget(plan: Plan, settings: PlannerSettings) -> None:
             f"warning: the work alone is estimated at {needed} tokens, and the run budget is {settings.run_budget}:"
             " nothing is left for coordination"
         )
-
-
-WIDTH = 80
-TOKENS_COLUMN = 62
-WIDEST = 24
-MOST_ROWS = 60
-MOST_DRAWN = 30
-MOST_OF_PATH = 12
-CRITICAL, OTHER = "◆", "●"
 
 
 def schedule_text(prepared: Prepared, plan: Plan) -> str:

@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 AS_A_TOOL = "asks as a tool"
 MOST_REPEATED = 200
 """After so many teams in the JSON, a team that was described already is only named."""
+WIDTH = 80
+NARROWEST = 30
+MOST_SPACED = 16
+MOST_TEXT_LINES = 3
+MOST_LINES = 12
+MOST_NAMES = 120
+WIDEST_NAME = 24
+MEMBER, HELPER, TEAM, NO_AGENT = "●", "○", "■", "◆"
+MOST_APART = 12
+"""A larger group becomes a box with one arrow, because Mermaid rejects charts with more than 500 arrows."""
+LONGEST = 120
+ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,16 +200,6 @@ def _portrait(agent: Agent, *, member: bool) -> Portrait:
         traits=(*(words for words, holds in traits.items() if holds), *_review(agent)),
         member=member,
     )
-
-
-WIDTH = 80
-NARROWEST = 30
-MOST_SPACED = 16
-MOST_TEXT_LINES = 3
-MOST_LINES = 12
-MOST_NAMES = 120
-WIDEST_NAME = 24
-MEMBER, HELPER, TEAM, NO_AGENT = "●", "○", "■", "◆"
 
 
 def draw_team(team: Team) -> str:
@@ -360,13 +362,6 @@ def _lines(text: str, width: int, most: int = MOST_TEXT_LINES) -> Sequence[str]:
     """A text wrapped into at most `most` lines."""
     lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False)
     return lines if len(lines) <= most else [*lines[: most - 1], lines[most - 1][: max(1, width - 2)] + " …"]
-
-
-MOST_APART = 12
-"""A larger group becomes a box with one arrow, because Mermaid rejects charts with more than 500 arrows."""
-
-LONGEST = 120
-ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "|": "#124;"}
 
 
 def mermaid(picture: Picture) -> str:

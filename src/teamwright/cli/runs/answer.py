@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.terminal.open import with_run
-from teamwright.cli.terminal.options import MaxTokens, MaxUsd, Run
+from teamwright.cli.terminal.options import STDIN, MaxTokens, MaxUsd, Run
 from teamwright.cli.terminal.output import Json, Out, check_out, say, write_json, write_result
 from teamwright.errors import JournalError, UsageError
 from teamwright.values.text.control_characters import visible
@@ -76,9 +76,6 @@ def answer(
         return 0
 
     return with_run(run, work)
-
-
-STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)

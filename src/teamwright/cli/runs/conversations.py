@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from teamwright.history.conversation import ConversationHistory, ConversationSummary, ConversationTurn
     from teamwright.runtime.engine import Engine
 
+REASON = "undone"
+
 
 def conversations(
     name: Annotated[
@@ -106,9 +108,6 @@ def conversation_table(conversations: Sequence[ConversationSummary]) -> str:
         for one in conversations
     ]
     return columns([heads, *cells])
-
-
-REASON = "undone"
 
 
 async def undo_turn(engine: Engine, name: str, *, by: str = "") -> ConversationTurn:

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunSummary
 
+WIDTH = 78
+MOST_CHANGES = 12
+MOST_PLACES = 12
+SHOWN = 300
+BEFORE = 40
+HOW: dict[DifferenceKind, str] = {
+    "same": "the same",
+    "only_a": "only A has this turn",
+    "only_b": "only B has this turn",
+    "member": "another member was asked",
+    "told": "its input differs",
+    "status": "its status differs",
+    "said": "same input, another reply",
+}
+
 
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="A run's id, a unique prefix of it, or `last`.")],
@@ -46,22 +61,6 @@ def diff(
         return 0
 
     return with_run(first, work)
-
-
-WIDTH = 78
-MOST_CHANGES = 12
-MOST_PLACES = 12
-SHOWN = 300
-BEFORE = 40
-HOW: dict[DifferenceKind, str] = {
-    "same": "the same",
-    "only_a": "only A has this turn",
-    "only_b": "only B has this turn",
-    "member": "another member was asked",
-    "told": "its input differs",
-    "status": "its status differs",
-    "said": "same input, another reply",
-}
 
 
 def comparison_text(found: RunDiff) -> str:

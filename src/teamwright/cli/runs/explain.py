@@ -56,6 +56,10 @@ if TYPE_CHECKING:
 WIDTH = 78
 MOST_LINES = 6
 MOST_LISTED = 20
+MOST_LOGGED = 5
+MOST_CHILDREN = 20
+LOGGED = {"info": "logged ", "warning": "warns ", "error": "logged an error "}
+SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate", "judge": "said, to judge"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +128,6 @@ def _artifact(kept: WorkspaceKept) -> str:
 
 def _figure(name: str, total: float, count: int) -> str:
     return f"  {name}: {total:g}" + (f", in {count_text(count, 'measurement')}" if count > 1 else "")
-
-
-MOST_LOGGED = 5
-MOST_CHILDREN = 20
-LOGGED = {"info": "logged ", "warning": "warns ", "error": "logged an error "}
-SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate", "judge": "said, to judge"}
 
 
 @dataclass(frozen=True, slots=True)

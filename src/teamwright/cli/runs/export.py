@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from teamwright.values.events.event import Event
     from teamwright.values.results import RunSummary
 
+FORMAT = "teamwright.run/1"
+
 
 def export(
     run: Run,
@@ -48,9 +50,6 @@ def export(
         return 0
 
     return with_run(run, work)
-
-
-FORMAT = "teamwright.run/1"
 
 
 async def export_run(engine: Engine, run_id: str) -> dict[str, JsonValue]:

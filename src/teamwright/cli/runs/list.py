@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
     from teamwright.values.results import RunSummary, Status
 
+HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
+WIDEST_TEAM = 24
+
 
 def list_runs(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0 is all.")] = 0,
@@ -82,10 +85,6 @@ def _fields(
     if run.id in children:
         fields["children"] = len(children[run.id])
     return fields
-
-
-HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
-WIDEST_TEAM = 24
 
 
 def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:

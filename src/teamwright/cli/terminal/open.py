@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+LAST = "last"
+MOST_CODE = 20
+"""At most so many references to code are listed one by one."""
 
 
 def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float = BUSY_TIMEOUT) -> T:
@@ -94,9 +97,6 @@ def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> 
             return await work(engine, summary)
 
     return with_engine(found)
-
-
-LAST = "last"
 
 
 def check_new_id(run_id: str | None) -> None:
@@ -172,10 +172,6 @@ async def no_manifest(engine: Engine, conversation: str | None) -> UsageError:
         return UsageError("Name a manifest: a file or a folder. `teamwright new my-team` creates one to start with.")
     hint = nearest(conversation, [one.name for one in await engine.conversations.list()], "name a manifest to begin it")
     return UsageError(f"There is no conversation {conversation!r} to continue: {hint}")
-
-
-MOST_CODE = 20
-"""At most so many references to code are listed one by one."""
 
 
 def extend_sys_path() -> None:

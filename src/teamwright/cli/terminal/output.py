@@ -48,6 +48,14 @@ _UNSAFE_IN_JSON = re.compile(
     r"[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\ud800-\udfff\ufe00-\ufe0f\U000e0000-\U000e0fff]"
 )
+QUIET_SECONDS: Final = 0.05
+"""Lines that follow each other faster, such as those of a traceback, become one."""
+DRAIN_SECONDS: Final = 2.0
+"""How long the end of the program may wait for its last lines: a child that lives on may hold the pipe."""
+LONGEST: Final = 64 * 1024
+_OUT, _ERR = 1, 2
+INTERVAL = 2.0
+"""Seconds between two lines about progress, and before the first one."""
 
 
 class ClosedOutput(Exception):
@@ -257,14 +265,6 @@ def report_failed_gates(messages: Iterable[str]) -> int:
     return GATE_FAILED if printed else 0
 
 
-QUIET_SECONDS: Final = 0.05
-"""Lines that follow each other faster, such as those of a traceback, become one."""
-DRAIN_SECONDS: Final = 2.0
-"""How long the end of the program may wait for its last lines: a child that lives on may hold the pipe."""
-LONGEST: Final = 64 * 1024
-_OUT, _ERR = 1, 2
-
-
 def wants_json_lines(arguments: Sequence[str]) -> bool:
     """Whether a command line asks for a log of JSON lines."""
     return "worker" in arguments and ("--log=json" in arguments or ("--log", "json") in pairwise(arguments))
@@ -369,10 +369,6 @@ def _is_record(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-INTERVAL = 2.0
-"""Seconds between two lines, and before the first one."""
 
 
 @dataclass(slots=True)

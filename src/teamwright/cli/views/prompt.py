@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 TERMINAL = 2
 """The file descriptor of stderr."""
+LATER = "later"
+WHOLE = "whole"
+"""The answer that shows all of a long draft."""
+LONGEST_DRAFT = 30
 
 
 def editor_command() -> str | None:
@@ -66,12 +70,6 @@ async def edit_text(command: str, text: str, name: str) -> str:
     if code:
         raise UsageError(f"{command!r} exited with {code}; nothing is changed.")
     return edited
-
-
-LATER = "later"
-WHOLE = "whole"
-"""The answer that shows all of a long draft."""
-LONGEST_DRAFT = 30
 
 
 class Keyboard:

@@ -51,6 +51,8 @@ ACTIONS: dict[McpMethod, str] = {
     "prompts/get": "reads a prompt of",
 }
 """What a member does with an MCP server besides calling its tools."""
+WIDEST_ARGUMENTS = 60
+SYMBOL, RETURNED = "⚙", "→"
 
 
 class PendingCall(NamedTuple):
@@ -212,10 +214,6 @@ def _cut(text: str) -> str:
         return clean(text)
     start = clean(text[:MOST_CLEANED])
     return start if len(start) <= FOLDED else f"{start[:FOLDED]} {MORE} ({count_text(len(text), 'character')})"
-
-
-WIDEST_ARGUMENTS = 60
-SYMBOL, RETURNED = "⚙", "→"
 
 
 class ToolLines:

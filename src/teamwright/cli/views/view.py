@@ -30,6 +30,17 @@ from teamwright.values.text.display import cut, number_text, seconds_text
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
+WIDEST_LINE = 160
+CUT = " (cut at its output cap)"
+PULSE_SECONDS = 30.0
+"""How long plain lines say nothing before they say who is at work."""
+MOST_AT_WORK = 3
+WORDS: dict[State, str] = {
+    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
+    "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
+}  # fmt: skip
+"""What the line of a member says beside its name, with a detail."""
+
 
 class ShownFailures:
     """Folds events: a turn often fails with the message of its last call, and a team with that of a member."""
@@ -49,18 +60,6 @@ class ShownFailures:
         if not isinstance(event.fact, AgentFailed):
             return False
         return bool(event.fact.path) or self._messages.get(event.key) == event.fact.message
-
-
-WIDEST_LINE = 160
-CUT = " (cut at its output cap)"
-PULSE_SECONDS = 30.0
-"""How long plain lines say nothing before they say who is at work."""
-MOST_AT_WORK = 3
-WORDS: dict[State, str] = {
-    "calling": "calling tool {}", "listing": "lists the tools of {}", "reading": "reads from {}",
-    "delegating": "asks {}", "retrying": "waiting to retry ({})", "asking": "asking a person", "failed": "failed ({})",
-}  # fmt: skip
-"""What the line of a member says beside its name, with a detail."""
 
 
 class View(Protocol):
