@@ -32,12 +32,6 @@ from teamwright.agents.contract.policy import UNSET, Policy, PolicySettings, dec
 from teamwright.agents.registry import depths
 from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
 from teamwright.errors import MemberFailed, Problem, UsageError
-from teamwright.agents.evaluators import check_evaluations
-from teamwright.agents.registry import MOST_NESTED, cycle_text, depths, find_cycles
-from teamwright.agents.schemas import Schema, as_schema, with_data, with_preferred_data
-from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError, nearest
-from teamwright.strategies.handoffs import handoff_flaws
-from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.parts import PlacedParts
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, require_strategy, run_strategy
 from teamwright.strategies.registry import find_strategy

@@ -15,7 +15,6 @@ from msgspec import structs
 from teamwright.agents.contract.agent import Agent
 from teamwright.agents.contract.context import AppliedChange, ApplyChange, Branches, Clock, Context, Workspace
 from teamwright.agents.contract.effect import Effect, Returned
-from teamwright.agents.contract.policy import Policy
 from teamwright.agents.evaluation_gate import pass_gate
 from teamwright.agents.evaluators import require_evaluator
 from teamwright.errors import AgentTimeout, MisplacedEffect, UsageError

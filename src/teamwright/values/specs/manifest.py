@@ -398,7 +398,8 @@ class TeamSpec(MemberSettings):
     on_max_turns: Literal["stop", "fail"] = "stop"
     output_schema: JsonSchema | None = Field(default=None, description="the JSON Schema of the team's answer")
     options: dict[str, JsonValue] = Field(
-        default={}, description="options of a strategy that is given as module:Class; others have a block with their name"
+        default={},
+        description="options of a strategy that is given as module:Class; others have a block with their name",
     )
     compact: Compact | None = Field(
         default=None, description="when older messages are replaced by a summary, for members that do not set it"

@@ -19,8 +19,6 @@ from teamwright.agents.scripted import ScriptedAgent
 from teamwright.documents.nodes import Fields, Items, Node, ProblemReport, Scalar
 from teamwright.documents.schema_check import SchemaCheck, check_secrets
 from teamwright.teams.manifests.declarations import Declaration, Declarations
-from teamwright.documents.nodes import Items, ProblemReport, Scalar
-from teamwright.teams.manifests.declarations import Declaration
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec
 from teamwright.values.specs.model_settings import settings_schema
 

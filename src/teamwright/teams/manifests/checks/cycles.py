@@ -9,8 +9,6 @@ from itertools import islice, pairwise
 from teamwright.agents.registry import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.tools.agent_tool import AGENT
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, shown
-from teamwright.documents.nodes import Place, ProblemReport, Scalar, shown
-from teamwright.teams.manifests.checks.agent_tools import agents_in_tools
 from teamwright.teams.manifests.declarations import Declaration, Declarations
 
 Named = tuple[str, Place]

@@ -16,9 +16,6 @@ from teamwright.agents.evaluator_registry import evaluator_names
 from teamwright.agents.schema_declaration import schema_fault
 from teamwright.documents.nodes import Fields, Items, Node, Place, ProblemReport, Scalar, place_at, plain, shown
 from teamwright.strategies.plan.step_options import EVALUATE, STEPS
-from teamwright.agents.evaluator_registry import evaluator_names
-from teamwright.documents.nodes import Fields, ProblemReport, place_at, plain, shown
-from teamwright.teams.manifests.checks.judges import check_criteria, judges_in
 from teamwright.teams.manifests.checks.teams import check_reference
 from teamwright.teams.manifests.declarations import OPTIONS, Declaration, Declarations
 from teamwright.values.specs.evaluation import Evaluate
