@@ -399,7 +399,7 @@ class TeamSpec(MemberSettings):
     output_schema: JsonSchema | None = Field(default=None, description="the JSON Schema of the team's answer")
     options: dict[str, JsonValue] = Field(
         default={},
-        description="options of a strategy that is given as module:Class; others have a block with their name",
+        description="options of a strategy given as module:Class; others have a block with their name",
     )
     compact: Compact | None = Field(
         default=None, description="when older messages are replaced by a summary, for members that do not set it"
