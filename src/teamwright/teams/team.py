@@ -52,7 +52,7 @@ from teamwright.values.turns.turn import Reply, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class TeamRoster:
     """Every agent of a team, found once: a team may have thousands, and the start of a run asks for them often.
 
     `teams` are the teams among them, this one first; `settled` are those with a policy of their own.
@@ -221,7 +221,7 @@ class Team(PolicyAttributes):
         return self.roster.agents
 
     @cached_property
-    def roster(self) -> Roster:
+    def roster(self) -> TeamRoster:
         """Every agent of the team."""
         found: dict[int, Agent] = {}  # agents need not be hashable
         teams: list[Team] = []
@@ -245,7 +245,7 @@ class Team(PolicyAttributes):
             if is_set and (other := agent.policy.fallback) is not None and other.name != agent.name:
                 pending.append(other)
         agents = tuple(found.values())
-        return Roster(agents, tuple(teams), tuple(settled), frozenset(agent.kind for agent in agents))
+        return TeamRoster(agents, tuple(teams), tuple(settled), frozenset(agent.kind for agent in agents))
 
     @property
     def member_fallback(self) -> Agent | None:
