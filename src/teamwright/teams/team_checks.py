@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from teamwright.agents.contract.agent import Agent, require_agent
+from teamwright.agents.contract.agent import Agent, has_policy, require_agent
 from teamwright.agents.evaluators import check_evaluations
 from teamwright.agents.registry import MOST_NESTED, cycle_text, find_cycles
 from teamwright.errors import ManifestError, Problem, UsageError, nearest
@@ -47,9 +47,10 @@ def check_team(team: Team) -> tuple[Problem, ...]:
 
 def check_start(team: Team) -> None:
     """Raise `ManifestError` for what may have changed since a team was made: a cycle of fallbacks, keys, judges."""
-    _check_fallbacks(team.roster.settled)
+    settled = list(filter(has_policy, team.roster.agents))
+    _check_fallbacks(settled)
     _check_keys(team)
-    check_evaluations(team.roster.settled)
+    check_evaluations(settled)
 
 
 def _check_fallbacks(agents: Iterable[Agent]) -> None:
