@@ -364,13 +364,13 @@ class EffectCall:
             spent = cost_of_run(returned.usage, returned.tally)
         else:
             spent = charge_for(returned.usage, reserved, is_partial=is_partial)
+        self._count(spent, returned.mark, 1 if returned.tally is None else spent.calls)  # waiters forecast with it
         if reservation is not None:
             self._settle(reservation, spent, returned.usage.output_tokens if self._prompt is not None else 0)
             self._learn(returned, reservation)
         elif self._effect.kind == "model":
             run.prompt_meter.observe(self._effect, returned.usage)
         self._check_usage(returned, reservation)
-        self._count(spent, returned.mark, 1 if returned.tally is None else spent.calls)
         return returned
 
     def _texts_apart(self, returned: Returned) -> tuple[JsonValue, tuple[TextRef, ...]]:
