@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 
 from teamwright.budget.estimates import Rate
-from teamwright.budget.holdback import FRAMES, Holdback
+from teamwright.budget.holdback import EXCERPT_TOKENS, FRAMES, Holdback
 from teamwright.budget.ledger import Account, Cost, Refusal, ReservationRequest
 from teamwright.values.limits.closing_ask import ClosingAsk
 from teamwright.values.limits.limits import Limits
@@ -26,6 +28,37 @@ def ask(holdback: Holdback, usage: Usage, reserved: int = 1000) -> None:
     holdback.ask_begins(closing=False)
     holdback.call_reserved(ReservationRequest(reserved, 200, model=True))
     holdback.ask_ended(usage, closing=False)
+
+
+@dataclass
+class CutbackOf:
+    """What is cut back of the closing asks, as a test says."""
+
+    tiers: dict[str, Tier] = field(default_factory=dict[str, Tier])
+    recent: int | None = None
+    least_recent: int | None = None
+
+    def tier_of(self, member: str) -> Tier:
+        return self.tiers.get(member, "primary")
+
+    def closing_recent(self) -> int | None:
+        return self.recent
+
+    def least_closing_recent(self) -> int | None:
+        return self.least_recent
+
+
+@dataclass
+class ForecastOf:
+    """A forecast of the asks to come but the closing ones, as a test says."""
+
+    tokens: float
+
+    def ask_ended(self, key: str, charged: tuple[int, int]) -> None:
+        pass
+
+    def remaining(self, closing: int, begun: int) -> tuple[float, float]:
+        return self.tokens, 0.0
 
 
 def test_nothing_is_kept_before_there_is_something_to_close() -> None:  # Z-10
@@ -98,7 +131,7 @@ def test_money_is_kept_at_the_highest_price_of_a_call() -> None:
 
 def test_a_closing_ask_has_the_price_of_the_model_that_its_member_answers_with() -> None:  # Z-11
     team, tiers = account(usd=1), dict[str, Tier]()
-    holdback = Holdback(team, [ClosingAsk("lead", reads=0)], lambda member: tiers.get(member, "primary"))
+    holdback = Holdback(team, [ClosingAsk("lead", reads=0)], CutbackOf(tiers=tiers))
     dear, cheap = (ReservationRequest(1000, 200, model=True, rate=Rate(price, price)) for price in (5, 1))
     holdback.ask_begins(closing=False)
     holdback.call_sized(dear, "primary")
@@ -110,6 +143,39 @@ def test_a_closing_ask_has_the_price_of_the_model_that_its_member_answers_with()
     assert team.kept[1] == 5 * 1200, "no cheaper price is known yet"
     holdback.call_sized(cheap, "economy")
     assert team.kept[1] == 1200, "a call need not be granted to show its price"
+
+
+def test_of_messages_that_a_closing_ask_gets_as_excerpts_only_those_are_kept_for() -> None:  # Z-11
+    team, cutback = account(tokens=10_000), CutbackOf()
+    holdback = Holdback(team, [ClosingAsk("lead")], cutback)
+    for _ in range(4):
+        ask(holdback, used(100))
+    assert team.kept[0] == 1000 + 4 * 100 + 200
+    cutback.recent = 1
+    holdback.cutback_changed()
+    assert team.kept[0] == 1000 + 100 + 3 * EXCERPT_TOKENS + 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "remaining", "least_recent", "kept"),
+    [
+        (4_000, 2_000.0, 0, 1500 - 200),  # a twentieth of the limit less than is likely
+        (10_000, 8_000.0, 0, 1000 + 4 * EXCERPT_TOKENS + 150),  # excerpts, and a reply half longer than those so far
+        (10_000, 8_000.0, None, 1500),
+        (10_000, 9_200.0, 0, 1000 + 4 * 100 + 150),  # it does not fit
+    ],
+)
+def test_work_that_fits_within_the_error_of_the_forecast_is_not_refused_for_the_answer(  # Z-10
+    limit: int, remaining: float, least_recent: int | None, kept: int
+) -> None:
+    """Only where a closing ask can be cut back, and never below what it costs then."""
+    team = account(tokens=limit)
+    for _ in range(4):
+        team.outermost.lengths.add(100)
+    holdback = Holdback(team, [ClosingAsk("lead")], CutbackOf(least_recent=least_recent), ForecastOf(remaining))
+    for _ in range(4):
+        ask(holdback, used(100))
+    assert team.kept[0] == kept
 
 
 def test_where_no_model_is_asked_as_much_as_the_dearest_ask_is_kept() -> None:

@@ -1,8 +1,9 @@
 """What a team keeps back of its budget for its closing asks: the answer of its lead, an aggregator, a last review.
 
 The estimate follows the work: the prompt of a closing ask grows with the replies that it will read. While all of the
-work probably fits, its likely cost is kept; otherwise a generous one, because something has to be left out anyway. It
-is no promise, and never a whole limit, so that a team with a small budget works before it closes.
+work probably fits, its likely cost is kept, less the error of the forecast where the ask can be cut back; otherwise a
+generous one, because something has to be left out anyway. It is no promise, and never a whole limit, so that a team
+with a small budget works before it closes.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ MOST_KEPT_PERCENT = 90
 MOST_GUESSED_PERCENT = 50
 """The largest part before the first reply, when all sizes are guesses."""
 
-FITTING = 1.05
-"""Up to which share of a limit the forecast is taken to fit: a forecast errs by more than that on either side."""
+FITTING_PERCENT = 105
+"""Up to which part of a limit the forecast is taken to fit: a forecast errs by more than that on either side."""
 
+EXCERPT_TOKENS = 24
+"""What a closing ask reads of a message that a compacted history has only a line of."""
 
 FRAMES = 2 * TOKENS_PER_MESSAGE + TOKENS_PER_REQUEST
 """What is reserved for the frames of a prompt, however long its texts are."""
@@ -54,6 +57,22 @@ class AskForecast(Protocol):
 
     def remaining(self, closing: int, begun: int) -> tuple[float, float] | None:
         """Return the tokens and picodollars of all asks to come but the closing ones; so many have begun."""
+        ...
+
+
+class ClosingCutback(Protocol):
+    """What is cut back of the closing asks of a team."""
+
+    def tier_of(self, member: str) -> Tier:
+        """Return which of its models the member of this name answers with now."""
+        ...
+
+    def closing_recent(self) -> int | None:
+        """Return how many of the latest messages a closing ask gets in full; `None` for all."""
+        ...
+
+    def least_closing_recent(self) -> int | None:
+        """Return how many it gets if it is cut back as far as it can be."""
         ...
 
 
@@ -120,12 +139,12 @@ class _Replies:
 class Holdback:
     """What one team keeps back for its closing asks.
 
-    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close. `tier_of`
-    returns which of its models a member, given by name, answers with now.
+    Nothing is kept before its first reply, unless asks run side by side: there would be nothing to close. `cutback`
+    says with what a closing ask is made now.
     """
 
     __slots__ = (
-        "_account", "_closing", "_kept", "_replies", "_requests", "_running", "_running_closing", "_tier_of",
+        "_account", "_closing", "_cutback", "_kept", "_replies", "_requests", "_running", "_running_closing",
         "forecast",
     )  # fmt: skip
 
@@ -133,11 +152,11 @@ class Holdback:
         self,
         account: Account,
         closing: Sequence[ClosingAsk],
-        tier_of: Callable[[str], Tier] | None = None,
+        cutback: ClosingCutback | None = None,
         forecast: AskForecast | None = None,
     ) -> None:
         self._account, self._closing, self._kept = account, tuple(closing), NO_COST
-        self._tier_of, self.forecast = tier_of, forecast
+        self._cutback, self.forecast = cutback, forecast
         self._requests, self._replies = _Requests(), _Replies()
         self._running = self._running_closing = 0
         account.watchers.append(self._update)
@@ -172,6 +191,10 @@ class Holdback:
             self._replies.add(usage, usage.output_tokens if read is None else min(read, usage.output_tokens))
         self._update()
 
+    def cutback_changed(self) -> None:
+        """Keep as much as closing asks need with what the team cuts back from now on."""
+        self._update()
+
     def release(self) -> None:
         """Keep nothing back any longer: the team has ended."""
         self._closing = ()
@@ -190,13 +213,29 @@ class Holdback:
         """Return what all closing asks will need, as far as the limits around the team leave room for it."""
         tightest = self._tightest_limit()
         likely = self._cost(lambda ask: self._likely_size(ask, tightest))
-        most = list(likely if self._fits(likely) else self._cost(lambda ask: self._generous_size(ask, tightest)))
+        if self._fits(likely):
+            most = self._less_error(likely, self._cost(lambda ask: self._least_size(ask, tightest)))
+        else:
+            most = list(self._cost(lambda ask: self._generous_size(ask, tightest)))
         percent = MOST_KEPT_PERCENT if self._replies.count else MOST_GUESSED_PERCENT
         for level in self._account.chain():
             for index, limit in level.bounds:
                 kept_by_others = level.kept[index] - self._kept[index]
                 most[index] = min(most[index], max(0, limit * percent // 100 - kept_by_others))
         return Cost(*most)
+
+    def _less_error(self, likely: Cost, least: Cost) -> list[int]:
+        """Return the likely cost less what a forecast errs by, so that an error refuses no work that fits.
+
+        If it was no error, the closing asks are cut back: what they cost then is never given away.
+        """
+        kept = list(likely)
+        for level in self._account.chain():
+            for index, limit in level.bounds:
+                if index in (TOKENS, USD):
+                    error = limit * (FITTING_PERCENT - 100) // 100
+                    kept[index] = min(kept[index], max(likely[index] - error, least[index]))
+        return kept
 
     def _cost(self, size_of: Callable[[ClosingAsk], ClosingSize]) -> Cost:
         tokens = usd = 0
@@ -222,7 +261,7 @@ class Holdback:
             + (level.kept[index] - self._kept[index])
             + max(others[index], level.likely[index])
             + closing[index]
-            <= FITTING * limit
+            <= limit * FITTING_PERCENT / 100
             for level in self._account.chain()
             for index, limit in level.bounds
             if index in (TOKENS, USD)
@@ -230,7 +269,7 @@ class Holdback:
 
     def _rate(self, ask: ClosingAsk) -> Rate:
         """Return the prices of a closing ask: of the model that its member answers with, else the highest."""
-        tier = "primary" if self._tier_of is None else self._tier_of(ask.member)
+        tier = "primary" if self._cutback is None else self._cutback.tier_of(ask.member)
         return self._requests.rates.get(tier) or self._requests.highest_rate
 
     def _tightest_limit(self) -> float:
@@ -247,6 +286,14 @@ class Holdback:
         output = ceil(likely_mean(replies.output_tokens, replies.requests, guess))
         return ClosingSize(requests.first_prompt + read, int(min(output, requests.largest_cap)))
 
+    def _least_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
+        """Return the tokens of a closing ask that is cut back as far as it can be; its reply is no shorter for that."""
+        likely, generous = self._likely_size(ask, tightest), self._generous_size(ask, tightest)
+        if self._cutback is None or (recent := self._cutback.least_closing_recent()) is None:
+            return likely
+        mean = likely_mean(self._replies.read_tokens, self._replies.by_models, generous.output)
+        return ClosingSize(self._requests.first_prompt + self._read(ask, mean, recent), generous.output)
+
     def _generous_size(self, ask: ClosingAsk, tightest: float) -> ClosingSize:
         """Return the tokens of a closing ask if replies are as long as the longest so far, and its own longer."""
         useful, ample = scaled_output(USEFUL_OUTPUT, tightest), scaled_output(AMPLE_OUTPUT, tightest)
@@ -261,9 +308,19 @@ class Holdback:
         output = max(useful, ceil(OUTPUT_MARGIN * replies.longest_output)) if replies.count else ample
         return ClosingSize(requests.first_prompt + self._read(ask, reply), int(min(output, requests.largest_cap)))
 
-    def _read(self, ask: ClosingAsk, reply: float) -> int:
-        """Return the tokens that a closing ask reads, if the replies to come have so many."""
-        read = self._replies.read_tokens + self._running * reply if ask.reads is None else ask.reads * reply
+    def _read(self, ask: ClosingAsk, reply: float, recent: int | None = None) -> int:
+        """Return the tokens that a closing ask reads, if the replies to come have so many.
+
+        It gets only so many `recent` messages in full, or as many as now.
+        """
+        replies, running = self._replies, self._running
+        read, count = replies.read_tokens + running * reply, replies.count + running
+        if ask.reads is not None:
+            read, count = ask.reads * reply, ask.reads
+        if recent is None and self._cutback is not None:
+            recent = self._cutback.closing_recent()
+        if recent is not None and recent < count:
+            read = min(read, recent * reply + (count - recent) * EXCERPT_TOKENS)
         return ceil(self._excess * (read + ask.characters / CHARACTERS_PER_TOKEN))
 
     @property

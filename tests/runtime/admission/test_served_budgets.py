@@ -28,6 +28,16 @@ async def test_a_run_with_a_little_more_than_it_needs_does_all_of_its_work(kind:
     assert (run.tokens if unit == "tokens" else run.usd) <= limit
 
 
+@pytest.mark.parametrize(("kind", "seed"), [("expert", 402), ("collaborate", 401), ("lead_subagent", 402)])
+async def test_what_is_kept_for_the_answer_refuses_no_work_that_the_limit_pays_for(kind: str, seed: int) -> None:
+    """A call that has returned is no longer to come, a forecast errs, and excerpts are shorter than messages: Z-10."""
+    async with Provider("known") as provider:
+        free = await serve(kind, seed, provider)
+        run = await serve(kind, seed, provider, limits=Limits(tokens=round(free.tokens * 1.1)))
+    assert (run.result.status, run.answered) == ("completed", True), run.result.warnings
+    assert run.tokens <= free.tokens * 1.1
+
+
 @pytest.mark.parametrize(
     ("kind", "seed", "unit"),
     [("sequential", 1, "tokens"), ("live", 3, "tokens"), ("live", 3, "usd"), ("hierarchical", 2, "usd")],

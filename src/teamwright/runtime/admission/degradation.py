@@ -90,6 +90,16 @@ class Degradation:
         """Return which of its models the member of this name answers with now."""
         return self._tier(member, self.cutback)
 
+    def closing_recent(self) -> int | None:
+        """Return how many of the latest messages a closing ask gets in full; `None` for all."""
+        if self._traits.share == "output":  # nobody gets messages
+            return None
+        return 0 if self.cutback.answer else self.cutback.recent
+
+    def least_closing_recent(self) -> int | None:
+        """Return how many it gets if it is cut back as far as it can be; with the policy `ask` nobody consented yet."""
+        return self.closing_recent() if self._asks_person or self._traits.share == "output" else 0
+
     def _tier(self, member: str, cutback: Cutback) -> Tier:
         switched = member in self._traits.economy_members or (cutback.answer and member in self._closers)
         return "economy" if cutback.economy and switched else "primary"
@@ -260,6 +270,8 @@ class Degradation:
             self._applied.append(AppliedRung(rung, self.cutback, self.forecast.trends))
         self.forecast.restart_trends()
         self.cutback = fact.cutback
+        if self._team.holdback is not None:
+            self._team.holdback.cutback_changed()
 
     async def _ask_consent(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
         """Ask a person, with the recorded question if there is one; only one ask of the team does so at a time."""

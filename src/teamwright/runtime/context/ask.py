@@ -397,7 +397,7 @@ def _child_scope(scope: Scope, path: str, member: Agent, policy: Policy) -> Scop
             if forecast is None:
                 expected_asks = member.strategy.expected_asks(member.settings, members)
                 forecast = Forecast(expected_asks, path, len(closing), lambda: child.charged)
-            child.holdback = Holdback(child.account, closing, ladder and ladder.tier_of, forecast)
+            child.holdback = Holdback(child.account, closing, ladder, forecast)
     if policy.compact is not None:
         child.compact = policy.compact
     if policy.recovery is not None:
